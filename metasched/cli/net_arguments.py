@@ -14,12 +14,16 @@ import numpy as np
 
 from metasched.cli.arguments import UsageError, add_db, add_json, add_threads, seed
 from metasched.graph.inputs import random_inputs
+from metasched.graph.ir import ValueType
 from metasched.graph.precision.choice import ProductPrecision
+from metasched.graph.size_range import SizeRange
 from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.database.backends import DatabaseURLs
+    from metasched.graph.growing.sizes import GrowingSize
     from metasched.graph.network import Network
+    from metasched.graph.ranged import NetworkOfSizes
 
 Array = np.ndarray[Any, Any]
 
@@ -30,11 +34,12 @@ def add_model(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-D",
         dest="sizes",
-        metavar="NAME=N",
+        metavar="NAME=N | NAME=LOW:HIGH",
         type=_size,
         action="append",
         default=[],
-        help="a size that the model leaves open, by its name in it, such as -D batch=1; may be repeated",
+        help="a size that the model leaves open, by its name in it, such as -D batch=1; a range, seq=1:512, runs on "
+        "kernels for buckets of sizes, which seq=1:64:512 says by the largest of each; may be repeated",
     )
     parser.add_argument(
         "--shape",
@@ -67,10 +72,11 @@ def add_model(parser: ArgumentParser) -> None:
         "--grows",
         dest="growing",
         metavar="NAME=N",
-        type=_size,
+        type=_room,
         action="append",
         default=[],
-        help="the size of caches that grow from call to call, by its name in the model, and what they have room for",
+        help="the size of caches that grow from call to call, by its name in the model, and what they have room for; "
+        "past=64:512 says which lengths have kernels of their own",
     )
     known = ", ".join(each.value for each in ProductPrecision)
     parser.add_argument(
@@ -96,18 +102,30 @@ def add_inputs(parser: ArgumentParser) -> None:
         default=[],
         help="an array for an input, or a file of arrays by name; may be repeated; what is not given is random",
     )
+    parser.add_argument(
+        "--at",
+        dest="called",
+        metavar="NAME=N",
+        type=_number,
+        action="append",
+        default=[],
+        help="a size of the call where -D says a range (default: that of the arrays that are given, or the largest)",
+    )
     parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default: %(default)s)")
 
 
-def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network:
+def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | NetworkOfSizes:
     """The network that the arguments describe, scheduled by what was tuned in a database if one is given.
 
     Raises NetworkError, RefusedModel, DatabaseError for a database that is not there, and UsageError for what clashes.
     """
     import metasched as ms
 
-    sizes = _once("-D", args.sizes)
-    grown = {name: ms.GrowingSize(capacity) for name, capacity in _once("--grows", args.growing).items()}
+    sizes: dict[str, int | SizeRange | GrowingSize] = {
+        name: _bound(numbers) for name, numbers in _once("-D", args.sizes).items()
+    }
+    rooms = _once("--grows", args.growing)
+    grown = {name: ms.GrowingSize(numbers[-1], buckets=numbers[:-1]) for name, numbers in rooms.items()}
     twice = sorted(sizes.keys() & grown.keys())
     if twice:
         raise UsageError(f"the size `{twice[0]}` is given by -D, and by --grows")
@@ -115,7 +133,7 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network:
     clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
     if clashing:
         raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
-    network: Network = ms.load_onnx(
+    network: Network | NetworkOfSizes = ms.load_onnx(
         args.model,
         values=_once("--value", args.values),
         shapes=_once("--shape", args.shapes),
@@ -130,24 +148,41 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network:
 
 def bound_again(args: Namespace) -> str:
     """The options of the command line that bind the model, to be given to another command."""
-    parts = [f"-D {name}={size}" for name, size in args.sizes]
+    parts = [f"-D {name}={':'.join(map(str, numbers))}" for name, numbers in args.sizes]
     parts += [f"--shape {name}={','.join(map(str, shape))}" for name, shape in args.shapes]
     parts += [f"--value {name}={json.dumps(np.asarray(value).tolist())}" for name, value in args.values]
     parts += [f"--state {name}={output}" for name, output in args.states]
-    parts += [f"--grows {name}={capacity}" for name, capacity in args.growing]
+    parts += [f"--grows {name}={':'.join(map(str, numbers))}" for name, numbers in args.growing]
     parts += [f"--precision {args.precision}"] if args.precision != ProductPrecision.F32.value else []
     parts += [f"--threads {args.threads}"] if args.threads else []
     return "".join(f" {shlex.quote(word)}" for part in parts for word in part.split(" ", 1))
 
 
-def inputs_of(args: Namespace, network: Network) -> dict[str, Array]:
+def inputs_of(args: Namespace, network: Network | NetworkOfSizes) -> dict[str, Array]:
     """Arrays for all inputs: those of `--input`, and random ones. Raises UsageError for names that are no inputs."""
-    arrays = random_inputs(network.inputs, args.seed)
-    for name, array in _arrays(args.given, network.inputs):
-        if name not in arrays:
-            raise UsageError(f"--input: the network has no input `{name}`; it has {', '.join(arrays) or 'none'}")
-        arrays[name] = array
-    return arrays
+    given = dict(_arrays(args.given, network.inputs))
+    for name in given:
+        if name not in network.inputs:
+            raise UsageError(
+                f"--input: the network has no input `{name}`; it has {', '.join(network.inputs) or 'none'}"
+            )
+    return random_inputs(_types_at(network, given, _once("--at", args.called)), args.seed) | given
+
+
+def _types_at(
+    network: Network | NetworkOfSizes, given: Mapping[str, Array], called: Mapping[str, int]
+) -> dict[str, ValueType]:
+    """Types of the inputs of a call; sizes that are ranges are those of arrays that are given, else as `called`."""
+    ranges: Mapping[str, SizeRange] = getattr(network, "ranges", {})
+    wrong = [name for name in called if name not in ranges]
+    if wrong:
+        raise UsageError(f"--at: `{wrong[0]}` is no range; -D {wrong[0]}=LOW:HIGH makes it one")
+    sizes = {name: range_.high for name, range_ in ranges.items()} | dict(called)
+    for name, array in given.items():
+        type_ = network.inputs[name]
+        dims = () if isinstance(type_, ValueType) else type_.dims
+        sizes |= {dim: n for dim, n in zip(dims, array.shape, strict=False) if isinstance(dim, str)}
+    return {name: type_ if isinstance(type_, ValueType) else type_.at(sizes) for name, type_ in network.inputs.items()}
 
 
 def load_arrays(file: str) -> dict[str, Array]:
@@ -187,11 +222,32 @@ def _load_array(file: str) -> Array:
 # --- options of the form NAME=...
 
 
-def _size(text: str) -> tuple[str, int]:
+def _size(text: str) -> tuple[str, tuple[int, ...]]:
+    return _numbers(text, "a number, such as {name}=1, or a range, {name}=1:512")
+
+
+def _room(text: str) -> tuple[str, tuple[int, ...]]:
+    return _numbers(text, "a number, such as {name}=512, or lengths with kernels of their own, {name}=64:512")
+
+
+def _number(text: str) -> tuple[str, int]:
+    name, numbers = _numbers(text, "a number, such as {name}=1")
+    if len(numbers) > 1:
+        raise ArgumentTypeError(f"the size `{name}` is one number, such as {name}={numbers[0]}")
+    return name, numbers[0]
+
+
+def _numbers(text: str, form: str) -> tuple[str, tuple[int, ...]]:
     name, value = _pair(text, "NAME=N, such as batch=1")
-    if not value.strip().isdecimal():
-        raise ArgumentTypeError(f"the size `{name}` is a number, such as {name}=1, not `{value}`")
-    return name, int(value)
+    parts = [part.strip() for part in value.split(":")]
+    if not all(part.isdecimal() for part in parts):
+        raise ArgumentTypeError(f"the size `{name}` is {form.format(name=name)}, not `{value}`")
+    return name, tuple(map(int, parts))
+
+
+def _bound(numbers: tuple[int, ...]) -> int | SizeRange:
+    """A size, or a range of a lowest one and the largest of each bucket."""
+    return numbers[0] if len(numbers) == 1 else SizeRange(numbers[0], numbers[-1], numbers[1:-1])
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -9,6 +9,7 @@ from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_database, add_model, network_of
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
+from metasched.graph.ranged import NetworkOfSizes
 from metasched.graph.tasks import TaskTable
 
 
@@ -37,7 +38,7 @@ def run(args: Namespace, console: Console) -> int:
     return 0
 
 
-def _summary(network: Network, tasks: TaskTable) -> str:
+def _summary(network: Network | NetworkOfSizes, tasks: TaskTable) -> str:
     graph, optimised = network.graph, network.optimised
     lines = [f"network {graph.name}"]
     lines += [f"  input   {name}: {type_}" for name, type_ in network.inputs.items()]
@@ -46,6 +47,7 @@ def _summary(network: Network, tasks: TaskTable) -> str:
         f"  {len(graph.constants)} constants of {graph.weight_bytes / 1e6:.1f} MB",
         f"  as imported: {_counts(graph)}",
         f"  as it runs:  {_counts(optimised)}",
+        *(f"  runs {name}" for name in network.names if name),
         "",
         str(tasks),
     ]
@@ -57,7 +59,7 @@ def _counts(graph: Graph) -> str:
     return f"{len(graph.nodes)} nodes, {kernels} of them run programs, {len(graph.tasks)} distinct"
 
 
-def _tasks(_: Network, tasks: TaskTable) -> str:
+def _tasks(_: Network | NetworkOfSizes, tasks: TaskTable) -> str:
     parts = []
     for number, task in enumerate(row.task for row in tasks.rows):
         named = ", ".join(f"`{node.name}`" for node in task.nodes)
@@ -65,7 +67,7 @@ def _tasks(_: Network, tasks: TaskTable) -> str:
     return "\n".join(parts)
 
 
-_VIEWS: Mapping[str, Callable[[Network, TaskTable], str]] = {
+_VIEWS: Mapping[str, Callable[[Network | NetworkOfSizes, TaskTable], str]] = {
     "summary": _summary,
     "graph": lambda network, _: str(network.graph),
     "optimised": lambda network, _: str(network.optimised),
@@ -74,7 +76,7 @@ _VIEWS: Mapping[str, Callable[[Network, TaskTable], str]] = {
 }
 
 
-def _json(network: Network, tasks: TaskTable) -> dict[str, object]:
+def _json(network: Network | NetworkOfSizes, tasks: TaskTable) -> dict[str, object]:
     graph = network.graph
     return {
         "network": graph.name,
@@ -85,6 +87,7 @@ def _json(network: Network, tasks: TaskTable) -> dict[str, object]:
         "nodes_imported": len(graph.nodes),
         "nodes": len(network.optimised.nodes),
         "passes": [{"name": report.name, "remarks": list(report.remarks)} for report in network.passes()],
+        "members": [name for name in network.names if name],
         "tasks": [
             {
                 "key": row.task.key,

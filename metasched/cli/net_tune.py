@@ -10,6 +10,7 @@ from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, add_db, db_opti
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_model, bound_again, network_of
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
+from metasched.graph.tasks import joined_tables
 from metasched.graph.tuning import NetworkReport
 from metasched.graph.tuning_view import NetworkProgress, network_view
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
@@ -92,11 +93,12 @@ def run(args: Namespace, console: Console) -> int:
 
 def result(report: NetworkReport) -> dict[str, object]:
     """The last line of `--json`."""
-    (table,) = report.tables
+    table = joined_tables(report.tables)
     return {
         "event": "result",
-        "guess_ms": _milliseconds(report.before_s[0]),
-        "kernels_ms": _milliseconds(report.after_s[0]),
+        "networks": len(report.tables),
+        "guess_ms": _milliseconds(sum(report.before_s)),
+        "kernels_ms": _milliseconds(sum(report.after_s)),
         "trials": report.trials,
         "measured": report.measured,
         "elapsed_s": report.elapsed_s,

@@ -53,6 +53,8 @@ Its files, in reading order:
 - `network_cache`: Compiled networks on disk: a second process runs one without reading the model's graph
 - `network_key`: What a compiled network on disk was made from, as a key: the model's digest, what it is loaded with,
   versions
+- `exported_parts`: What of a network an export writes: its compiled members with what they take, over weights that are
+  written once
 - `export`: A compiled network as a folder that runs with NumPy alone: a Python file, machine code, and packed
   weights
 - `profile`: Where a network's time goes: each kernel's in place, its share of the machine's limit, where its
@@ -68,9 +70,16 @@ Its files, in reading order:
 - `tuning_view`: Ways to watch networks being tuned: a table that changes on a terminal or in a notebook, a line now and
   then elsewhere
 - `tuning`: Tuning networks: one session over the tasks of one or several, whose order a task scheduler chooses
+- `network_tuning`: Tuning networks together: one session over the kernels of all, each of which is timed in its own
+  call at the end
+- `memory_figures`: What a network holds in memory, for a person: weights once, states, code, and what lives during a
+  call
+- `members`: What a network does with all the networks that its calls run on: one of just one size, or one for each
+  bucket
 - `network`: A network as its users hold it
 - `buckets/`: One network for many sizes: kernels for the largest of them, in which nothing beyond a call's sizes counts
 - `growing_network`: A model with a size that grows: a call runs on kernels for a bucket of lengths
+- `size_range`: Sizes from a smallest to a largest one, in buckets; and types of values whose sizes these are
 - `ranged`: A model whose sizes are ranges: a network for each bucket of sizes, in which only the sizes of a call count
 - `opened_model`: A model's file with what is settled of it: the graphs of its sizes
 - `loading`: Networks from models' files: of one size, or of ranges of sizes

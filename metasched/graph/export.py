@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ from metasched.compiler.cpu.emit.steps import STEP, STEPS, STEPS_MODULE
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.graph.errors import NetworkError
-from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import ExecutionPlan
+from metasched.graph.exported_parts import NetworkExport, described_forms, joined_weights
 from metasched.graph.ir import ValueType
+from metasched.graph.plan import ALIGNMENT
+from metasched.graph.signature import Signature
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import Target
 
@@ -29,7 +31,7 @@ _FUTURE = "from __future__ import annotations\n"
 _NO_WEIGHTS = b"\0"
 
 
-def export_network(executable: Executable, name: str, target: Target, folder: str | Path) -> Path:
+def export_network(network: NetworkExport, target: Target, folder: str | Path) -> Path:
     """Write a network's files into a folder, which is made, and return its path.
 
     `network.py` has the function `run`; it reads `network.json`, `code.bin` and `weights.bin` beside it. Raises
@@ -40,14 +42,16 @@ def export_network(executable: Executable, name: str, target: Target, folder: st
             f"export writes machine code for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
     folder = Path(folder)
-    plan = executable.plan
-    description, code = _described(plan, name, target)
-    files = {
-        "network.py": _source(name).encode(),
-        "code.bin": code,
-        "network.json": json.dumps(description).encode(),
-        "weights.bin": executable.weights.memory.bytes.data if executable.weights.nbytes else _NO_WEIGHTS,
+    weights = joined_weights([member.executable for member in network.members])
+    description, code = _described(network, weights.plans, target)
+    files: dict[str, Sequence[Any]] = {
+        "network.py": [_source(network.signature.name).encode()],
+        "code.bin": [code],
+        "network.json": [json.dumps(description).encode()],
+        "weights.bin": [part for piece in weights.pieces for part in (piece.data, bytes(-len(piece) % ALIGNMENT))],
     }
+    if not description["weight_bytes"]:
+        files["weights.bin"] = [_NO_WEIGHTS]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = [path.name for path in folder.iterdir() if path.name not in {*files, "__pycache__"}]
@@ -60,33 +64,39 @@ def export_network(executable: Executable, name: str, target: Target, folder: st
     return folder
 
 
-def _write(path: Path, data: Any) -> None:
+def _write(path: Path, parts: Sequence[Any]) -> None:
     """Write a file whole or not at all: another process may be running the one that is there."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
         new = Path(folder, path.name)
-        new.write_bytes(data)
+        with new.open("wb") as file:
+            for part in parts:
+                file.write(part)
         new.replace(path)
 
 
-def _described(plan: ExecutionPlan, name: str, target: Target) -> tuple[dict[str, Any], bytes]:
+def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: Target) -> tuple[dict[str, Any], bytes]:
     """What `network.json` says, and the machine code that it is about."""
     import_code_generator()
     from metasched.compiler.cpu.codegen import compile_text
 
-    parallel = any(code.parallel for code in plan.codes)
+    parallel = any(code.parallel for plan in plans for code in plan.codes)
     pool = compile_text(runtime.PROCESS_MODULE, target.with_threads(1)).data if parallel else b""
     table = compile_text(STEPS_MODULE, target.with_threads(1)).data
-    pieces = [table, pool, *(code.data for code in plan.codes)]
+    # Kernels that several members run are there once.
+    numbers = {data: n for n, data in enumerate(dict.fromkeys(code.data for plan in plans for code in plan.codes))}
+    pieces = [table, pool, *numbers]
     code = b"".join(pieces)
+    signature = network.signature
+    members = [_member(member.signature, plan, numbers) for member, plan in zip(network.members, plans, strict=True)]
+    count = iter(range(len(members)))
     description = {
-        "name": name,
+        "name": signature.name,
         "machine": EXPORTED_MACHINE,
         "features": cpu_flags(target),
-        "inputs": _types(plan.inputs),
-        "outputs": _types(plan.outputs),
-        "results": [{"written": r.written, "copied": r.copied} for r in plan.results],
-        "arena_bytes": plan.arena.nbytes,
-        "weight_bytes": plan.weight_bytes,
+        "inputs": _open_types(signature, signature.given, network.inputs),
+        "outputs": _open_types(signature, signature.returned, network.outputs),
+        "states": _types(tuple(signature.held.items())),
+        "weight_bytes": plans[0].weight_bytes,
         "code_hash": hashlib.sha256(code).hexdigest(),
         "code_bytes": [len(piece) for piece in pieces],
         "state": runtime.STATE,
@@ -96,11 +106,52 @@ def _described(plan: ExecutionPlan, name: str, target: Target) -> tuple[dict[str
         "pool_slots": [(runtime.LAUNCH, LAUNCH_FUNCTION), (runtime.ALLOWED, runtime.ALLOWED_FUNCTION)],
         "step": STEP,
         "run": STEPS,
-        "nodes": plan.nodes,
-        "steps": plan.steps,
-        "places": plan.places,
+        "members": members,
+        "parts": [
+            {
+                "sizes": dict(part.sizes),
+                "members": [next(count) for _ in part.members],
+                "forms": None if part.forms is None else described_forms(part.forms),
+            }
+            for part in network.parts
+        ],
     }
     return description, code
+
+
+def _member(signature: Signature, plan: ExecutionPlan, numbers: Mapping[bytes, int]) -> dict[str, Any]:
+    growth = signature.growth
+    codes = [numbers[code.data] for code in plan.codes]
+    return {
+        "inputs": _types(plan.inputs),
+        "labels": list(signature.returned),
+        "results": [[r.type.dtype.numpy.name, r.type.shape, r.written is not None, r.copied] for r in plan.results],
+        "arena_bytes": plan.arena.nbytes,
+        "nodes": plan.nodes,
+        "steps": [codes[step] for step in plan.steps],
+        "places": plan.places,
+        "kept": [[k.root, k.found, k.nbytes] for k in plan.kept],
+        "moved": [
+            [m.state, m.name, m.offset, m.input, m.position.input, m.position.lowest, m.position.highest, m.step]
+            for m in plan.moved
+        ],
+        "growth": None if growth is None else [growth.length, growth.longest, dict(growth.values)],
+    }
+
+
+def _open_types(
+    signature: Signature, values: Mapping[str, ValueType], dims: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str, list[int | str]]]:
+    """Types of inputs or outputs, with what is open of their shapes as a text."""
+    growth = signature.growth
+    found = []
+    for name, type_ in values.items():
+        named = [own or n for own, n in zip(dims.get(name) or [""] * type_.rank, type_.shape, strict=True)]
+        if growth is not None and name in growth.values:
+            grown = zip(growth.values[name], named, strict=True)
+            named = [n if offset is None else f"{growth.length}+{offset}" for offset, n in grown]
+        found.append((name, type_.dtype.numpy.name, named))
+    return found
 
 
 def _types(values: Sequence[tuple[str, ValueType]]) -> list[tuple[str, str, tuple[int, ...]]]:

@@ -10,6 +10,7 @@ from typing import Any
 from metasched.database.backends import DatabaseLike
 from metasched.graph.buckets.choices import choices_alike
 from metasched.graph.choices import Choices
+from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
 from metasched.graph.growing.calls import cut_to_length, length_of
 from metasched.graph.growing.graph import GrownGraphs
 from metasched.graph.inputs import as_arrays
@@ -64,13 +65,21 @@ class GrowingNetwork(Network):
     def _made_for(self, longest: int) -> Network:
         made = Network(self._graphs.shorter[longest](), self.target, self.precision, weights=self.weights)
         made.state = self.state
-        made.schedule_by({**choices_alike(self, made), **self.choices})
+        made.follow(lambda: choices_alike(self, made))
+        made.schedule_by(self.choices)
         return made
 
     @property
     def members(self) -> tuple[Network, ...]:
         """All networks that calls run on, this one first."""
         return (self, *(self.for_length(length) for length in self.lengths[:-1]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What tells members apart, for a person."""
+        longest = self.lengths
+        assert self.signature.growth is not None
+        return tuple(f"{self.signature.growth.length} up to {n}" for n in (longest[-1], *longest[:-1]))
 
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
         """Run the network on a state of its types; raises KernelError for inputs that it cannot take."""
@@ -92,15 +101,17 @@ class GrowingNetwork(Network):
         network = self.for_length(length_of(growth, given[growth.length]))
         return network, list((given if network is self else cut_to_length(self.signature, given)).values())
 
-    def compile(self) -> Network:
-        """Compile every distinct program of all lengths now. Returns this network."""
-        super().compile()
-        for network in self.members[1:]:
-            network.compile()
-        return self
+    def exported(self) -> NetworkExport:
+        """What an export of it has; it is compiled where it is not yet."""
+        by_length = (*self.members[1:], self)
+        part = ExportedPart(tuple(ExportedMember(network.signature, network.compiled()) for network in by_length))
+        return NetworkExport(self.signature, (part,))
 
     def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
-        """Run the best kernels that are recorded in a database, where there are any. Returns this network."""
+        """Run the best kernels that are recorded in a database, where there are any. Returns this network.
+
+        Raises DatabaseError for a database that is not there.
+        """
         for network in self.members[1:]:
             network.use(db, allow=allow)
         return super().use(db, allow=allow)
@@ -114,7 +125,7 @@ class GrowingNetwork(Network):
 
     def session(self) -> Network:
         """This network with a state of its own, zeros at first; code and weights are the same, held once."""
-        self._compiled()
+        self.compiled()
         other = copy.copy(self)
         other.state = NetworkState(self.signature.held)
         return other

@@ -19,8 +19,9 @@ from metasched.graph.network_cache import CachePlace, NetworkCache
 from metasched.graph.network_key import network_key
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.ranged import NetworkOfSizes, SizeRange
+from metasched.graph.ranged import NetworkOfSizes
 from metasched.graph.signature import DeferredGraph
+from metasched.graph.size_range import SizeRange
 from metasched.graph.weights import WeightStore
 from metasched.target import Target
 
@@ -142,6 +143,7 @@ def _of_sizes(
         lambda more: grown(model.graphs(more).changed(partial(folded, target=target)), weights=weights),
         ranges,
         inputs,
+        weights,
     )
 
 

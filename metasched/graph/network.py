@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import copy
 import threading
-import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, TaskKey
-from metasched.graph.choices import NO_CHOICES, Choice, Choices
-from metasched.graph.errors import NetworkError
+from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import StepInfo
+from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
 from metasched.graph.growing.calls import with_room, without_room
 from metasched.graph.inputs import as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.kernels import kernels
+from metasched.graph.members import MembersFace
 from metasched.graph.network_cache import CachePlace
 from metasched.graph.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.passes.constant_folding import constant_folding
@@ -46,28 +44,17 @@ from metasched.graph.recorded import (
 from metasched.graph.settling import Settlement, expected_seconds, settle
 from metasched.graph.signature import DeferredGraph, Signature
 from metasched.graph.state import NetworkState
-from metasched.graph.strip_turns import StripSettlement, most_groups, open_groups, settle_groups
+from metasched.graph.strip_turns import StripSettlement, open_groups, settle_groups
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
-from metasched.graph.tuning import DEFAULT_BUDGET_S, NetworkReport, NetworkSettings, tune_graphs
-from metasched.graph.tuning_view import NetworkShown
 from metasched.graph.weights import WeightStore
-from metasched.knowledge.library import KnowledgeLike
-from metasched.measure.executor_registry import DEFAULT_EXECUTOR
-from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
 from metasched.runtime import arguments
-from metasched.search.goal import goal_of
-from metasched.search.objectives import Objective
-from metasched.search.session import DEFAULT_DATABASE
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
-from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
-from metasched.space.registry import RuleSpec
 from metasched.support.cached import cached_property
 from metasched.target import Target
 
 
-class Network:
+class Network(MembersFace):
     """A model with all sizes bound: `net(x)` runs it.
 
     Inputs are NumPy arrays of the network's types (see `inputs`), by position or by name, or arrays of other libraries
@@ -108,6 +95,8 @@ class Network:
         self._error: PrecisionError | None = None
         self.weights = weights
         self._cached = place
+        self._followed: Callable[[], Choices] = dict
+        self._taken: Choices | None = None
         self._lock = threading.Lock()
 
     @cached_property
@@ -136,11 +125,8 @@ class Network:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
         return tuple(run_passes(self.graph, self._options))
 
-    def tasks(self, db: DatabaseLike | None = None) -> TaskTable:
-        """The distinct programs that run, and how often each does; with their best times in a database if there is one.
-
-        Raises DatabaseError for a database that is not there.
-        """
+    def own_tasks(self, db: DatabaseLike | None) -> TaskTable:
+        """The programs that calls of just this size run; see `tasks`."""
         tasks = tasks_of(self.optimised)
         if db is None:
             return TaskTable([TaskRow(task) for task in tasks])
@@ -158,50 +144,6 @@ class Network:
     def _records(self, database: Database, allow: Allow) -> Mapping[str, Record]:
         surroundings = surroundings_of(self.optimised, self.target)
         return records_to_run(database, tasks_of(self.optimised), self.target, surroundings, Allowed.of(allow))
-
-    def tune(
-        self,
-        trials: int | None = None,
-        db: DatabaseLike = DEFAULT_DATABASE,
-        *,
-        budget: float | None = None,
-        patience: int | None = None,
-        objective: str | Objective = "sum",
-        scheduler: str | MakeScheduler = NETWORK_SCHEDULER,
-        seed: int = 0,
-        progress: NetworkShown = None,
-        rules: RuleSpec = None,
-        allow: Allow = None,
-        knowledge: KnowledgeLike = None,
-        runner: str | Runner = DEFAULT_EXECUTOR,
-        strategy: str | MakeStrategy = DEFAULT_STRATEGY,
-        model: str | MakeModel = DEFAULT_MODEL,
-    ) -> NetworkReport:
-        """Measure candidates for the network's kernels, and run the best of them from then on.
-
-        Tasks are timed as the network runs them, with weights that other kernels have driven from the caches. Which
-        task is next, a scheduler chooses. At the end the network itself is timed in turns with what it ran before, and
-        keeps what is faster there, so that tuning makes no network slower. What is recorded is not measured again: a
-        run that was interrupted or killed at any moment goes on by the same call.
-
-        Args:
-            trials: measurements of all tasks together to have in the database in the end, earlier ones included.
-            db: where they are kept: a URL, or a database that is open.
-            budget: seconds that it may take. By default 600, where nothing else says when to end.
-            patience: end with a task after so many trials of it without one that is faster by more than noise.
-            objective: what is minimised: "sum", the network's time; "early_stopping", the same without tasks that have
-                not become faster for long; "latency=SECONDS", which ends as soon as that is reached; or an `Objective`.
-            scheduler: "gradient", "round_robin", or a function of `SchedulerInputs`.
-            progress: how to show where it stands: by default a table where somebody looks on; False shows nothing, a
-                function is called with a `NetworkProgress` after each measurement.
-            seed, rules, allow, knowledge, runner, strategy, model: as of `tune`.
-
-        Raises NetworkError where no kernel is large enough to be tuned.
-        """
-        settings = NetworkSettings(
-            db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
-        )
-        return tune_networks([self], trials, budget=budget, patience=patience, settings=settings)
 
     def use(self, db: DatabaseLike, *, allow: Allow = None) -> Network:
         """Run the best kernels that are recorded in a database, where there are any. Returns this network.
@@ -243,17 +185,13 @@ class Network:
 
     def session(self) -> Network:
         """This network with a state of its own, zeros at first; code and weights are the same, held once."""
-        self._compiled()
+        self.compiled()
         other = copy.copy(self)
         other.state = NetworkState(self.signature.held)
         return other
 
-    def compile(self) -> Network:
-        """Compile every distinct program now. Returns this network."""
-        self._compiled()
-        return self
-
-    def _compiled(self) -> Executable:
+    def compiled(self) -> Executable:
+        """What a call runs, compiled where it is not yet."""
         if self._executable is None:
             with self._lock:
                 if self._executable is None:
@@ -264,12 +202,18 @@ class Network:
     def _is_as_loaded(self) -> bool:
         return not self.choices and not self.ways
 
+    def _schedules(self) -> Choices:
+        """What schedules tasks: its own choices, and what follows from another network's."""
+        if self._taken is None:
+            self._taken = self._followed()
+        return {**self._taken, **self.choices}
+
     def _from_cache(self) -> Executable | None:
         return None if self._cached is None or not self._is_as_loaded else self._cached.executable(self.target)
 
     def _made(self) -> Executable:
         graph = self._whole()
-        made = executable(graph, kernels(graph, self.choices, self.target), self.target, self.weights)
+        made = executable(graph, kernels(graph, self._schedules(), self.target), self.target, self.weights)
         self._let_go(graph)
         if self._cached is not None and self._is_as_loaded:
             self._cached.put(self.signature, made)
@@ -281,14 +225,33 @@ class Network:
         return (self,)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What tells members apart, for a person; empty for a network that is its only one."""
+        return ("",)
+
+    @property
+    def state_bytes(self) -> int:
+        """What is held between calls."""
+        return self.state.nbytes
+
+    @property
+    def executable(self) -> Executable | None:
+        """What a call runs; None where it is not compiled yet."""
+        return self._executable
+
+    @property
     def is_compiled(self) -> bool:
         """Whether the kernels are made that a call runs."""
         return self._executable is not None
 
+    def follow(self, choices: Callable[[], Choices]) -> None:
+        """Schedule tasks as another network does, where nothing else says how: asked for when this one is compiled."""
+        self._followed = choices
+
     @property
     def steps(self) -> tuple[StepInfo, ...]:
         """What a call runs, in order, with schedules; they are compiled where they are not."""
-        return self._compiled().steps
+        return self.compiled().steps
 
     def _whole(self) -> Graph:
         """The graph that runs with all of its constants, which are computed once more where they were let go."""
@@ -311,13 +274,14 @@ class Network:
         if not self.runs_here:
             self.schedule_by(choices)
             return Settlement(unsettled=f"this machine cannot run what is for {self.target.name}")
-        before, graph, earlier = self._compiled(), self._whole(), dict(self.choices)
+        before, graph, earlier, all_now = self.compiled(), self._whole(), dict(self.choices), self._schedules()
 
         def choices_with(tuned: Set[str]) -> Choices:
             return {**earlier, **{key: choice for key, choice in choices.items() if key in tuned}}
 
         def with_tuned(tuned: Set[str]) -> Executable:
-            return executable(graph, kernels(graph, choices_with(tuned), self.target), self.target, self.weights)
+            known = {**all_now, **choices_with(tuned)}
+            return executable(graph, kernels(graph, known, self.target), self.target, self.weights)
 
         found, taken = settle(before, with_tuned, self._trial_inputs())
         other = {task.key for task in found.tasks if not task.is_tuned}
@@ -346,9 +310,9 @@ class Network:
 
             def in_ways(ways: Mapping[str, bool]) -> Executable:
                 graph = optimised(self.graph, self._options_with(ways))
-                return executable(graph, kernels(graph, self.choices, self.target), self.target, self.weights)
+                return executable(graph, kernels(graph, self._schedules(), self.target), self.target, self.weights)
 
-            found, taken = settle_groups(self._compiled(), in_ways, groups, self._trial_inputs())
+            found, taken = settle_groups(self.compiled(), in_ways, groups, self._trial_inputs())
             if found.changed:
                 self._go_ways(found.changed)
                 with self._lock:
@@ -367,7 +331,7 @@ class Network:
         """The seconds that `settle` is expected to take at most, by what a run takes now; compiles the network."""
         if not self.runs_here:
             return 0.0
-        compiled, inputs = self._compiled(), self._trial_inputs()
+        compiled, inputs = self.compiled(), self._trial_inputs()
         compiled.run(inputs)  # the first run starts threads, and brings code and weights from memory
         return expected_seconds(float(compiled.run_timed(inputs).sum()) * 1e-9)
 
@@ -391,7 +355,7 @@ class Network:
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
         """Run the network on a state of its types; raises KernelError for inputs that it cannot take."""
         arrays = self._checked(inputs)
-        compiled = self._compiled()
+        compiled = self.compiled()
         if state:
             with state.lock:
                 results = compiled.run(self._with(state, arrays))
@@ -404,30 +368,10 @@ class Network:
     def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.inputs, arrays, strict=True))
 
-    def export(self, folder: str | Path) -> Path:
-        """Write the compiled network into a folder that runs with NumPy alone, and return its path.
-
-            net.export("fast")
-            from fast.network import run  # in any process: it takes and gives what this network does
-
-        It has `network.py`, its machine code, and the weights as kernels read them, which processes share. It is for
-        Linux on x86-64 and CPUs with this target's instruction sets. Raises NetworkError on other machines, for
-        a folder that has other files in it, and for a network that has states.
-        """
-        if self.state:
-            raise NetworkError(
-                f"network `{self.graph.name}` has states, and an exported one keeps nothing between calls\n"
-                "  hint: load it without `states`, and give its caches with each call"
-            )
-        # It imports the compiler.
-        from metasched.graph.export import export_network
-
-        compiled = self._compiled()
-        if self.weights is not None:  # a folder has weights of its own
-            whole = self._whole()
-            compiled = executable(whole, kernels(whole, self.choices, self.target), self.target)
-            self._let_go(whole)
-        return export_network(compiled, self.signature.name, self.target, folder)
+    def exported(self) -> NetworkExport:
+        """What an export of it has; it is compiled where it is not yet."""
+        part = ExportedPart((ExportedMember(self.signature, self.compiled()),))
+        return NetworkExport(self.signature, (part,))
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
@@ -438,7 +382,7 @@ class Network:
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
         given = self._with(state.copy(), self._checked(inputs))
-        return profiled(self._compiled(), self.optimised, given, self.target, runs)
+        return profiled(self.compiled(), self.optimised, given, self.target, runs)
 
     def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
         """Everything that the graph takes, in its order."""
@@ -485,66 +429,3 @@ class Network:
 def folded(graph: Graph, target: Target | None = None) -> Graph:
     """A graph without what depends on constants alone. How much of that is computed at import depends on sizes."""
     return without_dead_code(constant_folding(graph, PassContext(PassOptions(target or Target.detect()))))
-
-
-def tune_networks(
-    networks: Sequence[Network],
-    trials: int | None = None,
-    *,
-    budget: float | None = None,
-    patience: int | None = None,
-    settings: NetworkSettings | None = None,
-    **given: Any,
-) -> NetworkReport:
-    """Tune several networks in one session, in which a program that two of them run is one task.
-
-        ms.tune_networks([encoder, decoder], budget=600, objective="geomean")
-
-    Args:
-        networks: each runs its best kernels afterwards, at all lengths where it grows.
-        trials: measurements of all tasks together to have in the database in the end.
-        budget: seconds; by default 600, where nothing else says when to end.
-        patience: of each task, trials without one that is faster by more than noise.
-        settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
-            after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
-            each has to meet.
-
-    Raises NetworkError where no kernel is large enough to be tuned.
-    """
-    how = settings or NetworkSettings(**given)
-    if trials is None and budget is None and patience is None:
-        budget = DEFAULT_BUDGET_S
-    goal_of(trials, budget, patience)  # raises for what is no number, before anything is timed
-    started = time.perf_counter()
-    most = most_groups(DEFAULT_BUDGET_S if budget is None else budget)
-    networks = [member for network in networks for member in network.members]
-    strips_found = tuple(net.settle_strips(how.db, most) for net in networks)
-    if budget is not None and any(one.is_timed for one in strips_found):
-        budget = max(budget - (time.perf_counter() - started), budget / 2)
-
-    def settling_s() -> float:
-        return sum(net.settling_s() for net in networks)
-
-    tuned = [(net.optimised, net.target) for net in networks]
-    report = tune_graphs(tuned, how, trials, budget, patience, settling_s)
-    settlements = _settled(networks, report.choices, how.db)
-    choices_now = tuple(net.choices for net in networks)
-    elapsed = time.perf_counter() - started
-    return replace(report, settlements=settlements, strips=strips_found, choices=choices_now, elapsed_s=elapsed)
-
-
-def _settled(networks: Sequence[Network], choices: Sequence[Choices], db: DatabaseLike) -> tuple[Settlement, ...]:
-    """What came of timing tuned kernels in each network's own call.
-
-    Networks that share weights run the same kernel for a task, so that its weights have one layout: that which the
-    first of them decides for.
-    """
-    found: list[Settlement] = []
-    decided: dict[tuple[int, str], Choice | None] = {}
-    for number, (network, tuned) in enumerate(zip(networks, choices, strict=True)):
-        store = number if network.weights is None else id(network.weights)
-        known = {key: decided[store, key] for key in tuned if (store, key) in decided}
-        network.schedule_by({key: choice for key, choice in known.items() if choice is not None})
-        found.append(network.settle({key: choice for key, choice in tuned.items() if key not in known}, db))
-        decided |= {(store, key): network.choices.get(key) for key in tuned}
-    return tuple(found)

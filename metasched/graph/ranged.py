@@ -7,77 +7,65 @@ and states are shared by all of them.
 
 from __future__ import annotations
 
+import copy
 import itertools
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 
+from metasched.database.backends import DatabaseLike
 from metasched.errors import KernelError
 from metasched.graph.buckets.bucket import Bucket, Sizes, bucket
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
+from metasched.graph.buckets.forms import call_forms
+from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
+from metasched.graph.execution_plan import StepInfo
+from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
+from metasched.graph.members import MembersFace
 from metasched.graph.network import Network
+from metasched.graph.passes.pipeline import PassReport
+from metasched.graph.precision.error import PrecisionError, differences
+from metasched.graph.precision.rounding import without_rounding
+from metasched.graph.profile import NetworkProfile
+from metasched.graph.signature import Signature
+from metasched.graph.size_range import OpenType, SizeRange
 from metasched.graph.state import NetworkState
+from metasched.graph.weights import WeightStore
+from metasched.permissions import Allow
 from metasched.runtime import arguments
 
 # Networks of single sizes that are kept, those used last.
 _KEPT = 8
+# Networks of single sizes that are exported instead of a bucket.
+_ALONE = 16
 
 Key = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class SizeRange:
-    """Sizes from `low` to `high`, both included.
-
-    Attributes:
-        buckets: the largest size of each bucket. By default each is half of the next, so that no call computes more
-            than twice of what it needs along this size; a number for every size makes a network of just that size.
-
-    """
-
-    low: int
-    high: int
-    buckets: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.low <= self.high:
-            raise NetworkError(f"a range of sizes goes from at least 1 up, and not from {self.low} to {self.high}")
-        given = {int(size) for size in self.buckets}
-        wrong = [size for size in given if not self.low <= size <= self.high]
-        if wrong:
-            raise NetworkError(f"a bucket up to {wrong[0]} is not in the range of sizes from {self.low} to {self.high}")
-        object.__setattr__(self, "buckets", tuple(sorted(given | {self.high} | set(() if given else self._halves()))))
-
-    def _halves(self) -> list[int]:
-        found, size = [], self.high
-        while (size := size // 2) >= self.low:
-            found.append(size)
-        return found
-
-    def bucket(self, size: int) -> tuple[int, int]:
-        """The smallest and the largest size of the bucket that a size is in."""
-        number = next(n for n, largest in enumerate(self.buckets) if size <= largest)
-        return (self.buckets[number - 1] + 1 if number else self.low), self.buckets[number]
-
-    def __str__(self) -> str:
-        return f"{self.low} to {self.high}"
-
-
-class NetworkOfSizes:
+class NetworkOfSizes(MembersFace):
     """A model whose sizes are ranges: `net(x)` runs on the kernels of the bucket of its inputs' sizes.
+
+    It has what a `Network` has. What is of one network, such as `graph`, `passes()` and `steps`, is that of the largest
+    sizes; `at` and `bucket` have those of others.
 
     Attributes:
         ranges: the sizes that a call may have, by their names.
         state: what is held between calls, shared by all sizes.
+        choices: what schedules tasks at all sizes.
 
     """
+
+    # What is timed in the call of a single network: each of `members` has it.
+    OF_MEMBERS = ("settle", "settle_strips", "settling_s", "own_tasks", "executable", "compiled", "follow", "ways")
 
     def __init__(
         self,
@@ -86,11 +74,12 @@ class NetworkOfSizes:
         network_of: Callable[[Sizes], Network],
         ranges: Mapping[str, SizeRange],
         inputs: Mapping[str, Sequence[str]],
+        weights: WeightStore | None = None,
     ) -> None:
         """`graph_of` reads the model for some sizes, `make` makes a network of a graph, `network_of` one of some sizes.
 
-        `inputs` are the names of what a call gives, each with the names of its sizes, '' for one that is fixed. Raises
-        NetworkError for a range that no input has.
+        `inputs` are the names of what a call gives, each with the names of its sizes, '' for one that is fixed;
+        `weights` those that all networks share. Raises NetworkError for a range that no input has.
         """
         found = {name for names in inputs.values() for name in names}
         missing = [name for name in ranges if name not in found]
@@ -100,15 +89,27 @@ class NetworkOfSizes:
         self._graph_of = graph_of
         self._make = make
         self._network_of = network_of
+        self.weights = weights
         self._networks: OrderedDict[Key, Network] = OrderedDict()
         self._buckets: dict[Key, Bucket] = {}
         self._apart: dict[Key, str] = {}
         self._lock = threading.Lock()
+        self.choices: Choices = NO_CHOICES
+        self._used: list[tuple[DatabaseLike, Allow]] = []
         # What is wrong with the model is said at load.
-        largest = make(graph_of({name: range_.high for name, range_ in ranges.items()}))
+        largest = make(graph_of(self._largest))
+        self.graph = largest.graph
+        self.signature: Signature = largest.signature
+        self.target, self.precision = largest.target, largest.precision
         self.state: NetworkState = largest.state
         self._state_types = {name: largest.graph.types[name] for name in largest.graph.states}
         self._inputs = {name: tuple(inputs.get(name, ())) for name in largest.inputs}
+
+    @property
+    def _largest(self) -> dict[str, int]:
+        return {name: range_.high for name, range_ in self.ranges.items()}
+
+    # --- what runs at some sizes
 
     def at(self, **sizes: int) -> Network:
         """A network of just these sizes. Raises NetworkError for sizes that are in no range, or are missing."""
@@ -122,6 +123,9 @@ class NetworkOfSizes:
         Raises NetworkError for sizes that are in no range, or are missing.
         """
         self._require_sizes(sizes)
+        made = self._buckets.get(self._bucket_key(sizes))
+        if made is not None:  # nobody waits while another one is made
+            return made
         with self._lock:
             return self._bucket(sizes)
 
@@ -137,6 +141,32 @@ class NetworkOfSizes:
         """
         return dict(self._apart)
 
+    @property
+    def members(self) -> tuple[Network, ...]:
+        """The networks that calls run on, those of the largest sizes first: of all buckets, which are made where they
+        are not; and of single sizes, of those that are buckets of one size, and that calls had so far.
+        """
+        return tuple(self._members().values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What tells members apart, for a person."""
+        return tuple(self._members())
+
+    def _members(self) -> dict[str, Network]:
+        found: dict[str, Network] = {}
+        combinations = itertools.product(*(reversed(range_.bounds) for range_ in self.ranges.values()))
+        for bounds in combinations:
+            sizes = {name: high for name, (_, high) in zip(self.ranges, bounds, strict=True)}
+            own = self.bucket(**sizes)
+            if own is not None:
+                found[_said(sizes, " up to ")] = own.network
+            elif all(low == high for low, high in bounds):
+                found |= _named(sizes, self.at(**sizes))
+        for key, network in list(self._networks.items()):
+            found |= _named(dict(zip(self.ranges, key, strict=True)), network)
+        return found
+
     def _require_sizes(self, sizes: Sizes) -> None:
         if sizes.keys() != self.ranges.keys():
             raise NetworkError(f"the sizes are {', '.join(self.ranges)}, and {', '.join(sizes) or 'none'} are given")
@@ -149,25 +179,38 @@ class NetworkOfSizes:
         if key not in self._networks:
             self._networks[key] = self._with_weights(self._network_of(sizes))
         self._networks.move_to_end(key)
-        if len(self._networks) > _KEPT:
-            self._networks.popitem(last=False)
+        let_go = [other for other in self._networks if not self._is_bucket(other)]
+        for other in let_go[:-_KEPT]:
+            del self._networks[other]
         return self._networks[key]
+
+    def _is_bucket(self, key: Key) -> bool:
+        """Whether single sizes are a bucket of just these."""
+        return all(range_.bucket(size) == (size, size) for range_, size in zip(self.ranges.values(), key, strict=True))
 
     def _made(self, graph: Graph) -> Network:
         return self._with_weights(self._make(graph))
 
     def _with_weights(self, network: Network) -> Network:
         """A network on the states of all sizes, which reads weights as those do that there are."""
-        graph = network.graph
-        if {name: graph.types[name] for name in graph.states} != self._state_types:
+        held = network.signature.held
+        if held != self._state_types:
             raise NetworkError("the type of a state depends on a size that is a range; give that size as a number")
         network.state = self.state
-        made = itertools.chain((b.network for b in self._buckets.values()), self._networks.values())
-        first = next((one for one in made if one.is_compiled), None)
-        if first is not None:
-            # Weights that kernels of all sizes read in one layout are held once.
-            network.schedule_by({**choices_like(first, network), **network.choices})
+        network.follow(lambda: self._schedules_for(network))
+        network.schedule_by(self.choices)
+        for db, allow in self._used:
+            network.use(db, allow=allow)
         return network
+
+    def _schedules_for(self, network: Network) -> Choices:
+        """Those of a network that is compiled: weights that kernels of all sizes read in one layout are held once."""
+        made = itertools.chain([own.network for own in self.buckets], list(self._networks.values()))
+        first = next((one for one in made if one is not network and one.is_compiled), None)
+        return NO_CHOICES if first is None else choices_like(first, network)
+
+    def _bucket_key(self, sizes: Sizes) -> Key:
+        return tuple(range_.bucket(sizes[name])[1] for name, range_ in self.ranges.items())
 
     def _bucket(self, sizes: Sizes) -> Bucket | None:
         bounds = {name: range_.bucket(sizes[name]) for name, range_ in self.ranges.items()}
@@ -192,18 +235,60 @@ class NetworkOfSizes:
         lowest = {name: {**largest, name: min(max(low, 2), high - 1)} for name, (low, high) in wide.items()}
         return bucket(largest, list(lowest.values()), self._made, self._graph_of)
 
+    # --- calls
+
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run on inputs of any sizes in the ranges. Raises KernelError for inputs that it cannot take."""
-        if named:
-            inputs = arguments.in_order("the network", list(self._inputs), inputs, named)
-        if len(inputs) != len(self._inputs):
-            raise KernelError(f"the network takes {', '.join(self._inputs)}, and {len(inputs)} inputs are given")
+        return self.run_on(self.state, self._ordered(inputs, named))
+
+    def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
+        """Run on a state of its types; raises KernelError for inputs that it cannot take."""
         sizes = self._sizes(inputs)
         own = self.bucket(**sizes)
         taken = None if own is None else own.sizes(sizes)
         if own is None or taken is None:
-            return self.at(**sizes)(*inputs)
-        return own.run(taken, inputs)
+            return self.at(**sizes).run_on(state, inputs)
+        return own.run_on(state, taken, inputs)
+
+    def session(self) -> NetworkOfSizes:
+        """This network with a state of its own, zeros at first; code and weights are the same, held once."""
+        other = copy.copy(self)
+        other.state = NetworkState(self._state_types)
+        return other
+
+    def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
+        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
+        return self.profile_on(self.state, self._ordered(inputs, named, ["runs"]), runs)
+
+    def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
+        """Where the time of a call on a copy of a state goes."""
+        sizes = self._sizes(inputs)
+        own = self.bucket(**sizes)
+        taken = None if own is None else own.sizes(sizes)
+        if own is None or taken is None:
+            return self.at(**sizes).profile_on(state, inputs, runs)
+        return own.network.profile_on(state, own.given(taken, inputs), runs)
+
+    def precision_error(self, /, *inputs: Any, **named: Any) -> PrecisionError:
+        """How far results are from those in float32, on these inputs or, without any, on random ones of the largest
+        sizes. See `Network.precision_error`.
+        """
+        if not inputs and not named:
+            named = random_inputs({name: type_.at(self._largest) for name, type_ in self.inputs.items()})
+        given = self._ordered(inputs, named)
+        exact = Network(without_rounding(self._graph_of(self._sizes(given))), self.target)
+        made = [one.run_on(self.state.copy(), given) for one in (self, exact)]
+        results, expected = (each if isinstance(each, tuple) else (each,) for each in made)
+        return PrecisionError(
+            self.precision.value, differences(dict(zip(self.outputs, results, strict=True)), expected)
+        )
+
+    def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()) -> Sequence[Any]:
+        if named:
+            inputs = arguments.in_order("the network", list(self._inputs), tuple(inputs), dict(named), others)
+        if len(inputs) != len(self._inputs):
+            raise KernelError(f"the network takes {', '.join(self._inputs)}, and {len(inputs)} inputs are given")
+        return inputs
 
     def _sizes(self, inputs: Sequence[Any]) -> Sizes:
         """The sizes that inputs have. Raises KernelError where two have different ones, or one is out of its range."""
@@ -225,8 +310,179 @@ class NetworkOfSizes:
                     raise KernelError(f"`{dim}` is {have} in the input `{other}`, and {size} in `{name}`")
         return {name: size for name, (size, _) in found.items()}
 
+    # --- what it has as a `Network` has it
+
+    @property
+    def inputs(self) -> Mapping[str, OpenType]:
+        """Names and types of what a call is given, in order; sizes that are ranges by their names."""
+        return {
+            name: OpenType(
+                type_.dtype,
+                tuple(dim if dim in self.ranges else n for dim, n in zip(self._inputs[name], type_.shape, strict=True))
+                if self._inputs[name]
+                else type_.shape,
+            )
+            for name, type_ in self.signature.given.items()
+        }
+
+    @property
+    def outputs(self) -> Mapping[str, OpenType]:
+        """Names and types of what a call returns, in order. What depends on sizes otherwise than by being one is "?".
+
+        The model is read once more for this, at other sizes.
+        """
+        low = {name: max(range_.high - 1 - number, range_.low) for number, (name, range_) in enumerate(self._ranges)}
+        other = Signature.of(self._graph_of(low)).returned
+        return {
+            label: OpenType(type_.dtype, tuple(map(self._dim, type_.shape, other[label].shape, itertools.repeat(low))))
+            for label, type_ in self.signature.returned.items()
+        }
+
+    @property
+    def _first(self) -> Network:
+        """What a call of the largest sizes runs on."""
+        own = self.bucket(**self._largest)
+        return self.at(**self._largest) if own is None else own.network
+
+    @property
+    def _ranges(self) -> list[tuple[str, SizeRange]]:
+        return list(self.ranges.items())
+
+    def _dim(self, large: int, small: int, low: Sizes) -> int | str:
+        if large == small:
+            return large
+        both = (name for name, range_ in self.ranges.items() if (range_.high, low[name]) == (large, small))
+        return next(both, "?")
+
+    @property
+    def optimised(self) -> Graph:
+        """What runs at the largest sizes: the graph after the passes."""
+        return self._first.optimised
+
+    def passes(self) -> tuple[PassReport, ...]:
+        """What each pass did to the network of the largest sizes, in order."""
+        return self._first.passes()
+
+    @property
+    def steps(self) -> tuple[StepInfo, ...]:
+        """What a call of the largest sizes runs, in order, with schedules; they are compiled where they are not."""
+        return self._first.steps
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the kernels are made that calls run, of all buckets."""
+        combinations = itertools.product(*(range_.buckets for range_ in self.ranges.values()))
+        if any(key not in self._buckets and key not in self._apart for key in combinations):
+            return False
+        return all(member.is_compiled for member in self.members)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine has what the target has."""
+        return self._first.runs_here
+
+    @property
+    def state_bytes(self) -> int:
+        """What is held between calls."""
+        return self.state.nbytes
+
+    def use(self, db: DatabaseLike, *, allow: Allow = None) -> NetworkOfSizes:
+        """Run the best kernels that are recorded in a database, where there are any, at all sizes; those of sizes that
+        are not made yet are looked up when they are. Returns this network.
+
+        Raises DatabaseError for a database that is not there.
+        """
+        self._used.append((db, allow))
+        for network in self._made_so_far():
+            network.use(db, allow=allow)
+        return self
+
+    def schedule_by(self, choices: Choices) -> None:
+        """Schedule tasks by choices, from the next call on."""
+        self.choices = {**self.choices, **choices}
+        for network in self._made_so_far():
+            network.schedule_by(choices)
+
+    def _made_so_far(self) -> list[Network]:
+        return [*(own.network for own in self.buckets), *list(self._networks.values())]
+
+    def exported(self) -> NetworkExport:
+        """What an export of it has; all buckets are compiled.
+
+        Raises NetworkError where what calls of some sizes take cannot be said without reading the model.
+        """
+        self.compile()
+        parts: list[ExportedPart] = []
+        combinations = itertools.product(*(range_.bounds for range_ in self.ranges.values()))
+        for bounds in combinations:
+            parts += self._exported_parts(dict(zip(self.ranges, bounds, strict=True)))
+        given, made = ({name: type_.names for name, type_ in types.items()} for types in (self.inputs, self.outputs))
+        return NetworkExport(self.signature, tuple(parts), given, made)
+
+    def _exported_parts(self, bounds: Mapping[str, tuple[int, int]]) -> list[ExportedPart]:
+        """What calls of a bucket's sizes run on, as an export has it."""
+        own = self.bucket(**{name: high for name, (_, high) in bounds.items()})
+        if own is None:
+            return self._exported_alone(bounds)
+        ones = [name for name, (low, high) in bounds.items() if low == 1 < high]
+        parts = [part for name in ones for part in self._exported_alone({**bounds, name: (1, 1)})]
+        many = {name: (max(low, 2) if name in ones else low, high) for name, (low, high) in bounds.items()}
+        try:
+            forms = call_forms(own.sizes, many)
+        except NotAlike as reason:
+            raise NetworkError(
+                f"calls of {_said_bounds(bounds)} cannot be exported together: {reason}\n"
+                "  hint: export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size"
+            ) from None
+        signature = own.network.signature
+        held = set(signature.states.values())
+        returned = tuple(
+            dims for label, dims in zip(signature.outputs, forms.outputs, strict=True) if label not in held
+        )
+        member = ExportedMember(signature, own.network.compiled())
+        return [*parts, ExportedPart((member,), many, replace(forms, outputs=returned))]
+
+    def _exported_alone(self, bounds: Mapping[str, tuple[int, int]]) -> list[ExportedPart]:
+        """Networks of single sizes, where calls of a bucket's sizes run on these."""
+        sizes = [range(low, high + 1) for low, high in bounds.values()]
+        if math.prod(map(len, sizes)) > _ALONE:
+            key = tuple(high for _, high in bounds.values())
+            reason = self._apart.get(key, "along a size of one, the model is another")
+            raise NetworkError(
+                f"calls of {_said_bounds(bounds)} run on a network each, which are too many to export: {reason}\n"
+                "  hint: load the model with buckets of one size, for those that are needed"
+            )
+        found = []
+        for numbers in itertools.product(*sizes):
+            alone = self.at(**dict(zip(bounds, numbers, strict=True))).exported()
+            exact = {name: (size, size) for name, size in zip(bounds, numbers, strict=True)}
+            found += [replace(part, sizes=exact) for part in alone.parts]
+        return found
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in type(self).OF_MEMBERS:
+            raise AttributeError(
+                f"a network whose sizes are ranges has no `{name}`: each of `net.members` has, and so have "
+                "`net.at(...)` and the `network` of `net.bucket(...)`"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __repr__(self) -> str:
         ranges = ", ".join(f"{name}: {range_}" for name, range_ in self.ranges.items())
         made = [f"{len(self._buckets)} buckets and {len(self._networks)} networks of single sizes made"]
         made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self._apart.items()]
         return f"<network of sizes ({ranges}), {'; '.join(made)}>"
+
+
+def _said(sizes: Sizes, between: str) -> str:
+    return ", ".join(f"{name}{between}{size}" for name, size in sizes.items())
+
+
+def _said_bounds(bounds: Mapping[str, tuple[int, int]]) -> str:
+    return ", ".join(f"{name} {low} to {high}" for name, (low, high) in bounds.items())
+
+
+def _named(sizes: Sizes, network: Network) -> dict[str, Network]:
+    """The members of a network of single sizes, by names."""
+    pairs = zip(network.names, network.members, strict=True)
+    return {f"{_said(sizes, ' ')}{name and f', {name}'}": member for name, member in pairs}

@@ -37,6 +37,11 @@ class NetworkState(Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self._arrays)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays."""
+        return sum(array.nbytes for array in self._arrays.values())
+
     def reset(self) -> None:
         """Zeros everywhere, as before the first call."""
         with self.lock:

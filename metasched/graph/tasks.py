@@ -79,9 +79,16 @@ class TaskRow:
 
 @dataclass(frozen=True, repr=False)
 class TaskTable:
-    """The tasks of a network with what is known of their times; it prints as a table, a notebook shows one."""
+    """The tasks of a network with what is known of their times; it prints as a table, a notebook shows one.
+
+    Attributes:
+        rows: the tasks.
+        networks: how many there are that calls run on, one each.
+
+    """
 
     rows: Sequence[TaskRow]
+    networks: int = 1
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -91,7 +98,9 @@ class TaskTable:
 
     @property
     def seconds(self) -> float | None:
-        """The time of all kernels of a run; None while that of some task is not known."""
+        """The time of all kernels of a run; None while that of some task is not known, and for several networks."""
+        if self.networks > 1:
+            return None
         known = all(row.best_s is not None for row in self.rows)
         return sum(row.total_s for row in self.rows) if known and self.rows else None
 
@@ -112,6 +121,10 @@ class TaskTable:
         ]
 
     def __str__(self) -> str:
+        if self.networks > 1:
+            return "\n".join(
+                [*self.lines(), f"{len(self.rows)} distinct, of {self.networks} networks; a call runs one"]
+            )
         total = self.seconds
         kernels = sum(row.weight for row in self.rows)
         below = f"{kernels:g} kernels, {len(self.rows)} distinct"
@@ -124,6 +137,18 @@ class TaskTable:
         head, *rows = self.cells()
         lines = [_html_row("th", head), *(_html_row("td", row) for row in rows)]
         return f"<table>{''.join(lines)}</table>"
+
+
+def joined_tables(tables: Sequence[TaskTable]) -> TaskTable:
+    """One table of networks of which a call runs one: a task runs as often as in the one that runs it most."""
+    if len(tables) == 1:
+        return tables[0]
+    found: dict[str, TaskRow] = {}
+    for row in (row for table in tables for row in table.rows):
+        known = found.get(row.task.key)
+        if known is None or row.weight > known.weight:
+            found[row.task.key] = row
+    return TaskTable(list(found.values()), len(tables))
 
 
 def _cells(row: TaskRow, known: float) -> tuple[str, ...]:

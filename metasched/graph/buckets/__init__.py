@@ -8,5 +8,6 @@ Its files, in reading order:
 - `masks`: Programs in which nothing counts that lies beyond the sizes of a call
 - `masking`: A graph for the largest sizes, which takes those of a call as an input
 - `choices`: Schedules for a network of other sizes, such that its kernels read weights as those of another network do
+- `forms`: What calls of a bucket take as functions of their sizes, so that no model is read for a size
 - `bucket`: A network for a range of sizes, called with any of them
 """

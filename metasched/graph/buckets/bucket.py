@@ -16,6 +16,7 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.inputs import checked_inputs
 from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
+from metasched.graph.state import NetworkState
 
 LOGGER = logging.getLogger(__name__)
 
@@ -62,22 +63,27 @@ class Bucket:
                 self._sizes.popitem(last=False)
             return self._sizes[key]
 
-    def run(self, sizes: CallSizes, inputs: Sequence[Any]) -> Any:
-        """The results for inputs of some sizes. Raises KernelError for inputs that the network cannot take."""
-        held = self.network.graph.states
+    def given(self, sizes: CallSizes, inputs: Sequence[Any]) -> list[Array]:
+        """What the network takes for inputs of some sizes. Raises KernelError for inputs that it cannot take."""
+        held = self.network.signature.states
         wanted = {name: type_ for name, type_ in sizes.inputs.items() if name not in held}
-        taken = checked_inputs(self.network.graph.name, wanted, inputs)
+        taken = checked_inputs(self.network.signature.name, wanted, inputs)
         padded = [self._padded(name, array) for name, array in zip(wanted, taken, strict=True)]
-        made = self.network(*padded, *sizes.more)
+        return [*padded, *sizes.more]
+
+    def run_on(self, state: NetworkState, sizes: CallSizes, inputs: Sequence[Any]) -> Any:
+        """The results for inputs of some sizes. Raises KernelError for inputs that the network cannot take."""
+        made = self.network.run_on(state, self.given(sizes, inputs))
         results = made if isinstance(made, tuple) else (made,)
-        labels = [label for label, _ in self.network.graph.outputs]
-        given = [dims for label, dims in zip(labels, sizes.outputs, strict=True) if label not in held.values()]
+        signature = self.network.signature
+        held = set(signature.states.values())
+        given = [dims for label, dims in zip(signature.outputs, sizes.outputs, strict=True) if label not in held]
         cut = [_cut(array, dims) for array, dims in zip(results, given, strict=True)]
         return cut[0] if len(cut) == 1 else tuple(cut)
 
     def _padded(self, name: str, array: Array) -> Array:
         """An input with zeros beyond its sizes."""
-        shape = self.network.graph.types[name].shape
+        shape = self.network.signature.inputs[name].shape
         if array.shape == shape:
             return array
         made = np.zeros(shape, array.dtype)

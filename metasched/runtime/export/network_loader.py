@@ -1,18 +1,23 @@
 """A network that runs with NumPy alone: this file loads the machine code and the weights that lie beside it.
 
 `run(x)` takes arrays by position or by name, and returns a new array, or a tuple of them. It needs Linux on x86-64 and
-the instruction sets that the code was compiled for. For bfloat16 it needs ml_dtypes. Several threads may call it.
+the instruction sets that the code was compiled for. For bfloat16 it needs ml_dtypes. Several threads may call it. What
+a network holds between calls, such as a decoder's caches, is in `run.state`; `run.session()` is `run` with a state of
+its own, and `run.reset()` makes it zeros.
 """
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import hashlib
 import json
 import mmap
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,12 +31,76 @@ _NO_TILES = 3
 _OWN_ROOTS = 2
 
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
 def _address(array: np.ndarray[Any, Any]) -> int:
     return int(array.ctypes.data)
 
 
+class _Member:
+    """A network of fixed sizes: a table of steps, each the address of its code, and where its arguments are."""
+
+    def __init__(self, said: Mapping[str, Any], codes: Sequence[int], run: Any, weights: Array) -> None:
+        self.inputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["inputs"]]
+        self.shapes = {name: shape for name, _, shape in self.inputs}
+        self.labels = list(said["labels"])
+        self.growth = said["growth"]
+        self._results = [(_dtype(dtype), tuple(shape), *more) for dtype, shape, *more in said["results"]]
+        self._kept, self._moved = said["kept"], said["moved"]
+        self._arena_bytes = int(said["arena_bytes"])
+        self._names = said["nodes"]
+        self._run, self._weights = run, weights
+        self._arenas: list[Array] = []
+        flat = [number for step in said["places"] for place in step for number in place]
+        self._arguments = (ctypes.c_int64 * max(len(flat), 1))(*flat)
+        at = ctypes.addressof(self._arguments)
+        entries: list[int] = []
+        for code, places in zip(said["steps"], said["places"], strict=True):
+            entries += (codes[code], at)
+            at += 16 * len(places)
+        self._table = (ctypes.c_int64 * max(len(entries), 1))(*entries)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results for arrays of all inputs, states among them, which are next then."""
+        made = [np.empty(shape, dtype) for dtype, shape, _, _ in self._results]
+        written = [array for array, result in zip(made, self._results, strict=True) if result[2]]
+        moved = [self._moved_part(part, inputs) for part in self._moved]
+        arena = (
+            self._arenas.pop() if self._arenas else np.frombuffer(mmap.mmap(-1, max(self._arena_bytes, 1)), np.uint8)
+        )
+        addresses = [*map(_address, (arena, self._weights, *inputs, *written)), *moved]
+        roots = (ctypes.c_int64 * len(addresses))(*addresses)
+        status = self._run(self._table, len(self._names), roots)
+        if not status:
+            for root, (found, offset), nbytes in self._kept:
+                ctypes.memmove(roots[root], roots[found] + offset, nbytes)
+            for array, (_, _, _, copied) in zip(made, self._results, strict=True):
+                if copied is not None:
+                    ctypes.memmove(_address(array), roots[copied[0]] + copied[1], array.nbytes)
+        self._arenas.append(arena)
+        if status:
+            raise self._error(*divmod(status, _STATUSES))
+        return made
+
+    def _moved_part(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
+        """Where the part of a state is that begins at a position."""
+        state, name, offset, number, position_of, lowest, highest, step = part
+        position = int(inputs[number].reshape(-1)[0])
+        if not lowest <= position <= highest:
+            raise ValueError(f"`{position_of}` is {position}; the state `{name}` has room for {lowest} to {highest}")
+        return _address(inputs[state]) + int(offset) + position * int(step)
+
+    def _error(self, step: int, status: int) -> Exception:
+        if status == _NO_TILES:
+            return OSError(f"{self._names[step]}: this system does not give the process AMX's tile registers")
+        return RuntimeError(f"{self._names[step]}: the kernel returned the status {status}")
+
+
 class ExportedNetwork:
-    """The network in a folder. `inputs` and `outputs` are names, dtypes and shapes, in order."""
+    """The network in a folder. `inputs` and `outputs` are names, dtypes and shapes, in order; what is open of a shape
+    is a text. `state` has what is held between calls: one call at a time changes it.
+    """
 
     def __init__(self, folder: Path) -> None:
         said = json.loads((folder / "network.json").read_text())
@@ -39,20 +108,39 @@ class ExportedNetwork:
         self.name = str(said["name"])
         self.inputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["inputs"]]
         self.outputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["outputs"]]
-        self._results = said["results"]
-        self._arena_bytes = int(said["arena_bytes"])
-        self._weights = self._mapped(folder / "weights.bin", int(said["weight_bytes"]))
-        self._load_code(said, (folder / "code.bin").read_bytes())
-        self._fill_table(said)
-        self._arenas: list[np.ndarray[Any, Any]] = []
+        self._parts = said["parts"]
+        weights = self._mapped(folder / "weights.bin", int(said["weight_bytes"]))
+        codes, run = self._load_code(said, (folder / "code.bin").read_bytes())
+        self._members = [_Member(member, codes, run, weights) for member in said["members"]]
+        self._forms: dict[tuple[int, tuple[int, ...]], Any] = {}
+        self._states = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["states"]]
+        self.begin()
 
-    def _mapped(self, path: Path, nbytes: int) -> np.ndarray[Any, Any]:
+    def begin(self) -> None:
+        """Hold a new state, zeros."""
+        self.state = {name: np.zeros(shape, dtype) for name, dtype, shape in self._states}
+        self._lock = threading.Lock()
+
+    def session(self) -> ExportedNetwork:
+        """The same network with a state of its own, zeros at first."""
+        other = copy.copy(self)
+        other.begin()
+        return other
+
+    def reset(self) -> None:
+        """Make the state zeros, as before the first call."""
+        with self._lock:
+            for array in self.state.values():
+                array[...] = 0
+
+    def _mapped(self, path: Path, nbytes: int) -> Array:
         """The weights: pages of the file, which processes share."""
         if path.stat().st_size != max(nbytes, 1):
             raise ImportError(f"{path} has not the {nbytes} bytes of {self.name}'s weights")
         return np.memmap(path, np.uint8, "r")
 
-    def _load_code(self, said: dict[str, Any], data: bytes) -> None:
+    def _load_code(self, said: dict[str, Any], data: bytes) -> tuple[list[int], Any]:
+        """The addresses of kernels, and what runs a table of them."""
         if hashlib.sha256(data).hexdigest() != said["code_hash"]:
             raise ImportError(f"the machine code of {self.name} is damaged: it has another hash")
         pieces = []
@@ -61,56 +149,97 @@ class ExportedNetwork:
             pieces.append(data[at : at + size])
             at += size
         table, pool, *steps = pieces
-        self._state = (ctypes.c_int64 * said["slots"])()
+        self._slots = (ctypes.c_int64 * said["slots"])()
         if pool:
             found = shared_pool(lambda: _pool(pool, said["pool_functions"], said["pool_reset"]))
             for slot, function in said["pool_slots"]:
-                self._state[slot] = found[function]
+                self._slots[slot] = found[function]
         self._images = [Image(step) for step in steps]
         for image in self._images:
-            _POINTER.from_address(image.symbols[said["state"]]).value = ctypes.addressof(self._state)
+            _POINTER.from_address(image.symbols[said["state"]]).value = ctypes.addressof(self._slots)
         self._table_image = Image(table)
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER)
-        self._run = prototype(self._table_image.symbols[said["run"]])
-
-    def _fill_table(self, said: dict[str, Any]) -> None:
-        """The table of steps: each the address of its code, and where its arguments are."""
-        flat = [number for step in said["places"] for place in step for number in place]
-        self._arguments = (ctypes.c_int64 * max(len(flat), 1))(*flat)
-        at = ctypes.addressof(self._arguments)
-        entries: list[int] = []
-        for image, places in zip(said["steps"], said["places"], strict=True):
-            entries += (self._images[image].symbols[said["step"]], at)
-            at += 16 * len(places)
-        self._names = said["nodes"]
-        self._table = (ctypes.c_int64 * max(len(entries), 1))(*entries)
+        return [image.symbols[said["step"]] for image in self._images], prototype(
+            self._table_image.symbols[said["run"]]
+        )
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network. Raises TypeError and ValueError for inputs that it does not take."""
-        taken = [self._checked(spec, x) for spec, x in zip(self.inputs, self._ordered(inputs, named), strict=True)]
-        made = [np.empty(shape, dtype) for _, dtype, shape in self.outputs]
-        written = [array for array, result in zip(made, self._results, strict=True) if result["written"] is not None]
-        arena = self._arenas.pop() if self._arenas else self._new_arena()
-        addresses = [_address(array) for array in (arena, self._weights, *taken, *written)]
-        roots = (ctypes.c_int64 * len(addresses))(*addresses)
-        status = self._run(self._table, len(self._names), roots)
-        if not status:
-            for array, result in zip(made, self._results, strict=True):
-                if result["written"] is None:
-                    root, offset = result["copied"]
-                    ctypes.memmove(_address(array), roots[root] + offset, array.nbytes)
-        self._arenas.append(arena)
-        if status:
-            raise self._error(*divmod(status, _STATUSES))
-        return made[0] if len(made) == 1 else tuple(made)
+        given = [np.asarray(x) for x in self._ordered(inputs, named)]
+        part, sizes = self._part(given)
+        if part["forms"] is None:
+            results = self._grown(part, given)
+        else:
+            results = self._in_bucket(part["forms"], self._members[part["members"][0]], given, sizes)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    def _new_arena(self) -> np.ndarray[Any, Any]:
-        return np.frombuffer(mmap.mmap(-1, max(self._arena_bytes, 1)), np.uint8)
+    def _run(self, member: _Member, given: Sequence[Array]) -> list[Array]:
+        """Run a member on arrays for all inputs that are no states."""
+        new = iter(given)
+        if not self.state:
+            return member.run([_checked(self.name, spec, next(new)) for spec in member.inputs])
+        with self._lock:
+            taken = [
+                self.state[spec[0]] if spec[0] in self.state else _checked(self.name, spec, next(new))
+                for spec in member.inputs
+            ]
+            return member.run(taken)
 
-    def _error(self, step: int, status: int) -> Exception:
-        if status == _NO_TILES:
-            return OSError(f"{self._names[step]}: this system does not give the process AMX's tile registers")
-        return RuntimeError(f"{self._names[step]}: the kernel returned the status {status}")
+    # --- sizes that are ranges
+
+    def _part(self, given: Sequence[Array]) -> tuple[Mapping[str, Any], dict[str, int]]:
+        """What a call runs on, and its sizes that are ranges."""
+        names = {name for part in self._parts for name in part["sizes"]}
+        sizes: dict[str, int] = {}
+        for (name, _, shape), array in zip(self.inputs, given, strict=True):
+            if names and len(shape) != array.ndim:
+                raise ValueError(f"`{name}` has {array.ndim} dimensions; {self.name} takes {list(shape)}")
+            for dim, size in zip(shape, array.shape, strict=False):
+                if dim in names and sizes.setdefault(dim, size) != size:
+                    raise ValueError(f"`{dim}` is {sizes[dim]} in one input, and {size} in `{name}`")
+        for part in self._parts:
+            if all(low <= sizes[name] <= high for name, (low, high) in part["sizes"].items()):
+                return part, sizes
+        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}")
+
+    def _in_bucket(
+        self, forms: Mapping[str, Any], member: _Member, given: Sequence[Array], sizes: Mapping[str, int]
+    ) -> list[Array]:
+        """The results of a call on kernels that have room for more: what lies beyond its sizes counts for nothing."""
+        key = tuple(sizes.values())
+        if (id(forms), key) not in self._forms:
+            self._forms[id(forms), key] = _evaluated(forms, sizes)
+        wanted, more, cuts = self._forms[id(forms), key]
+        padded = []
+        for (name, spec), array in zip(((n, s) for n, s in wanted.items() if n not in self.state), given, strict=True):
+            _checked(self.name, (name, *spec), array)
+            made = np.zeros(member.shapes[name], array.dtype)
+            made[tuple(map(slice, array.shape))] = array
+            padded.append(made)
+        return [_cut(array, cut) for array, cut in zip(self._run(member, [*padded, *more]), cuts, strict=True)]
+
+    # --- sizes that grow
+
+    def _grown(self, part: Mapping[str, Any], given: Sequence[Array]) -> list[Array]:
+        """The results of a call on the member for its length; of a network in which nothing grows, there is one."""
+        members = [self._members[number] for number in part["members"]]
+        whole = members[-1]
+        if whole.growth is None:
+            return self._run(whole, given)
+        name, longest, values = whole.growth
+        arrays = dict(zip((name for name, _, _ in self.inputs), given, strict=True))
+        length = _length(name, longest, arrays[name])
+        member = next(one for one in members if length <= one.growth[1])
+        arrays[name] = np.asarray(length, np.int64)
+        for own, offsets in values.items():
+            if own in arrays:
+                arrays[own] = _extended(own, arrays[own], offsets, length, whole.shapes[own], member.shapes[own])
+        results = self._run(member, list(arrays.values()))
+        found = []
+        for label, array in zip(member.labels, results, strict=True):
+            shape = _at_length(values.get(label), array.shape, length)
+            found.append(array[tuple(slice(0, n) for n in shape)])
+        return found
 
     def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> list[Any]:
         names = [name for name, _, _ in self.inputs]
@@ -123,12 +252,89 @@ class ExportedNetwork:
             raise TypeError(f"{takes}, and {len(inputs) + len(named)} inputs are given")
         return [*inputs, *(named[name] for name in names[len(inputs) :])]
 
-    def _checked(self, spec: tuple[str, np.dtype[Any], tuple[int, ...]], x: Any) -> np.ndarray[Any, Any]:
-        name, dtype, shape = spec
-        array = np.asarray(x)
-        if array.dtype != dtype or array.shape != shape:
-            raise ValueError(f"`{name}` is {array.dtype}{array.shape}; {self.name} takes {dtype}{shape}")
-        return np.require(array, requirements=("C", "A"))
+
+def _checked(network: str, spec: tuple[str, np.dtype[Any], tuple[int, ...]], array: Array) -> Array:
+    name, dtype, shape = spec
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(f"`{name}` is {array.dtype}{array.shape}; {network} takes {dtype}{shape}")
+    return np.require(array, requirements=("C", "A"))
+
+
+def _length(name: str, longest: int, array: Array) -> int:
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"`{name}` is one whole number, how long the caches are")
+    length = int(array.reshape(-1)[0])
+    if not 0 <= length <= longest:
+        raise ValueError(f"`{name}` is {length}, and there is room for a call at 0 to {longest}")
+    return length
+
+
+def _at_length(offsets: Sequence[int | None] | None, shape: tuple[int, ...], length: int) -> tuple[int, ...]:
+    if offsets is None:
+        return shape
+    return tuple(n if offset is None else length + offset for n, offset in zip(shape, offsets, strict=True))
+
+
+def _extended(
+    name: str,
+    array: Array,
+    offsets: Sequence[int | None],
+    length: int,
+    whole: tuple[int, ...],
+    room: tuple[int, ...],
+) -> Array:
+    """An input that grows, in an array that has a member's room. It may have the room of the longest, too."""
+    shape = _at_length(offsets, whole, length)
+    if array.shape == whole:
+        array = array[tuple(slice(0, n) for n in shape)]
+    if array.shape != shape:
+        raise ValueError(f"`{name}` has the shape {array.shape}, and at this length it is to have {shape}")
+    made = np.zeros(room, array.dtype)
+    made[tuple(slice(0, n) for n in shape)] = array
+    return made
+
+
+def _evaluated(forms: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any, Any]:
+    """What a call of some sizes takes: types of inputs, arrays of numbers that follow, and outputs by factors."""
+    inputs = {
+        name: (_dtype(dtype), tuple(int(_number(form, sizes)) for form in dims))
+        for name, (dtype, dims) in forms["inputs"].items()
+    }
+    more = [
+        np.array([_number(form, sizes) for form in one], np.int64 if one[0][0] == "whole" else np.float64)
+        for one in forms["more"]
+    ]
+    outputs = [
+        [[(large, int(_number(form, sizes))) for large, form in factors] for factors in dims]
+        for dims in forms["outputs"]
+    ]
+    return inputs, more, outputs
+
+
+def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:
+    """A number that depends on sizes: a sum of products of them, or one over it."""
+    kind, terms = form
+    total = Fraction(0)
+    for up, down, names in terms:
+        factor = Fraction(up, down)
+        for name in names:
+            factor *= sizes[name]
+        total += factor
+    if kind == "whole":
+        return int(total)
+    if kind == "float":
+        return float(total)
+    return float(np.float32(1 / total)) if kind == "inverse32" else float(1 / total)
+
+
+def _cut(array: Array, dims: Sequence[Sequence[tuple[int, int]]]) -> Array:
+    """The elements of a result that are those of a call's sizes."""
+    if all(large == small for factors in dims for large, small in factors):
+        return array
+    apart = array.reshape([large for factors in dims for large, _ in factors])
+    taken = apart[tuple(slice(small) for factors in dims for _, small in factors)]
+    shape = [int(np.prod([small for _, small in factors], dtype=np.int64)) for factors in dims]
+    return np.ascontiguousarray(taken).reshape(shape)
 
 
 def _pool(data: bytes, functions: Sequence[str], reset: str) -> PoolCode:

@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing_network import GrowingNetwork
-from metasched.graph.network import _settled
+from metasched.graph.network_tuning import settled
 from tests.support.decoders import Decoder
 
 DECODER = Decoder(layers=1)
@@ -53,8 +53,8 @@ def test_only_what_goes_along_the_caches_is_made_again(grown: GrowingNetwork) ->
     types = [network.signature.held for network in grown.members]
     assert types[0] == types[1] == types[2]
     alone = ms.load_onnx(DECODER.growing_model(), seq=1, past=ms.GrowingSize(DECODER.room)).compile()
-    held = sum(network._compiled().weights.nbytes for network in grown.members)
-    assert held < 1.2 * alone._compiled().weights.nbytes
+    held = sum(network.compiled().weights.nbytes for network in grown.members)
+    assert held < 1.2 * alone.compiled().weights.nbytes
 
 
 def test_less_is_computed_where_less_is_held(grown: GrowingNetwork) -> None:
@@ -114,6 +114,6 @@ def test_networks_on_the_same_weights_run_the_same_kernel_for_a_task() -> None:
     store = object()
     whole, shorter, other = Settling(store, {"a"}), Settling(store, {"b", "c"}), Settling(None, {"b"})
     tuned = [{"a": "A", "b": "B"}, {"a": "A", "b": "B", "c": "C"}, {"a": "A", "b": "B"}]
-    _settled([whole, shorter, other], tuned, "db")  # type: ignore[list-item, arg-type]
+    settled([whole, shorter, other], tuned, "db")  # type: ignore[list-item, arg-type]
     assert [network.asked for network in (whole, shorter, other)] == [{"a", "b"}, {"c"}, {"a", "b"}]
     assert [network.choices for network in (whole, shorter, other)] == [{"a": "A"}, {"a": "A", "c": "C"}, {"b": "B"}]

@@ -92,7 +92,8 @@ def test_few_networks_are_kept() -> None:
     assert isinstance(ranged, ms.NetworkOfSizes)
     made = {seq: ranged.at(seq=seq) for seq in range(1, 12)}
     assert ranged.at(seq=11) is made[11]
-    assert ranged.at(seq=1) is not made[1]
+    assert ranged.at(seq=3) is not made[3]
+    assert ranged.at(seq=1) is made[1]  # a bucket of one size
 
 
 def test_sizes_of_one_bucket_run_on_one_network_and_a_size_of_one_on_its_own() -> None:

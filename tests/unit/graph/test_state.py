@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -135,8 +133,3 @@ def test_a_profile_leaves_the_state_alone(step: ms.Network) -> None:
 def test_states_that_cannot_be_are_said(states: dict[str, str], message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         ms.load_onnx(DECODER.model(1), states=states)
-
-
-def test_networks_with_states_are_not_exported(step: ms.Network, tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match="has states, and an exported one keeps nothing"):
-        step.export(tmp_path / "decoder")

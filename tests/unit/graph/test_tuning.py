@@ -16,7 +16,8 @@ from metasched.errors import MetaschedError
 from metasched.graph import settling
 from metasched.graph.choices import TUNED
 from metasched.graph.errors import NetworkError
-from metasched.graph.network import Network, tune_networks
+from metasched.graph.network import Network
+from metasched.graph.network_tuning import tune_networks
 from metasched.graph.strip_turns import StripSettlement
 from metasched.graph.tuning import inputs_of
 from metasched.graph.tuning_view import NetworkProgress
@@ -152,15 +153,15 @@ def test_kernels_that_are_slower_in_the_network_are_not_used_now_nor_later(
 ) -> None:
     monkeypatch.setattr(settling, "_in_turns", lambda first, second, inputs: AllSlower())
     net = network()
-    guessed = {step.task: step.schedule for step in net._compiled().steps}
+    guessed = {step.task: step.schedule for step in net.compiled().steps}
     report = net.tune(6, url, runner=FakeRunner(), progress=False)
     (settlement,) = report.settlements
     slower = {task.key for task in settlement.tasks}
     assert slower, "some kernel was tuned"
     assert not slower & set(net.choices)
-    assert {step.task: step.schedule for step in net._compiled().steps} == guessed
+    assert {step.task: step.schedule for step in net.compiled().steps} == guessed
     again = network().use(url)
-    assert {step.task: step.schedule for step in again._compiled().steps} == guessed
+    assert {step.task: step.schedule for step in again.compiled().steps} == guessed
     assert all(again.choices[key].origin.endswith(", the guess") for key in slower)
 
 

@@ -1,0 +1,193 @@
+"""What calls of a bucket take as functions of their sizes, so that no model is read for a size.
+
+A number that depends on sizes is one of them, or a sum of products of them, in nearly all models; a divisor is one over
+such a number. So it is worked out from the corners of a bucket, exactly, and compared with the model at other sizes:
+neighbours among them, which tells apart what rounds (`size // 2`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from metasched.graph.buckets.comparison import NotAlike
+from metasched.graph.buckets.masking import CallSizes
+from metasched.graph.ir import ValueType
+
+Bounds = Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class SizeForm:
+    """A number as a function of sizes: the sum of products of them, each with its factor.
+
+    `kind` says what is made of the sum: "whole" and "float" are it, "inverse" one over it, "inverse32" that rounded to
+    32 bits.
+    """
+
+    kind: str
+    terms: tuple[tuple[Fraction, tuple[str, ...]], ...]
+
+    def at(self, sizes: Mapping[str, int]) -> float:
+        """The number at some sizes."""
+        total = Fraction(0)
+        for factor, names in self.terms:
+            for name in names:
+                factor *= sizes[name]
+            total += factor
+        return _KINDS[self.kind](total)
+
+    def described(self) -> list[Any]:
+        """It as JSON."""
+        return [self.kind, [[f.numerator, f.denominator, list(names)] for f, names in self.terms]]
+
+    @classmethod
+    def of(cls, said: Sequence[Any]) -> SizeForm:
+        """What `described` gave."""
+        kind, terms = said
+        return cls(str(kind), tuple((Fraction(up, down), tuple(names)) for up, down, names in terms))
+
+
+_KINDS: Mapping[str, Callable[[Fraction], float]] = {
+    "whole": int,
+    "float": float,
+    "inverse": lambda total: float(1 / total),
+    "inverse32": lambda total: float(np.float32(1 / total)),
+}
+_UNDONE: Mapping[str, Callable[[float], Fraction]] = {
+    "whole": Fraction,
+    "float": Fraction,
+    "inverse": lambda value: (1 / Fraction(value)).limit_denominator(1 << 20),
+    "inverse32": lambda value: (1 / Fraction(value)).limit_denominator(1 << 10),
+}
+
+
+@dataclass(frozen=True)
+class CallForms:
+    """What calls of a bucket take and give, by their sizes: the parts of `CallSizes`."""
+
+    inputs: Mapping[str, tuple[ValueType, tuple[SizeForm, ...]]]
+    more: tuple[tuple[SizeForm, ...], ...]
+    outputs: tuple[tuple[tuple[tuple[int, SizeForm], ...], ...], ...]
+
+    def at(self, sizes: Mapping[str, int]) -> CallSizes:
+        """What a call of some sizes takes."""
+
+        def whole(form: SizeForm) -> int:
+            return int(form.at(sizes))
+
+        return CallSizes(
+            {name: ValueType(type_.dtype, tuple(map(whole, dims))) for name, (type_, dims) in self.inputs.items()},
+            tuple(
+                np.array([form.at(sizes) for form in forms], np.int64 if forms[0].kind == "whole" else np.float64)
+                for forms in self.more
+            ),
+            tuple(
+                tuple(tuple((large, whole(form)) for large, form in factors) for factors in dims)
+                for dims in self.outputs
+            ),
+        )
+
+
+def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds: Bounds) -> CallForms:
+    """The forms of a bucket of these smallest and largest sizes, each of which is 2 or more unless there is no other.
+
+    Raises NotAlike, which says why, where there are none.
+    """
+    wide = {name: pair for name, pair in bounds.items() if pair[0] < pair[1]}
+    fixed = {name: low for name, (low, high) in bounds.items() if low == high}
+    corners = [dict(zip(wide, found, strict=True)) for found in itertools.product(*wide.values())]
+    found = [_required(sizes_of, {**fixed, **corner}) for corner in corners]
+    first = found[0]
+    if any(array.ndim != 1 or array.dtype not in (np.int64, np.float64) for one in found for array in one.more):
+        raise NotAlike("a constant of the model depends on sizes")
+
+    def form(values: Iterable[float], whole: bool) -> SizeForm:
+        return _form(list(values), corners, wide, ("whole",) if whole else ("float", "inverse", "inverse32"))
+
+    made = CallForms(
+        {
+            name: (type_, tuple(form((one.inputs[name].shape[d] for one in found), True) for d in range(type_.rank)))
+            for name, type_ in first.inputs.items()
+        },
+        tuple(
+            tuple(form((one.more[n][k].item() for one in found), array.dtype == np.int64) for k in range(len(array)))
+            for n, array in enumerate(first.more)
+        ),
+        tuple(
+            tuple(
+                tuple(
+                    (large, form((one.outputs[n][d][k][1] for one in found), True))
+                    for k, (large, _) in enumerate(factors)
+                )
+                for d, factors in enumerate(dims)
+            )
+            for n, dims in enumerate(first.outputs)
+        ),
+    )
+    for sizes in _checked(bounds):
+        if not _equal(made.at(sizes), _required(sizes_of, sizes)):
+            raise NotAlike(f"a number in the model is no sum of products of sizes, seen at {_said(sizes)}")
+    return made
+
+
+def _required(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], sizes: Mapping[str, int]) -> CallSizes:
+    found = sizes_of(sizes)
+    if found is None:
+        raise NotAlike(f"{_said(sizes)} has a network of its own")
+    return found
+
+
+def _form(
+    values: Sequence[float], corners: Sequence[Mapping[str, int]], wide: Bounds, kinds: Sequence[str]
+) -> SizeForm:
+    """The form through values at the corners. Raises NotAlike where there is none."""
+    for kind in kinds:
+        if kind.startswith("inverse") and not all(values):
+            continue
+        made = SizeForm(kind, _terms([_UNDONE[kind](value) for value in values], wide))
+        if all(made.at(corner) == value for corner, value in zip(corners, values, strict=True)):
+            simple = all(f.denominator == 1 for f, _ in made.terms)
+            if simple or (kind == "float" and len(set(values)) == 1):
+                return made
+    raise NotAlike(f"a number in the model is {' and '.join(map(str, values))} at the ends of a bucket")
+
+
+def _terms(values: Sequence[Fraction], wide: Bounds) -> tuple[tuple[Fraction, tuple[str, ...]], ...]:
+    """The sum of products that has these values at the corners, in the order of their product."""
+    if not wide:
+        return ((values[0], ()),)
+    (name, (low, high)), *others = wide.items()
+    half = len(values) // 2
+    rest = dict(others)
+    slope = [(b - a) / (high - low) for a, b in zip(values[:half], values[half:], strict=True)]
+    base = [a - s * low for a, s in zip(values[:half], slope, strict=True)]
+    with_it = [(factor, (name, *names)) for factor, names in _terms(slope, rest)]
+    return tuple((factor, names) for factor, names in (*_terms(base, rest), *with_it) if factor)
+
+
+def _checked(bounds: Bounds) -> Iterator[dict[str, int]]:
+    """Sizes besides the corners: next to each end, and between them."""
+    for place in range(4):
+        yield {
+            name: max(low, min(high, (low + 1, high - 1, (low + high) // 2, low + (high - low) // 3)[place]))
+            for name, (low, high) in bounds.items()
+        }
+
+
+def _equal(one: CallSizes, two: CallSizes) -> bool:
+    return (
+        dict(one.inputs) == dict(two.inputs)
+        and one.outputs == two.outputs
+        and len(one.more) == len(two.more)
+        and all(np.array_equal(a, b) for a, b in zip(one.more, two.more, strict=True))
+    )
+
+
+def _said(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())

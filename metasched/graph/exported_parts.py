@@ -1,0 +1,142 @@
+"""What of a network an export writes: its compiled members with what they take, over weights that are written once."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from metasched.graph.buckets.forms import CallForms
+from metasched.graph.executable import Executable
+from metasched.graph.execution_plan import WEIGHTS, ExecutionPlan, RootOffset
+from metasched.graph.ir import Array
+from metasched.graph.memory import MappedMemory
+from metasched.graph.plan import aligned
+from metasched.graph.signature import Signature
+
+
+@dataclass(frozen=True)
+class ExportedMember:
+    """A network of fixed sizes that an export has: what it takes and returns, compiled."""
+
+    signature: Signature
+    executable: Executable
+
+
+@dataclass(frozen=True)
+class ExportedPart:
+    """What calls of some sizes run on.
+
+    Attributes:
+        members: one for each bucket of lengths of a network that grows, the shortest first; else one.
+        sizes: the smallest and the largest of each size that is a range.
+        forms: what a call of these sizes takes, where it has fewer elements than there is room for.
+
+    """
+
+    members: tuple[ExportedMember, ...]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    forms: CallForms | None = None
+
+
+@dataclass(frozen=True)
+class NetworkExport:
+    """A network as it is exported.
+
+    Attributes:
+        signature: what it takes and returns at the largest sizes.
+        parts: what calls run on.
+        inputs: for each input that has ranges, the names of its sizes, '' for one that is fixed; `outputs` likewise.
+
+    """
+
+    signature: Signature
+    parts: tuple[ExportedPart, ...]
+    inputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def members(self) -> tuple[ExportedMember, ...]:
+        """Those of all parts, in order."""
+        return tuple(member for part in self.parts for member in part.members)
+
+
+@dataclass(frozen=True)
+class JoinedWeights:
+    """Weights of several networks as one piece, in which each is once, and their plans over it."""
+
+    plans: tuple[ExecutionPlan, ...]
+    pieces: tuple[Array, ...]
+
+
+def joined_weights(executables: Sequence[Executable]) -> JoinedWeights:
+    """The weights that plans read, one after another. What no plan reads, such as copies in the layout of a schedule
+    that was replaced since, is left out.
+    """
+    memories: dict[int, MappedMemory] = {}
+    starts: set[int] = set()
+    used: set[int] = set()
+    for one in executables:
+        own = one.weights.memory
+        for memory in (own, *one.weights.borrowed):
+            memories[memory.address] = memory
+        starts.update(own.address + offset for offset in one.weights.offsets.values())
+        used.update(own.address + place.offset for place in _weight_places(one.plan))
+    ordered = sorted({*starts, *memories})
+    touched = sorted({ordered[bisect.bisect_right(ordered, address) - 1] for address in used})
+    bases: dict[int, int] = {}
+    pieces: list[Array] = []
+    total = 0
+    for start in touched:
+        memory = memories[max(address for address in memories if address <= start)]
+        following = bisect.bisect_right(ordered, start)
+        end = memory.address + len(memory.bytes)
+        if following < len(ordered):
+            end = min(end, ordered[following])
+        bases[start] = total
+        pieces.append(memory.bytes[start - memory.address : end - memory.address])
+        total += aligned(end - start)
+
+    def moved(one: Executable, place: RootOffset) -> RootOffset:
+        if place.root != WEIGHTS:
+            return place
+        address = one.weights.memory.address + place.offset
+        start = touched[bisect.bisect_right(touched, address) - 1]
+        return RootOffset(WEIGHTS, bases[start] + address - start)
+
+    plans = []
+    for one in executables:
+        plan = one.plan
+        plans.append(
+            replace(
+                plan,
+                weight_bytes=total,
+                places=tuple(tuple(moved(one, place) for place in step) for step in plan.places),
+                results=tuple(r if r.copied is None else replace(r, copied=moved(one, r.copied)) for r in plan.results),
+                kept=tuple(replace(k, found=moved(one, k.found)) for k in plan.kept),
+            )
+        )
+    return JoinedWeights(tuple(plans), tuple(pieces))
+
+
+def _weight_places(plan: ExecutionPlan) -> list[RootOffset]:
+    copied = [result.copied for result in plan.results if result.copied is not None]
+    found = [*(place for step in plan.places for place in step), *copied, *(kept.found for kept in plan.kept)]
+    return [place for place in found if place.root == WEIGHTS]
+
+
+def described_forms(forms: CallForms) -> dict[str, Any]:
+    """Forms as JSON: of each input its element type and dimensions, of what follows each number, of each output each
+    dimension as factors.
+    """
+    return {
+        "inputs": {
+            name: [type_.dtype.numpy.name, [form.described() for form in dims]]
+            for name, (type_, dims) in forms.inputs.items()
+        },
+        "more": [[form.described() for form in one] for one in forms.more],
+        "outputs": [
+            [[[large, form.described()] for large, form in factors] for factors in dims] for dims in forms.outputs
+        ],
+    }

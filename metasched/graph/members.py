@@ -1,0 +1,185 @@
+"""What a network does with all the networks that its calls run on: one of just one size, or one for each bucket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol, Self
+
+from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
+from metasched.database.backends import DatabaseLike
+from metasched.graph.executable import Executable
+from metasched.graph.exported_parts import NetworkExport
+from metasched.graph.memory_figures import MemberMemory, NetworkMemory
+from metasched.graph.network_tuning import TunedMember, tune_networks
+from metasched.graph.tasks import TaskTable, joined_tables
+from metasched.graph.tuning import NetworkReport, NetworkSettings
+from metasched.graph.tuning_view import NetworkShown
+from metasched.knowledge.library import KnowledgeLike
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR
+from metasched.measure.runner import Runner
+from metasched.permissions import Allow
+from metasched.search.objectives import Objective
+from metasched.search.session import DEFAULT_DATABASE
+from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
+from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
+from metasched.space.registry import RuleSpec
+from metasched.target import Target
+
+
+class Member(TunedMember, Protocol):
+    """A network of one size, which has kernels of its own."""
+
+    @property
+    def executable(self) -> Executable | None:
+        """What a call runs; None where it is not compiled yet."""
+
+    def compiled(self) -> Executable:
+        """What a call runs, compiled where it is not yet."""
+
+    def own_tasks(self, db: DatabaseLike | None) -> TaskTable:
+        """The programs that it runs."""
+
+
+class MembersFace:
+    """What all networks have, whatever number of sizes they are for.
+
+    Attributes:
+        target: the CPU that they are for.
+
+    """
+
+    target: Target
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """The networks that calls run on."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What tells members apart, for a person; empty for a network that is its only one."""
+        raise NotImplementedError
+
+    @property
+    def state_bytes(self) -> int:
+        """What is held between calls."""
+        raise NotImplementedError
+
+    def tune(
+        self,
+        trials: int | None = None,
+        db: DatabaseLike = DEFAULT_DATABASE,
+        *,
+        budget: float | None = None,
+        patience: int | None = None,
+        objective: str | Objective = "sum",
+        scheduler: str | MakeScheduler = NETWORK_SCHEDULER,
+        seed: int = 0,
+        progress: NetworkShown = None,
+        rules: RuleSpec = None,
+        allow: Allow = None,
+        knowledge: KnowledgeLike = None,
+        runner: str | Runner = DEFAULT_EXECUTOR,
+        strategy: str | MakeStrategy = DEFAULT_STRATEGY,
+        model: str | MakeModel = DEFAULT_MODEL,
+    ) -> NetworkReport:
+        """Measure candidates for the network's kernels, and run the best of them from then on.
+
+        Tasks are timed as the network runs them, with weights that other kernels have driven from the caches. Which
+        task is next, a scheduler chooses. At the end the network itself is timed in turns with what it ran before, and
+        keeps what is faster there, so that tuning makes no network slower. What is recorded is not measured again: a
+        run that was interrupted or killed at any moment goes on by the same call. Kernels of all lengths of a network
+        that grows, and of all buckets of one whose sizes are ranges, are tuned in one session.
+
+        Args:
+            trials: measurements of all tasks together to have in the database in the end, earlier ones included.
+            db: where they are kept: a URL, or a database that is open.
+            budget: seconds that it may take. By default 600, where nothing else says when to end.
+            patience: end with a task after so many trials of it without one that is faster by more than noise.
+            objective: what is minimised: "sum", the network's time (of one call on each of its members);
+                "early_stopping", the same without tasks that have not become faster for long; "latency=SECONDS", which
+                ends as soon as that is reached; or an `Objective`.
+            scheduler: "gradient", "round_robin", or a function of `SchedulerInputs`.
+            progress: how to show where it stands: by default a table where somebody looks on; False shows nothing, a
+                function is called with a `NetworkProgress` after each measurement.
+            seed, rules, allow, knowledge, runner, strategy, model: as of `tune`.
+
+        Raises NetworkError where no kernel is large enough to be tuned.
+        """
+        settings = NetworkSettings(
+            db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
+        )
+        return tune_networks([self], trials, budget=budget, patience=patience, settings=settings)
+
+    def tasks(self, db: DatabaseLike | None = None) -> TaskTable:
+        """The distinct programs that run, and how often each does in a call; with their best times in a database if
+        there is one. Raises DatabaseError for a database that is not there.
+        """
+        return joined_tables([member.own_tasks(db) for member in self.members])
+
+    def compile(self) -> Self:
+        """Compile every distinct program now, of all sizes and lengths. Returns this network."""
+        for member in self.members:
+            member.compiled()
+        return self
+
+    def prepare(self) -> Future[Self]:
+        """Compile in the background, so that no call waits for what is compiled by then.
+
+            ready = net.prepare()  # calls may go on meanwhile
+            ready.result()         # waits until all is compiled; raises what `compile` would
+
+        What is under way when the program ends is finished first.
+        """
+        made: Future[Self] = Future()
+        made.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                for member in self.members:
+                    if not threading.main_thread().is_alive():
+                        break
+                    member.compiled()
+            except BaseException as error:  # noqa: BLE001 -- raised where the result is asked for
+                made.set_exception(error)
+            else:
+                made.set_result(self)
+
+        threading.Thread(target=run, name="metasched-prepare").start()
+        return made
+
+    def exported(self) -> NetworkExport:
+        """What an export of it has; it is compiled where it is not yet."""
+        raise NotImplementedError
+
+    def export(self, folder: str | Path) -> Path:
+        """Write the compiled network into a folder that runs with NumPy alone, and return its path.
+
+            net.export("fast")
+            from fast.network import run  # in any process: it takes and gives what this network does
+
+        It has `network.py`, its machine code, and the weights as kernels read them, once, which processes share. All
+        buckets of sizes and lengths are in it; what is held between calls is `run.state`, zeros at first, and
+        `run.session()` is `run` with a state of its own. It is for Linux on x86-64 and CPUs with this target's
+        instruction sets. Raises NetworkError on other machines, for a folder that has other files in it, and where
+        what calls of some sizes take cannot be said without reading the model.
+        """
+        # It imports the compiler.
+        from metasched.graph.export import export_network
+
+        return export_network(self.exported(), self.target, folder)
+
+    def memory(self) -> NetworkMemory:
+        """What the network holds in memory now: print it, or read its figures."""
+        named: Mapping[str, Executable | None] = {
+            name: member.executable for name, member in zip(self.names, self.members, strict=True)
+        }
+        made = [
+            MemberMemory(name, one.weights.nbytes, sum(len(code.data) for code in one.plan.codes), one.arena)
+            for name, one in named.items()
+            if one is not None
+        ]
+        return NetworkMemory(made, self.state_bytes, len(named) - len(made))
