@@ -7,7 +7,7 @@ from typing import Any
 from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.store import core_of, save
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import DatabaseURLs, open_database, shown_urls
+from metasched.database.backends import DEFAULT_DATABASE, DatabaseURLs, open_database, shown_urls
 from metasched.database.base import Access
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
@@ -32,7 +32,7 @@ from metasched.search.guess import Guess
 from metasched.search.guess import guess as best_guess
 from metasched.search.other_names import own_trace
 from metasched.search.report import TuningReport
-from metasched.search.session import DEFAULT_DATABASE, TuningSession
+from metasched.search.session import TuningSession
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task import Task
 from metasched.space.conditions import SpaceLike, space_of

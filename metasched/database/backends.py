@@ -21,6 +21,8 @@ Opener = Callable[[str, Access], Database]
 DatabaseURLs: TypeAlias = str | Sequence[str]
 DatabaseLike: TypeAlias = DatabaseURLs | Database
 GROUP = "metasched.databases"
+# Where what is measured goes unless somebody says.
+DEFAULT_DATABASE = "sqlite:///metasched.db"
 
 
 def _checked(value: object) -> Opener:

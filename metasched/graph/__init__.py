@@ -70,6 +70,7 @@ Its files, in reading order:
 - `tuning_view`: Ways to watch networks being tuned: a table that changes on a terminal or in a notebook, a line now and
   then elsewhere
 - `tuning`: Tuning networks: one session over the tasks of one or several, whose order a task scheduler chooses
+- `tuned_member`: A network of one size, as tuning sees it
 - `network_tuning`: Tuning networks together: one session over the kernels of all, each of which is timed in its own
   call at the end
 - `memory_figures`: What a network holds in memory, for a person: weights once, states, code, and what lives during a

@@ -7,7 +7,6 @@ from metasched.errors import NoRecord
 from metasched.graph.choices import AS_WRITTEN, GUESSED, Choice
 from metasched.graph.ir import type_of
 from metasched.ir.program import Program
-from metasched.search.guess import guess
 from metasched.target import Target
 
 # A program of no more than so many elements and operations is not worth the whole space, nor tuning: even a guess
@@ -26,6 +25,8 @@ def default_choice(program: Program, target: Target) -> Choice:
     """
     if _size(program) <= _TINY:
         return Choice(None, AS_WRITTEN)
+    from metasched.search.guess import guess  # a start from the cache has no use for it
+
     try:
         found = guess(program, target, _FEW_RULES if is_small(program) else None, core=core_of(target))
     except NoRecord as none:  # it says why, and so does what the network says of its kernels

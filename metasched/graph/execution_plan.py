@@ -6,8 +6,8 @@ output that a step writes, and of each part of a state that begins at a position
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from metasched.errors import KernelError
@@ -113,3 +113,24 @@ class ExecutionPlan:
     def nodes(self) -> tuple[str, ...]:
         """The name of each step's node."""
         return tuple(info.node for info in self.infos)
+
+    @property
+    def weight_places(self) -> tuple[RootOffset, ...]:
+        """Everything that lies among the weights."""
+        copied = [result.copied for result in self.results if result.copied is not None]
+        found = [*(place for step in self.places for place in step), *copied, *(kept.found for kept in self.kept)]
+        return tuple(place for place in found if place.root == WEIGHTS)
+
+    def with_weights(self, moved: Callable[[int], int], weight_bytes: int) -> ExecutionPlan:
+        """This plan with weights elsewhere: `moved` gives their new offsets, `weight_bytes` is how many they are."""
+
+        def place(given: RootOffset) -> RootOffset:
+            return RootOffset(WEIGHTS, moved(given.offset)) if given.root == WEIGHTS else given
+
+        return replace(
+            self,
+            weight_bytes=weight_bytes,
+            places=tuple(tuple(map(place, step)) for step in self.places),
+            results=tuple(r if r.copied is None else replace(r, copied=place(r.copied)) for r in self.results),
+            kept=tuple(replace(kept, found=place(kept.found)) for kept in self.kept),
+        )

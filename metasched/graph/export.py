@@ -15,9 +15,10 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.steps import STEP, STEPS, STEPS_MODULE
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
+from metasched.graph.buckets.forms import described_forms
 from metasched.graph.errors import NetworkError
 from metasched.graph.execution_plan import ExecutionPlan
-from metasched.graph.exported_parts import NetworkExport, described_forms, joined_weights
+from metasched.graph.exported_parts import NetworkExport, joined_weights
 from metasched.graph.ir import ValueType
 from metasched.graph.plan import ALIGNMENT
 from metasched.graph.signature import Signature

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
 
 from metasched.graph.buckets.forms import CallForms
 from metasched.graph.executable import Executable
-from metasched.graph.execution_plan import WEIGHTS, ExecutionPlan, RootOffset
+from metasched.graph.execution_plan import ExecutionPlan
 from metasched.graph.ir import Array
 from metasched.graph.memory import MappedMemory
 from metasched.graph.plan import aligned
@@ -82,7 +82,7 @@ def joined_weights(executables: Sequence[Executable]) -> JoinedWeights:
         for memory in (own, *one.weights.borrowed):
             memories[memory.address] = memory
         starts.update(own.address + offset for offset in one.weights.offsets.values())
-        used.update(own.address + place.offset for place in _weight_places(one.plan))
+        used.update(own.address + place.offset for place in one.plan.weight_places)
     ordered = sorted({*starts, *memories})
     touched = sorted({ordered[bisect.bisect_right(ordered, address) - 1] for address in used})
     bases: dict[int, int] = {}
@@ -98,45 +98,9 @@ def joined_weights(executables: Sequence[Executable]) -> JoinedWeights:
         pieces.append(memory.bytes[start - memory.address : end - memory.address])
         total += aligned(end - start)
 
-    def moved(one: Executable, place: RootOffset) -> RootOffset:
-        if place.root != WEIGHTS:
-            return place
-        address = one.weights.memory.address + place.offset
-        start = touched[bisect.bisect_right(touched, address) - 1]
-        return RootOffset(WEIGHTS, bases[start] + address - start)
+    def moved(own: int, offset: int) -> int:
+        start = touched[bisect.bisect_right(touched, own + offset) - 1]
+        return bases[start] + own + offset - start
 
-    plans = []
-    for one in executables:
-        plan = one.plan
-        plans.append(
-            replace(
-                plan,
-                weight_bytes=total,
-                places=tuple(tuple(moved(one, place) for place in step) for step in plan.places),
-                results=tuple(r if r.copied is None else replace(r, copied=moved(one, r.copied)) for r in plan.results),
-                kept=tuple(replace(k, found=moved(one, k.found)) for k in plan.kept),
-            )
-        )
-    return JoinedWeights(tuple(plans), tuple(pieces))
-
-
-def _weight_places(plan: ExecutionPlan) -> list[RootOffset]:
-    copied = [result.copied for result in plan.results if result.copied is not None]
-    found = [*(place for step in plan.places for place in step), *copied, *(kept.found for kept in plan.kept)]
-    return [place for place in found if place.root == WEIGHTS]
-
-
-def described_forms(forms: CallForms) -> dict[str, Any]:
-    """Forms as JSON: of each input its element type and dimensions, of what follows each number, of each output each
-    dimension as factors.
-    """
-    return {
-        "inputs": {
-            name: [type_.dtype.numpy.name, [form.described() for form in dims]]
-            for name, (type_, dims) in forms.inputs.items()
-        },
-        "more": [[form.described() for form in one] for one in forms.more],
-        "outputs": [
-            [[[large, form.described()] for large, form in factors] for factors in dims] for dims in forms.outputs
-        ],
-    }
+    plans = tuple(one.plan.with_weights(partial(moved, one.weights.memory.address), total) for one in executables)
+    return JoinedWeights(plans, tuple(pieces))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metasched.database.backends import DatabaseLike
@@ -12,11 +12,13 @@ from metasched.graph.buckets.choices import choices_alike
 from metasched.graph.choices import Choices
 from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
 from metasched.graph.growing.calls import cut_to_length, length_of
-from metasched.graph.growing.graph import GrownGraphs
 from metasched.graph.inputs import as_arrays
+from metasched.graph.ir import Graph
 from metasched.graph.network import Network
+from metasched.graph.network_cache import CachePlace
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.profile import NetworkProfile
+from metasched.graph.signature import DeferredGraph
 from metasched.graph.state import NetworkState
 from metasched.graph.weights import WeightStore
 from metasched.permissions import Allow
@@ -33,15 +35,20 @@ class GrowingNetwork(Network):
 
     def __init__(
         self,
-        graphs: GrownGraphs,
+        whole: Graph | DeferredGraph,
+        shorter: Mapping[int, Callable[[], Graph]],
         target: Target | None = None,
         precision: ProductPrecision | str = ProductPrecision.F32,
         *,
         weights: WeightStore | None = None,
+        place: CachePlace | None = None,
     ) -> None:
-        """`weights` are those of other networks of the model, as of `Network`."""
-        super().__init__(graphs.whole, target, precision, weights=weights or WeightStore())
-        self._graphs = graphs
+        """`whole` has room for all, `shorter` makes the graphs with room for less, by the longest length of a call.
+
+        `weights` and `place` are as of `Network`.
+        """
+        super().__init__(whole, target, precision, weights=weights or WeightStore(), place=place)
+        self._graphs = dict(shorter)
         self._shorter: dict[int, Network] = {}
         self._making = threading.Lock()
 
@@ -50,12 +57,12 @@ class GrowingNetwork(Network):
         """The longest length that each network takes, the shortest first."""
         growth = self.signature.growth
         assert growth is not None
-        return (*sorted(self._graphs.shorter), growth.longest)
+        return (*sorted(self._graphs), growth.longest)
 
     def for_length(self, length: int) -> Network:
         """The network that a call runs on at a length, which this one has."""
         longest = next(longest for longest in self.lengths if length <= longest)
-        if longest not in self._graphs.shorter:
+        if longest not in self._graphs:
             return self
         with self._making:
             if longest not in self._shorter:
@@ -63,7 +70,11 @@ class GrowingNetwork(Network):
             return self._shorter[longest]
 
     def _made_for(self, longest: int) -> Network:
-        made = Network(self._graphs.shorter[longest](), self.target, self.precision, weights=self.weights)
+        read = self._graphs[longest]
+        place = None if self._cached is None else self._cached.member(f"up to {longest}")
+        stored = None if place is None else place.get()
+        graph = read() if stored is None else DeferredGraph(stored.signature, read)
+        made = Network(graph, self.target, self.precision, weights=self.weights, place=place)
         made.state = self.state
         made.follow(lambda: choices_alike(self, made))
         made.schedule_by(self.choices)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, overload
 
 from metasched.database.backends import DatabaseLike
+from metasched.graph.buckets.bucket import Sizes
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.graph import GrownGraphs
+from metasched.graph.growing.graph import GrownGraphs, growing_sizes
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.growing_network import GrowingNetwork
 from metasched.graph.importing import open_sizes
@@ -23,6 +25,7 @@ from metasched.graph.ranged import NetworkOfSizes
 from metasched.graph.signature import DeferredGraph
 from metasched.graph.size_range import SizeRange
 from metasched.graph.weights import WeightStore
+from metasched.support.cached import cached_property
 from metasched.target import Target
 
 
@@ -90,61 +93,107 @@ def load_onnx(
     """
     ranges = {name: _range(size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
     single = {name: size for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
-    target, precision = target or Target.detect(), ProductPrecision.of(precision)
-
-    def opened() -> OpenedModel:
-        return OpenedModel(read_model(model), single, shapes or {}, values or {}, states or {})
-
-    def made(graph: Graph | DeferredGraph, weights: WeightStore | None = None, at: CachePlace | None = None) -> Network:
-        net = Network(graph, target, precision, weights=weights, place=at)
-        return net if db is None else net.use(db)
-
-    def grown(graphs: GrownGraphs, weights: WeightStore | None = None) -> Network:
-        if not graphs.shorter:
-            return made(graphs.whole, weights)
-        net = GrowingNetwork(graphs, target, precision, weights=weights)
-        return net if db is None else net.use(db)
-
-    if ranges:
-        return _of_sizes(opened(), ranges, target, made, grown)
-
-    def key() -> str | None:
-        return network_key(model, single, shapes or {}, values or {}, states or {}, target, precision)
-
-    found = key()
-    if found is None:
-        return grown(opened().graphs({}))
-    place = CachePlace(NetworkCache.open(), found)
-    stored = place.get()
-    if stored is None:
-        return made(opened().graph({}), at=place)
-
-    def read() -> Graph:
-        if key() != found:
-            raise NetworkError(f"{model!r} has changed since it was loaded, and is read again for this")
-        return opened().graph({})
-
-    return made(DeferredGraph(stored.signature, read), at=place)
+    said = (model, single, shapes or {}, values or {}, states or {})
+    source = _Source(*said, ranges, target or Target.detect(), ProductPrecision.of(precision), db)
+    key = source.key()
+    place = None if key is None else CachePlace(NetworkCache.open(), key)
+    return source.of_sizes(place) if ranges else source.network(place, {})
 
 
-def _of_sizes(
-    model: OpenedModel,
-    ranges: Mapping[str, SizeRange],
-    target: Target,
-    made: Callable[..., Network],
-    grown: Callable[..., Network],
-) -> NetworkOfSizes:
+@dataclass(frozen=True)
+class _Source:
+    """A model with what is settled of it, and what its networks are made for."""
+
+    model: ModelLike
+    sizes: Mapping[str, int | str | GrowingSize]
+    shapes: Mapping[str, Sequence[int]]
+    values: Mapping[str, Any]
+    states: Mapping[str, str]
+    ranges: Mapping[str, SizeRange]
+    target: Target
+    precision: ProductPrecision
+    db: DatabaseLike | None
+
+    def key(self) -> str | None:
+        """What its networks are kept on disk by; None where they are not."""
+        sizes = {**self.sizes, **self.ranges}
+        return network_key(self.model, sizes, self.shapes, self.values, self.states, self.target, self.precision)
+
+    @cached_property
+    def opened(self) -> OpenedModel:
+        """The model, read."""
+        return OpenedModel(read_model(self.model), self.sizes, self.shapes, self.values, self.states)
+
+    def opened_later(self, key: str | None) -> OpenedModel:
+        """The model, read after a network of it was found on disk. Raises NetworkError where it has changed since."""
+        if "opened" not in vars(self) and self.key() != key:
+            raise NetworkError(f"{self.model!r} has changed since it was loaded, and is read again for this")
+        return self.opened
+
+    def made(
+        self, graph: Graph | DeferredGraph, weights: WeightStore | None = None, place: CachePlace | None = None
+    ) -> Network:
+        """The network of a graph."""
+        net = Network(graph, self.target, self.precision, weights=weights, place=place)
+        return net if self.db is None else net.use(self.db)
+
+    def grown(
+        self,
+        whole: Graph | DeferredGraph,
+        shorter: Mapping[int, Callable[[], Graph]],
+        weights: WeightStore | None,
+        place: CachePlace | None,
+    ) -> Network:
+        """The network of graphs of one size, or of more and more room."""
+        if not shorter:
+            return self.made(whole, weights, place)
+        net = GrowingNetwork(whole, shorter, self.target, self.precision, weights=weights, place=place)
+        return net if self.db is None else net.use(self.db)
+
+    def network(
+        self, place: CachePlace | None, more: Sizes, weights: WeightStore | None = None, key: str | None = None
+    ) -> Network:
+        """A network of these sizes in the ranges, from disk where it is there; `key` is that of the model."""
+        key = place.key if place is not None and key is None else key
+        stored = None if place is None else place.get()
+        if stored is None:
+            graphs = self._graphs(self.opened, more)
+            return self.grown(graphs.whole, graphs.shorter, weights, place)
+        read = cache(lambda: self._graphs(self.opened_later(key), more))
+        growth = stored.signature.growth
+        rooms = growing_sizes(self.sizes).values() if growth is not None else ()
+        shorter = [longest for size in rooms for longest in size.shorter(growth.longest if growth else 0)]
+        return self.grown(
+            DeferredGraph(stored.signature, lambda: read().whole),
+            {longest: partial(lambda n: read().shorter[n](), longest) for longest in shorter},
+            weights,
+            place,
+        )
+
+    def _graphs(self, model: OpenedModel, more: Sizes) -> GrownGraphs:
+        """Of sizes in ranges without what depends on constants alone: how much of that is computed depends on sizes."""
+        graphs = model.graphs(more)
+        return graphs.changed(partial(folded, target=self.target)) if self.ranges else graphs
+
+    def of_sizes(self, place: CachePlace | None) -> NetworkOfSizes:
+        """The networks of all sizes in the ranges."""
+        weights = WeightStore()
+        key = None if place is None else place.key
+        return NetworkOfSizes(
+            lambda more: folded(self.opened_later(key).graph(more), self.target),
+            lambda graph, at: self.made(graph, weights, at),
+            lambda more, at: self.network(at, more, weights, key),
+            self.ranges,
+            lambda: _open_inputs(self.opened),
+            weights,
+            place,
+        )
+
+
+def _open_inputs(model: OpenedModel) -> dict[str, Sequence[str]]:
+    """What calls may give, with the names of its sizes."""
     given = {*model.values, *model.states}
-    inputs = {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
-    weights = WeightStore()
-    return NetworkOfSizes(
-        lambda more: folded(model.graph(more), target),
-        partial(made, weights=weights),
-        lambda more: grown(model.graphs(more).changed(partial(folded, target=target)), weights=weights),
-        ranges,
-        inputs,
-        weights,
-    )
+    return {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
 
 
 def _range(size: tuple[int, int] | SizeRange) -> SizeRange:

@@ -6,30 +6,31 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import DatabaseLike
+from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike
 from metasched.graph.executable import Executable
 from metasched.graph.exported_parts import NetworkExport
 from metasched.graph.memory_figures import MemberMemory, NetworkMemory
-from metasched.graph.network_tuning import TunedMember, tune_networks
 from metasched.graph.tasks import TaskTable, joined_tables
-from metasched.graph.tuning import NetworkReport, NetworkSettings
-from metasched.graph.tuning_view import NetworkShown
+from metasched.graph.tuned_member import TunedMember
 from metasched.knowledge.library import KnowledgeLike
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.runner import Runner
 from metasched.permissions import Allow
 from metasched.search.objectives import Objective
-from metasched.search.session import DEFAULT_DATABASE
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
 from metasched.space.registry import RuleSpec
 from metasched.target import Target
 
+if TYPE_CHECKING:
+    from metasched.graph.tuning import NetworkReport
+    from metasched.graph.tuning_view import NetworkShown
 
-class Member(TunedMember, Protocol):
+
+class NetworkMember(TunedMember, Protocol):
     """A network of one size, which has kernels of its own."""
 
     @property
@@ -54,7 +55,7 @@ class MembersFace:
     target: Target
 
     @property
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[NetworkMember]:
         """The networks that calls run on."""
         raise NotImplementedError
 
@@ -109,6 +110,9 @@ class MembersFace:
 
         Raises NetworkError where no kernel is large enough to be tuned.
         """
+        from metasched.graph.network_tuning import tune_networks
+        from metasched.graph.tuning import NetworkSettings
+
         settings = NetworkSettings(
             db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
         )

@@ -19,7 +19,6 @@ from metasched.graph.exported_parts import ExportedMember, ExportedPart, Network
 from metasched.graph.growing.calls import with_room, without_room
 from metasched.graph.inputs import as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
-from metasched.graph.kernels import kernels
 from metasched.graph.members import MembersFace
 from metasched.graph.network_cache import CachePlace
 from metasched.graph.packed_constants import let_constants_go, return_free_memory
@@ -44,6 +43,7 @@ from metasched.graph.recorded import (
 from metasched.graph.settling import Settlement, expected_seconds, settle
 from metasched.graph.signature import DeferredGraph, Signature
 from metasched.graph.state import NetworkState
+from metasched.graph.step_code import TaskCode
 from metasched.graph.strip_turns import StripSettlement, open_groups, settle_groups
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
 from metasched.graph.weights import WeightStore
@@ -97,6 +97,7 @@ class Network(MembersFace):
         self._cached = place
         self._followed: Callable[[], Choices] = dict
         self._taken: Choices | None = None
+        self._note: Callable[[], Mapping[str, Any] | None] = dict
         self._lock = threading.Lock()
 
     @cached_property
@@ -209,14 +210,20 @@ class Network(MembersFace):
         return {**self._taken, **self.choices}
 
     def _from_cache(self) -> Executable | None:
-        return None if self._cached is None or not self._is_as_loaded else self._cached.executable(self.target)
+        return (
+            None
+            if self._cached is None or not self._is_as_loaded
+            else self._cached.executable(self.target, self.weights)
+        )
 
     def _made(self) -> Executable:
         graph = self._whole()
         made = executable(graph, kernels(graph, self._schedules(), self.target), self.target, self.weights)
         self._let_go(graph)
         if self._cached is not None and self._is_as_loaded:
-            self._cached.put(self.signature, made)
+            note = self._note()
+            if note is not None:
+                self._cached.put(self.signature, made, self.weights, note)
         return made
 
     @property
@@ -243,6 +250,10 @@ class Network(MembersFace):
     def is_compiled(self) -> bool:
         """Whether the kernels are made that a call runs."""
         return self._executable is not None
+
+    def keep_with(self, note: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Say what is kept on disk with it, as JSON; None where it is not to be kept."""
+        self._note = note
 
     def follow(self, choices: Callable[[], Choices]) -> None:
         """Schedule tasks as another network does, where nothing else says how: asked for when this one is compiled."""
@@ -424,6 +435,13 @@ class Network(MembersFace):
         if self._error is not None:
             facts.append(self._error.summary)
         return f"<network {self.graph.name}({given}) -> ({made}), {', '.join(facts)}>"
+
+
+def kernels(graph: Graph, choices: Choices, target: Target) -> dict[str, TaskCode]:
+    """Machine code of every kernel of a graph; a start from the cache does not wait for what makes it."""
+    from metasched.graph import kernels as made
+
+    return made.kernels(graph, choices, target)
 
 
 def folded(graph: Graph, target: Target | None = None) -> Graph:

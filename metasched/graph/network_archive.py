@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from metasched.dtypes import DType
 from metasched.graph.code_archive import described, part_of
@@ -18,12 +18,20 @@ from metasched.graph.execution_plan import (
     RootOffset,
     StepInfo,
 )
-from metasched.graph.ir import Position, ValueType
+from metasched.graph.ir import Growth, Position, ValueType
 from metasched.graph.plan import Arena
 from metasched.graph.signature import Signature
 from metasched.graph.step_code import StepCode
 
 _LENGTH = struct.Struct("<Q")
+
+
+class StoredPiece(NamedTuple):
+    """Weights in the file of another network: its key, their SHA-256, and how many bytes they are."""
+
+    key: str
+    weights_hash: str
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -32,14 +40,20 @@ class StoredNetwork:
 
     Attributes:
         signature: what it takes and returns.
-        plan: what a call of it runs.
+        plan: what a call of it runs; places of weights count through its own, and then through each of `pieces`.
         weights_hash: the SHA-256 of its weights.
+        pieces: weights that another network of the model has.
+        known: where among its own weights those are that other networks may read, by what tells them apart.
+        note: what is kept with it, as JSON.
 
     """
 
     signature: Signature
     plan: ExecutionPlan
     weights_hash: str
+    pieces: tuple[StoredPiece, ...] = ()
+    known: Mapping[str, int] = field(default_factory=dict)
+    note: Mapping[str, Any] = field(default_factory=dict)
 
 
 def network_bytes(network: StoredNetwork) -> bytes:
@@ -48,6 +62,10 @@ def network_bytes(network: StoredNetwork) -> bytes:
     said = {
         "name": signature.name,
         "states": dict(signature.states),
+        "growth": None if signature.growth is None else _growth(signature.growth),
+        "pieces": network.pieces,
+        "known": dict(network.known),
+        "note": dict(network.note),
         "inputs": _types(dict(plan.inputs)),
         "outputs": _types(dict(plan.outputs)),
         "results": [[_type(r.type), r.written, r.copied] for r in plan.results],
@@ -92,8 +110,10 @@ def network_of(data: bytes) -> StoredNetwork:
                 for state, name, offset, number, position, step in said["moved"]
             ),
         )
-        signature = Signature(str(said["name"]), inputs, outputs, said["states"])
-        return StoredNetwork(signature, plan, str(weights_hash))
+        growth = None if said["growth"] is None else _growth_of(said["growth"])
+        signature = Signature(str(said["name"]), inputs, outputs, said["states"], growth)
+        pieces = tuple(StoredPiece(*piece) for piece in said["pieces"])
+        return StoredNetwork(signature, plan, str(weights_hash), pieces, said["known"], said["note"])
     except (struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"no network: {error!r}") from error
 
@@ -124,6 +144,15 @@ def _types(types: Mapping[str, ValueType]) -> dict[str, Any]:
 
 def _types_of(said: Mapping[str, Any]) -> dict[str, ValueType]:
     return {name: _type_of(one) for name, one in said.items()}
+
+
+def _growth(growth: Growth) -> tuple[str, int, dict[str, tuple[int | None, ...]]]:
+    return growth.length, growth.longest, {name: tuple(offsets) for name, offsets in growth.values.items()}
+
+
+def _growth_of(said: Any) -> Growth:
+    length, longest, values = said
+    return Growth(str(length), int(longest), {name: tuple(offsets) for name, offsets in values.items()})
 
 
 def _position(position: Position) -> tuple[str, int, int, int]:

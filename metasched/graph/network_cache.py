@@ -8,25 +8,29 @@ loaded with, the target, and the versions of everything that takes part.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 import logging
 import os
 import shutil
 import tempfile
 import warnings
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from types import MappingProxyType
+from typing import Any, BinaryIO
 
 from metasched.cache_folder import NoCacheFolder, cache_folder
 from metasched.errors import CacheWarning, callers_level
 from metasched.graph.executable import Executable
 from metasched.graph.memory import MappedMemory
-from metasched.graph.network_archive import StoredNetwork, network_bytes, network_of
+from metasched.graph.network_archive import StoredNetwork, StoredPiece, network_bytes, network_of
 from metasched.graph.owned_files import opened_own_file, remove_oldest, safe_folder
 from metasched.graph.signature import Signature
-from metasched.graph.weights import Weights
+from metasched.graph.weights import Weights, WeightStore
 from metasched.target import Target
 
 LOGGER = logging.getLogger(__name__)
@@ -39,6 +43,7 @@ _LENGTH_BYTES = 8
 _MOST_BYTES = 4 << 30
 # A network is kept where the disk has room for so many of its size.
 _ROOM = 4
+NO_NOTE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,31 @@ class NetworkCache:
         with file:
             return self._head(file)
 
-    def executable(self, key: str, target: Target) -> Executable | None:
-        """The network of a key, ready to run. None where it is not there any more, or damaged."""
+    def executable(self, key: str, target: Target, shared: WeightStore | None = None) -> Executable | None:
+        """The network of a key, ready to run. None where it is not there any more, or damaged.
+
+        `shared` are weights of other networks of the model, among which are those of this one afterwards.
+        """
+        found = self._with_weights(key)
+        if found is None:
+            return None
+        stored, memory = found
+        pieces: list[MappedMemory] = []
+        for piece in stored.pieces:
+            part = None if shared is None else self._piece(piece, shared)
+            if part is None:
+                self._ignore("weights that it shares with another network are not there")
+                return None
+            pieces.append(part)
+        if shared is not None:
+            _put(shared, key, stored, memory)
+        moved = _Spans([memory, *pieces]).apart
+        own = memory.address
+        plan = stored.plan.with_weights(lambda offset: moved(offset) - own, stored.plan.weight_bytes)
+        return Executable(plan, Weights(memory, {}, tuple(pieces)), target)
+
+    def _with_weights(self, key: str) -> tuple[StoredNetwork, MappedMemory] | None:
+        """A network and its own weights."""
         file = self._opened(key)
         if file is None:
             return None
@@ -83,15 +111,43 @@ class NetworkCache:
             if not _filled(file, view) or hashlib.sha256(view).hexdigest() != stored.weights_hash:
                 self._ignore("its weights are damaged")
                 return None
-        return Executable(stored.plan, Weights(memory, {}), target)
+        return stored, memory
 
-    def put(self, key: str, signature: Signature, executable: Executable) -> None:
-        """Keep a network, whole or not at all; not where the disk is nearly full."""
-        if self.folder is None or executable.weights.borrowed:
+    def _piece(self, piece: StoredPiece, shared: WeightStore) -> MappedMemory | None:
+        """Weights of another network: in memory already, or from its file."""
+        have = shared.from_file(piece.weights_hash)
+        if have is not None:
+            return have
+        found = self._with_weights(piece.key)
+        if found is None or found[0].weights_hash != piece.weights_hash:
+            return None
+        _put(shared, piece.key, *found)
+        return found[1]
+
+    def put(
+        self,
+        key: str,
+        signature: Signature,
+        executable: Executable,
+        shared: WeightStore | None = None,
+        note: Mapping[str, Any] = NO_NOTE,
+    ) -> None:
+        """Keep a network, whole or not at all, with a note; not where the disk is nearly full.
+
+        Weights in the memory of other networks are kept with these; where one of them is not kept, this is not.
+        """
+        pieces = _pieces(executable.weights, shared)
+        if self.folder is None or pieces is None:
             return
-        plan = executable.plan
-        weights = executable.weights.memory.bytes.data[: plan.weight_bytes]
-        head = network_bytes(StoredNetwork(signature, plan, hashlib.sha256(weights).hexdigest()))
+        plan, memory = executable.plan, executable.weights.memory
+        own = memory.address
+        joined = _Spans([memory, *(part for part, _ in pieces)]).joined
+        plan = plan.with_weights(lambda offset: joined(own + offset), plan.weight_bytes)
+        weights = memory.bytes.data[: plan.weight_bytes]
+        digest = hashlib.sha256(weights).hexdigest()
+        known = {} if shared is None else shared.known_in(memory)
+        stored = StoredNetwork(signature, plan, digest, tuple(piece for _, piece in pieces), known, note)
+        head = network_bytes(stored)
         try:
             if shutil.disk_usage(self.folder).free < _ROOM * (len(head) + len(weights)):
                 return
@@ -106,6 +162,9 @@ class NetworkCache:
             remove_oldest(self.folder, _MOST_BYTES)
         except OSError as error:
             warnings.warn(f"a compiled network is not kept: {error}", CacheWarning, stacklevel=callers_level())
+            return
+        if shared is not None:
+            shared.is_in_file(memory, key, digest)
 
     def _path(self, folder: Path, key: str) -> Path:
         return folder / (key + _SUFFIX)
@@ -156,6 +215,45 @@ def _filled(file: BinaryIO, view: memoryview) -> bool:
     return True
 
 
+class _Spans:
+    """Pieces of memory as one after another."""
+
+    def __init__(self, pieces: Sequence[MappedMemory]) -> None:
+        self._pieces = pieces
+        self._begins = list(itertools.accumulate((len(piece.bytes) for piece in pieces), initial=0))
+
+    def joined(self, address: int) -> int:
+        """Where an address is, counted through all pieces."""
+        for begin, piece in zip(self._begins, self._pieces, strict=False):
+            if piece.address <= address < piece.address + len(piece.bytes):
+                return begin + address - piece.address
+        raise ValueError("a weight lies in none of the pieces")
+
+    def apart(self, offset: int) -> int:
+        """The address that is so far from the first piece's beginning, counted through all pieces."""
+        number = bisect.bisect_right(self._begins, offset) - 1
+        return self._pieces[number].address + offset - self._begins[number]
+
+
+def _pieces(weights: Weights, shared: WeightStore | None) -> list[tuple[MappedMemory, StoredPiece]] | None:
+    """The memory of other networks that has some of a network's weights, and where it is kept; None where it is not."""
+    memories = {memory.address: memory for memory in weights.borrowed if memory is not weights.memory}
+    found = []
+    for memory in memories.values():
+        file = None if shared is None else shared.file_of(memory)
+        if file is None:
+            return None
+        found.append((memory, StoredPiece(*file, len(memory.bytes))))
+    return found
+
+
+def _put(shared: WeightStore, key: str, stored: StoredNetwork, memory: MappedMemory) -> None:
+    """Make weights from a file known to other networks."""
+    shared.is_in_file(memory, key, stored.weights_hash)
+    for name, offset in stored.known.items():
+        shared.put(name, memory, offset)
+
+
 @dataclass(frozen=True)
 class CachePlace:
     """Where a network is kept: a cache, and its key there."""
@@ -167,10 +265,20 @@ class CachePlace:
         """The network without its weights, where it is there."""
         return self.cache.get(self.key)
 
-    def executable(self, target: Target) -> Executable | None:
+    def executable(self, target: Target, shared: WeightStore | None = None) -> Executable | None:
         """The network, ready to run, where it is there."""
-        return self.cache.executable(self.key, target)
+        return self.cache.executable(self.key, target, shared)
 
-    def put(self, signature: Signature, executable: Executable) -> None:
-        """Keep the network."""
-        self.cache.put(self.key, signature, executable)
+    def put(
+        self,
+        signature: Signature,
+        executable: Executable,
+        shared: WeightStore | None = None,
+        note: Mapping[str, Any] = NO_NOTE,
+    ) -> None:
+        """Keep the network, and a note with it."""
+        self.cache.put(self.key, signature, executable, shared, note)
+
+    def member(self, name: str) -> CachePlace:
+        """Where one of the networks of a model is kept that are for other sizes."""
+        return CachePlace(self.cache, hashlib.sha256(f"{self.key} {name}".encode()).hexdigest())

@@ -38,15 +38,13 @@ def network_key(
     """A key of a network of a model; None for one that is not kept.
 
     That are models that are no file or bytes of one, that cannot be read, or whose external data is in no files of
-    plain names; and sizes that are neither numbers nor texts.
+    plain names.
     """
-    if not all(isinstance(size, int | str) for size in sizes.values()):
-        return None
     digest = _digest(model)
     if digest is None:
         return None
     said = (
-        sorted((name, str(size)) for name, size in sizes.items()),
+        sorted((name, repr(size)) for name, size in sizes.items()),
         sorted((name, [int(n) for n in shape]) for name, shape in shapes.items()),
         sorted((name, _value(value)) for name, value in values.items()),
         list(states.items()),

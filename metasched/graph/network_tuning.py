@@ -9,32 +9,11 @@ from typing import Any, Protocol
 
 from metasched.database.backends import DatabaseLike
 from metasched.graph.choices import Choice, Choices
-from metasched.graph.ir import Graph
 from metasched.graph.settling import Settlement
-from metasched.graph.strip_turns import StripSettlement, most_groups
+from metasched.graph.strip_turns import most_groups
+from metasched.graph.tuned_member import TunedMember
 from metasched.graph.tuning import DEFAULT_BUDGET_S, NetworkReport, NetworkSettings, tune_graphs
-from metasched.graph.weights import WeightStore
 from metasched.search.goal import goal_of
-from metasched.target import Target
-
-
-class TunedMember(Protocol):
-    """A network of one size, as tuning sees it; `Network` says what its parts are."""
-
-    target: Target
-    choices: Choices
-    weights: WeightStore | None
-
-    @property
-    def optimised(self) -> Graph: ...
-
-    def schedule_by(self, choices: Choices) -> None: ...
-
-    def settle(self, choices: Choices, db: DatabaseLike) -> Settlement: ...
-
-    def settle_strips(self, db: DatabaseLike, most: int) -> StripSettlement: ...
-
-    def settling_s(self) -> float: ...
 
 
 class Tunable(Protocol):

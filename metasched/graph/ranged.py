@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import copy
 import itertools
+import logging
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
 
 from metasched.database.backends import DatabaseLike
 from metasched.errors import KernelError
-from metasched.graph.buckets.bucket import Bucket, Sizes, bucket
+from metasched.graph.buckets.bucket import Bucket, KnownForms, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import call_forms
+from metasched.graph.buckets.forms import call_forms, described_forms, forms_of
 from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
 from metasched.graph.execution_plan import StepInfo
@@ -32,17 +34,22 @@ from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
 from metasched.graph.members import MembersFace
 from metasched.graph.network import Network
+from metasched.graph.network_cache import CachePlace
 from metasched.graph.passes.pipeline import PassReport
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile
-from metasched.graph.signature import Signature
+from metasched.graph.signature import DeferredGraph, Signature
 from metasched.graph.size_range import OpenType, SizeRange
 from metasched.graph.state import NetworkState
 from metasched.graph.weights import WeightStore
 from metasched.permissions import Allow
 from metasched.runtime import arguments
+from metasched.support.cached import cached_property
 
+LOGGER = logging.getLogger(__name__)
+
+_UP_TO = " up to "
 # Networks of single sizes that are kept, those used last.
 _KEPT = 8
 # Networks of single sizes that are exported instead of a bucket.
@@ -65,30 +72,39 @@ class NetworkOfSizes(MembersFace):
     """
 
     # What is timed in the call of a single network: each of `members` has it.
-    OF_MEMBERS = ("settle", "settle_strips", "settling_s", "own_tasks", "executable", "compiled", "follow", "ways")
+    OF_MEMBERS = (
+        "settle",
+        "settle_strips",
+        "settling_s",
+        "own_tasks",
+        "executable",
+        "compiled",
+        "follow",
+        "keep_with",
+        "ways",
+    )
 
     def __init__(
         self,
         graph_of: Callable[[Sizes], Graph],
-        make: Callable[[Graph], Network],
-        network_of: Callable[[Sizes], Network],
+        make: Callable[[Graph | DeferredGraph, CachePlace | None], Network],
+        network_of: Callable[[Sizes, CachePlace | None], Network],
         ranges: Mapping[str, SizeRange],
-        inputs: Mapping[str, Sequence[str]],
+        inputs: Callable[[], Mapping[str, Sequence[str]]],
         weights: WeightStore | None = None,
+        place: CachePlace | None = None,
     ) -> None:
         """`graph_of` reads the model for some sizes, `make` makes a network of a graph, `network_of` one of some sizes.
 
         `inputs` are the names of what a call gives, each with the names of its sizes, '' for one that is fixed;
-        `weights` those that all networks share. Raises NetworkError for a range that no input has.
+        `weights` those that all networks share, `place` where these are kept on disk. Raises NetworkError for a range
+        that no input has.
         """
-        found = {name for names in inputs.values() for name in names}
-        missing = [name for name in ranges if name not in found]
-        if missing:
-            raise NetworkError(f"no input has the size {', '.join(missing)}; a range is read off the inputs of a call")
         self.ranges = dict(ranges)
         self._graph_of = graph_of
         self._make = make
         self._network_of = network_of
+        self._place = place
         self.weights = weights
         self._networks: OrderedDict[Key, Network] = OrderedDict()
         self._buckets: dict[Key, Bucket] = {}
@@ -97,13 +113,38 @@ class NetworkOfSizes(MembersFace):
         self.choices: Choices = NO_CHOICES
         self._used: list[tuple[DatabaseLike, Allow]] = []
         # What is wrong with the model is said at load.
-        largest = make(graph_of(self._largest))
-        self.graph = largest.graph
-        self.signature: Signature = largest.signature
-        self.target, self.precision = largest.target, largest.precision
-        self.state: NetworkState = largest.state
-        self._state_types = {name: largest.graph.types[name] for name in largest.graph.states}
-        self._inputs = {name: tuple(inputs.get(name, ())) for name in largest.inputs}
+        self.signature, dims = self._stored_face() or self._read_face(inputs)
+        example = make(DeferredGraph(self.signature, lambda: graph_of(self._largest)), None)
+        self.target, self.precision = example.target, example.precision
+        self.state: NetworkState = example.state
+        self._state_types = self.signature.held
+        self._inputs = {name: tuple(dims.get(name, ())) for name in self.signature.given}
+
+    def _read_face(
+        self, inputs: Callable[[], Mapping[str, Sequence[str]]]
+    ) -> tuple[Signature, Mapping[str, Sequence[str]]]:
+        """What callers see at the largest sizes, and the names of sizes of inputs, from the model."""
+        named = inputs()
+        found = {name for names in named.values() for name in names}
+        missing = [name for name in self.ranges if name not in found]
+        if missing:
+            raise NetworkError(f"no input has the size {', '.join(missing)}; a range is read off the inputs of a call")
+        return Signature.of(self.graph), named
+
+    def _stored_face(self) -> tuple[Signature, Mapping[str, Sequence[str]]] | None:
+        """The same from what is on disk; None where the network of the largest sizes is not there."""
+        for name in (_said(self._largest, _UP_TO), _said(self._largest, " ")):
+            stored = None if self._place is None else self._place.member(name).get()
+            if stored is not None:
+                own = stored.signature
+                given = {key: type_ for key, type_ in own.inputs.items() if key in stored.note["given"]}
+                return replace(own, inputs=given), stored.note["inputs"]
+        return None
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What the model says at the largest sizes."""
+        return self._graph_of(self._largest)
 
     @property
     def _largest(self) -> dict[str, int]:
@@ -160,7 +201,7 @@ class NetworkOfSizes(MembersFace):
             sizes = {name: high for name, (_, high) in zip(self.ranges, bounds, strict=True)}
             own = self.bucket(**sizes)
             if own is not None:
-                found[_said(sizes, " up to ")] = own.network
+                found[_said(sizes, _UP_TO)] = own.network
             elif all(low == high for low, high in bounds):
                 found |= _named(sizes, self.at(**sizes))
         for key, network in list(self._networks.items()):
@@ -177,7 +218,10 @@ class NetworkOfSizes(MembersFace):
     def _network(self, sizes: Sizes) -> Network:
         key = tuple(sizes[name] for name in self.ranges)
         if key not in self._networks:
-            self._networks[key] = self._with_weights(self._network_of(sizes))
+            place = None if self._place is None else self._place.member(_said(sizes, " "))
+            made = self._with_weights(self._network_of(sizes, place))
+            made.keep_with(lambda: self._note(made.signature))
+            self._networks[key] = made
         self._networks.move_to_end(key)
         let_go = [other for other in self._networks if not self._is_bucket(other)]
         for other in let_go[:-_KEPT]:
@@ -187,9 +231,6 @@ class NetworkOfSizes(MembersFace):
     def _is_bucket(self, key: Key) -> bool:
         """Whether single sizes are a bucket of just these."""
         return all(range_.bucket(size) == (size, size) for range_, size in zip(self.ranges.values(), key, strict=True))
-
-    def _made(self, graph: Graph) -> Network:
-        return self._with_weights(self._make(graph))
 
     def _with_weights(self, network: Network) -> Network:
         """A network on the states of all sizes, which reads weights as those do that there are."""
@@ -232,8 +273,29 @@ class NetworkOfSizes(MembersFace):
         if not wide:
             raise NotAlike("it has one size")
         # Along a size of one, models broadcast: it is no sample of the others.
-        lowest = {name: {**largest, name: min(max(low, 2), high - 1)} for name, (low, high) in wide.items()}
-        return bucket(largest, list(lowest.values()), self._made, self._graph_of)
+        lowest = [{**largest, name: min(max(low, 2), high - 1)} for name, (low, high) in wide.items()]
+        place = None if self._place is None else self._place.member(_said(largest, _UP_TO))
+        stored = None if place is None else place.get()
+        graphs = cache(lambda: masked_graph(largest, lowest, self._graph_of))
+        known, graph = None, DeferredGraph(stored.signature, lambda: graphs().graph) if stored else graphs().graph
+        if stored is not None:
+            known = KnownForms(forms_of(stored.note["forms"]), _more_than_one(bounds))
+        made = Bucket(largest, self._with_weights(self._make(graph, place)), graphs, self._graph_of, known)
+        made.network.keep_with(lambda: self._bucket_note(made, bounds))
+        return made
+
+    def _note(self, signature: Signature) -> dict[str, Any]:
+        """What is kept with a network: so much of the face of all that the model is not read for it."""
+        return {"given": [*signature.inputs], "inputs": {name: list(dims) for name, dims in self._inputs.items()}}
+
+    def _bucket_note(self, own: Bucket, bounds: Mapping[str, tuple[int, int]]) -> dict[str, Any] | None:
+        """The same with what calls take by their sizes; None where nothing short says that."""
+        try:
+            forms = call_forms(own.sizes, _more_than_one(bounds))
+        except (NotAlike, NetworkError) as reason:
+            LOGGER.info("the bucket %s is not kept: %s", own, reason)
+            return None
+        return {**self._note(self.signature), "forms": described_forms(forms)}
 
     # --- calls
 
@@ -426,7 +488,7 @@ class NetworkOfSizes(MembersFace):
             return self._exported_alone(bounds)
         ones = [name for name, (low, high) in bounds.items() if low == 1 < high]
         parts = [part for name in ones for part in self._exported_alone({**bounds, name: (1, 1)})]
-        many = {name: (max(low, 2) if name in ones else low, high) for name, (low, high) in bounds.items()}
+        many = _more_than_one(bounds)
         try:
             forms = call_forms(own.sizes, many)
         except NotAlike as reason:
@@ -472,6 +534,11 @@ class NetworkOfSizes(MembersFace):
         made = [f"{len(self._buckets)} buckets and {len(self._networks)} networks of single sizes made"]
         made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self._apart.items()]
         return f"<network of sizes ({ranges}), {'; '.join(made)}>"
+
+
+def _more_than_one(bounds: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """A bucket's smallest and largest sizes without a size of one that is not its only one."""
+    return {name: (2 if low == 1 < high else low, high) for name, (low, high) in bounds.items()}
 
 
 def _said(sizes: Sizes, between: str) -> str:

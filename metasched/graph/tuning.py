@@ -10,7 +10,7 @@ from functools import cache
 from typing import TypeAlias
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import DatabaseLike, opened_database
+from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.base import Database
 from metasched.database.record import Record
 from metasched.functions.registry import functions
@@ -36,7 +36,7 @@ from metasched.report.progress_text import clock, duration
 from metasched.search.goal import goal_of
 from metasched.search.objectives import Objective
 from metasched.search.report import TuningReport
-from metasched.search.session import DEFAULT_DATABASE, TuningSession
+from metasched.search.session import TuningSession
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler

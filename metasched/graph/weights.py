@@ -80,6 +80,7 @@ class WeightStore:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._known: dict[str, tuple[MappedMemory, int]] = {}
+        self._files: dict[int, tuple[str, str, MappedMemory]] = {}
 
     @property
     def nbytes(self) -> int:
@@ -92,6 +93,23 @@ class WeightStore:
 
     def put(self, key: str, memory: MappedMemory, offset: int) -> None:
         self._known[key] = memory, offset
+
+    def known_in(self, memory: MappedMemory) -> dict[str, int]:
+        """The weights in a piece of memory, with their offsets there."""
+        return {key: offset for key, (other, offset) in self._known.items() if other is memory}
+
+    def is_in_file(self, memory: MappedMemory, key: str, weights_hash: str) -> None:
+        """Remember that a piece of memory is what a network's file on disk has, by its key there and its SHA-256."""
+        self._files[memory.address] = key, weights_hash, memory
+
+    def file_of(self, memory: MappedMemory) -> tuple[str, str] | None:
+        """The key and the SHA-256 of what is on disk of a piece of memory."""
+        found = self._files.get(memory.address)
+        return None if found is None else found[:2]
+
+    def from_file(self, weights_hash: str) -> MappedMemory | None:
+        """The piece of memory that is what a file has, if there is one."""
+        return next((memory for _, digest, memory in self._files.values() if digest == weights_hash), None)
 
     def key(self, packing: _Packing | None, arrays: Sequence[Array]) -> str:
         """What tells a weight from all others: the code that computes it, and the contents of constants."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import DatabaseLike, opened_database
+from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.errors import MetaschedError
@@ -33,7 +33,6 @@ from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, Sc
 from metasched.search.task_search import Parts, Step, TaskSearch
 from metasched.search.waiting import Waiting
 
-DEFAULT_DATABASE = "sqlite:///metasched.db"
 # How many of the fastest are timed again in turns where there are several tasks.
 _FEW_FINALISTS = 2
 # What timing the best of a task again takes at least, and the share of a budget that it may take for all tasks; where

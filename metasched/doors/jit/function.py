@@ -10,6 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from metasched.database.backends import DEFAULT_DATABASE
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
@@ -19,7 +20,6 @@ from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
-from metasched.search.session import DEFAULT_DATABASE
 from metasched.target import Target
 
 _ARRAY = np.ndarray

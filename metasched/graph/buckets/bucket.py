@@ -6,11 +6,13 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from metasched.graph.buckets.comparison import NotAlike
+from metasched.graph.buckets.forms import CallForms
 from metasched.graph.buckets.masking import CallSizes, MaskedGraph, masked
 from metasched.graph.errors import NetworkError
 from metasched.graph.inputs import checked_inputs
@@ -36,12 +38,19 @@ class Bucket:
     """
 
     def __init__(
-        self, largest: Sizes, graphs: MaskedGraph, make: Callable[[Graph], Network], graph_of: Callable[[Sizes], Graph]
+        self,
+        largest: Sizes,
+        network: Network,
+        graphs: Callable[[], MaskedGraph],
+        graph_of: Callable[[Sizes], Graph],
+        known: KnownForms | None = None,
     ) -> None:
+        """`graphs` has what `network` runs; `graph_of` reads the model, but for sizes that are `known`."""
         self.largest = dict(largest)
-        self.network = make(graphs.graph)
+        self.network = network
         self._graphs = graphs
         self._graph_of = graph_of
+        self._known = known
         self._sizes: OrderedDict[tuple[int, ...], CallSizes | None] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -53,15 +62,20 @@ class Bucket:
         key = tuple(sizes[name] for name in self.largest)
         with self._lock:
             if key not in self._sizes:
-                try:
-                    self._sizes[key] = self._graphs.numbers_of(self._graph_of(sizes))
-                except NotAlike as reason:
-                    LOGGER.info("sizes %s have a network of their own: %s", key, reason)
-                    self._sizes[key] = None
+                self._sizes[key] = self._found(sizes)
             self._sizes.move_to_end(key)
             if len(self._sizes) > _KEPT:
                 self._sizes.popitem(last=False)
             return self._sizes[key]
+
+    def _found(self, sizes: Sizes) -> CallSizes | None:
+        if self._known is not None and self._known.has(sizes):
+            return self._known.forms.at(sizes)
+        try:
+            return self._graphs().numbers_of(self._graph_of(sizes))
+        except NotAlike as reason:
+            LOGGER.info("sizes %s have a network of their own: %s", dict(sizes), reason)
+            return None
 
     def given(self, sizes: CallSizes, inputs: Sequence[Any]) -> list[Array]:
         """What the network takes for inputs of some sizes. Raises KernelError for inputs that it cannot take."""
@@ -94,15 +108,24 @@ class Bucket:
         return f"<bucket up to {', '.join(f'{name} {size}' for name, size in self.largest.items())}>"
 
 
-def bucket(
-    largest: Sizes, samples: Sequence[Sizes], make: Callable[[Graph], Network], graph_of: Callable[[Sizes], Graph]
-) -> Bucket:
-    """A bucket up to some sizes, by the model at these and at samples. Raises NotAlike where there is none."""
+@dataclass(frozen=True)
+class KnownForms:
+    """What calls take of sizes within bounds, both included."""
+
+    forms: CallForms
+    bounds: Mapping[str, tuple[int, int]]
+
+    def has(self, sizes: Sizes) -> bool:
+        """Whether these are such sizes."""
+        return all(low <= sizes[name] <= high for name, (low, high) in self.bounds.items())
+
+
+def masked_graph(largest: Sizes, samples: Sequence[Sizes], graph_of: Callable[[Sizes], Graph]) -> MaskedGraph:
+    """What a bucket runs, by the model at its largest sizes and at samples. Raises NotAlike where there is none."""
     try:
-        graphs = masked(graph_of(largest), [graph_of(sizes) for sizes in samples])
+        return masked(graph_of(largest), [graph_of(sizes) for sizes in samples])
     except NetworkError as error:
         raise NotAlike(str(error)) from error
-    return Bucket(largest, graphs, make, graph_of)
 
 
 def _cut(array: Array, dims: tuple[tuple[tuple[int, int], ...], ...]) -> Array:

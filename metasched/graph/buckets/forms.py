@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from metasched.dtypes import DType
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.masking import CallSizes
 from metasched.graph.ir import ValueType
@@ -92,6 +93,41 @@ class CallForms:
                 for dims in self.outputs
             ),
         )
+
+
+def described_forms(forms: CallForms) -> dict[str, Any]:
+    """Forms as JSON: of each input its element type and dimensions, of what follows each number, of each output each
+    dimension as factors.
+    """
+    return {
+        "inputs": {
+            name: [type_.dtype.numpy.name, [form.described() for form in dims]]
+            for name, (type_, dims) in forms.inputs.items()
+        },
+        "more": [[form.described() for form in one] for one in forms.more],
+        "outputs": [
+            [[[large, form.described()] for large, form in factors] for factors in dims] for dims in forms.outputs
+        ],
+    }
+
+
+def forms_of(said: Mapping[str, Any]) -> CallForms:
+    """What `described_forms` was given."""
+    return CallForms(
+        {
+            name: (ValueType(_dtype(dtype), (0,) * len(dims)), tuple(map(SizeForm.of, dims)))
+            for name, (dtype, dims) in said["inputs"].items()
+        },
+        tuple(tuple(map(SizeForm.of, one)) for one in said["more"]),
+        tuple(
+            tuple(tuple((large, SizeForm.of(form)) for large, form in factors) for factors in dims)
+            for dims in said["outputs"]
+        ),
+    )
+
+
+def _dtype(name: str) -> DType:
+    return next(dtype for dtype in DType if dtype.numpy.name == name)
 
 
 def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds: Bounds) -> CallForms:

@@ -87,9 +87,9 @@ def grown_graphs(
     made = whole.graph()
     for length in (length for length in CHECKED if length <= lengths.longest):
         whole.require_at(length, make, folding)
-    added = size.capacity - lengths.longest
-    shorter = [room - added for room in size.rooms if added <= room < size.capacity]
-    return GrownGraphs(made, {longest: partial(_graph_of, joined, longest) for longest in shorter})
+    return GrownGraphs(
+        made, {longest: partial(_graph_of, joined, longest) for longest in size.shorter(lengths.longest)}
+    )
 
 
 def _graph_of(joined: Callable[[int], _Joined], longest: int) -> Graph:

@@ -45,6 +45,11 @@ class GrowingSize:
         """The lengths that have kernels of their own, the shortest first and the capacity last."""
         return tuple(sorted({*(self.buckets or self._halves()), self.capacity}))
 
+    def shorter(self, longest: int) -> tuple[int, ...]:
+        """The longest length of a call on each of these but the last, where none is longer than `longest`."""
+        added = self.capacity - longest
+        return tuple(room - added for room in self.rooms if added <= room < self.capacity)
+
     def _halves(self) -> list[int]:
         found, size = [], self.capacity
         while (size := (size + 1) // 2) >= _SHORTEST_BUCKET:

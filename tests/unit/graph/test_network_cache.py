@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.graph import loading
 from metasched.graph.network_archive import network_bytes, network_of
 from metasched.graph.network_cache import NetworkCache
 from metasched.graph.network_key import network_key
@@ -17,6 +18,7 @@ from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 from tests.support.decoders import Decoder
 from tests.support.onnx_models import model, node, random, value
+from tests.unit.graph.test_ranged import MODEL, inputs
 
 X = random(3, 4)
 W = random(4, 5)
@@ -169,3 +171,52 @@ def test_tuned_kernels_are_not_kept_as_untuned_ones(cache: NetworkCache, path: P
     net.compile()
     assert cache.folder is not None
     assert not list(cache.folder.iterdir())
+
+
+def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(model: object) -> None:
+        raise AssertionError(f"{model} was read")
+
+    monkeypatch.setattr(loading, "read_model", refused)
+
+
+@pytest.mark.usefixtures("cache")
+def test_buckets_of_lengths_start_without_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, path = Decoder(layers=1), tmp_path / "m.onnx"
+    path.write_bytes(decoder.growing_model().SerializeToString())
+    ids = np.arange(decoder.room) % decoder.words
+
+    def decoded() -> tuple[np.ndarray, int]:
+        net = ms.load_onnx(path, seq=1, past=ms.GrowingSize(decoder.room, buckets=(8,)))
+        made = np.concatenate([net(ids[n : n + 1], past=n) for n in range(decoder.room)])
+        return made, net.memory().weight_bytes
+
+    first = decoded()
+    forbid_reading(monkeypatch)
+    second = decoded()
+    np.testing.assert_array_equal(second[0], first[0])
+    assert second[1] == first[1]
+
+
+def test_buckets_of_sizes_start_without_the_model(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(MODEL.SerializeToString())
+
+    def computed(sizes: tuple[int, ...]) -> list[np.ndarray]:
+        net = ms.load_onnx(path, batch=1, seq=(1, 4), states={"kept": "next"})
+        return [net(*inputs(seq)) for seq in sizes]
+
+    first = computed((4, 1, 3))
+    assert cache.folder is not None
+    assert len(list(cache.folder.iterdir())) == 2  # up to 4, and 1
+    with monkeypatch.context() as patched:
+        forbid_reading(patched)
+        np.testing.assert_equal(computed((4, 1, 3)), first)
+        with pytest.raises(AssertionError, match="was read"):
+            computed((2,))
+    assert np.isfinite(computed((2,))).all()
+    for file in cache.folder.iterdir():
+        file.write_bytes(b"damaged")
+    np.testing.assert_equal(computed((4, 1, 3)), first)

@@ -14,6 +14,7 @@ import pytest
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.network_key import network_key
 from metasched.graph.precision.choice import ProductPrecision
+from metasched.graph.size_range import SizeRange
 from metasched.target import Target
 from tests.support.onnx_models import model, node, random, value
 
@@ -51,8 +52,18 @@ def test_what_is_no_plain_file_has_no_key(given: object) -> None:
     assert key(given) is None
 
 
-def test_sizes_that_grow_have_no_key() -> None:
-    assert key(b"model", {"past": GrowingSize(8)}) is None
+def test_sizes_that_grow_or_are_ranges_decide_the_key_with_their_buckets() -> None:
+    sizes = (
+        GrowingSize(8),
+        GrowingSize(9),
+        GrowingSize(8, (2,)),
+        SizeRange(1, 8),
+        SizeRange(2, 8),
+        SizeRange(1, 8, (3,)),
+    )
+    keys = {key(b"model", {"past": size}) for size in sizes}
+    assert len(keys) == len(sizes)
+    assert None not in keys
 
 
 def external(folder: Path) -> Path:
