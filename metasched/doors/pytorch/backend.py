@@ -15,6 +15,12 @@ _GRADIENTS = (
     "gradients are wanted, and networks have no derivatives. Call the model under torch.inference_mode() or "
     "torch.no_grad(), after model.eval()"
 )
+# Combinations of sizes that a graph has networks for: each takes memory for its code and weights.
+_MOST_SIZES = 64
+_MORE = (
+    "PyTorch runs the others. Pad inputs to fewer sizes, or export the model to ONNX and load it with ranges of sizes"
+)
+_NO_LIMIT = 1 << 30
 
 
 class TorchBackend:
@@ -29,7 +35,8 @@ class TorchBackend:
 
     Subgraphs of operators that the language can express run as networks, with parameters and buffers as constants;
     PyTorch runs the rest. What refused operators there are is logged once for each graph, as a warning of the logger
-    `metasched.torch`. Graphs that want gradients are run by PyTorch. Each combination of shapes is a graph of its own.
+    `metasched.torch`. Graphs that want gradients are run by PyTorch. Each combination of shapes is a graph of its own:
+    with `dynamic=True`, or where PyTorch finds that sizes vary, up to 64 of them.
 
     Attributes:
         reports: what became of each graph.
@@ -113,16 +120,36 @@ class _PerShape:
             if node.op == "placeholder"
         ]
         self._marked = False
+        self._module = module
+        self._known: set[Any] = set()
         self._compiled = torch.compile(module, backend=own, dynamic=False)
 
     def __call__(self, *values: Any) -> Any:
+        """Raises nothing of its own: beyond `_MOST_SIZES` combinations, PyTorch runs the others."""
+        sizes = tuple(_layout(value) for value, static in zip(values, self._static, strict=True) if not static)
+        if sizes in self._known:
+            return self._compiled(*values)
+        dynamo = imports.module("torch._dynamo")
+        if len(self._known) >= _MOST_SIZES:
+            if len(self._known) == _MOST_SIZES:
+                LOGGER.warning("metasched: a graph has networks for %d combinations of sizes; %s", _MOST_SIZES, _MORE)
+            self._known.add(None)
+            return self._module(*values)
         if not self._marked:
-            mark = imports.module("torch._dynamo").mark_static_address
             for value, static in zip(values, self._static, strict=True):
                 if static:
-                    mark(value)
+                    dynamo.mark_static_address(value)
             self._marked = True
-        return self._compiled(*values)
+        # PyTorch's own limit of graphs is for models that it traces again, and gives up for all sizes.
+        with dynamo.config.patch(recompile_limit=_NO_LIMIT, accumulated_recompile_limit=_NO_LIMIT):
+            made = self._compiled(*values)
+        self._known.add(sizes)
+        return made
+
+
+def _layout(value: Any) -> Any:
+    """Shape and strides of a tensor; a size as it is."""
+    return (value.shape, value.stride()) if isinstance(value, torch_module().Tensor) else value
 
 
 def _is_symbolic(value: Any) -> bool:

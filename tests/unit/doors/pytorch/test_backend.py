@@ -203,3 +203,17 @@ def test_the_backend_is_found_by_name_and_its_kernels_run() -> None:
         have = torch.compile(bf16, backend="metasched")(x.bfloat16())
         torch.testing.assert_close(have, bf16(x.bfloat16()), rtol=2e-2, atol=2e-2)
     assert isinstance(ms.TorchBackend(), TorchBackend)
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_sizes_that_vary_have_a_network_each_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(backend_module, "_MOST_SIZES", 10)
+    backend = TorchBackend()
+    fast = torch.compile(lambda x: x * 2 + 1, backend=backend, dynamic=True)
+    with torch.no_grad(), caplog.at_level(logging.WARNING, logger="metasched.torch"):
+        for n in range(2, 14):
+            torch.testing.assert_close(fast(torch.full((n, 3), 0.5)), torch.full((n, 3), 2.0))
+    assert len(backend.networks) == 10
+    assert caplog.text.count("networks for 10 combinations of sizes") == 1
