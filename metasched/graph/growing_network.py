@@ -24,6 +24,9 @@ from metasched.graph.weights import WeightStore
 from metasched.permissions import Allow
 from metasched.target import Target
 
+# What is kept on disk with a network: the longest lengths of calls on those with less room.
+SHORTER = "shorter"
+
 
 class GrowingNetwork(Network):
     """A network whose caches grow: a call runs on kernels that go through little more of them than they hold.
@@ -51,6 +54,16 @@ class GrowingNetwork(Network):
         self._graphs = dict(shorter)
         self._shorter: dict[int, Network] = {}
         self._making = threading.Lock()
+        self.keep_with(dict)
+
+    def keep_with(self, note: Callable[[], Mapping[str, Any] | None]) -> None:
+        """Say what is kept on disk with it; the lengths of other networks are, too."""
+
+        def with_lengths() -> Mapping[str, Any] | None:
+            found = note()
+            return None if found is None else {**found, SHORTER: list(self._graphs)}
+
+        super().keep_with(with_lengths)
 
     @property
     def lengths(self) -> tuple[int, ...]:

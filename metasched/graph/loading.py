@@ -10,9 +10,9 @@ from typing import Any, overload
 from metasched.database.backends import DatabaseLike
 from metasched.graph.buckets.bucket import Sizes
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.graph import GrownGraphs, growing_sizes
+from metasched.graph.growing.graph import GrownGraphs
 from metasched.graph.growing.sizes import GrowingSize
-from metasched.graph.growing_network import GrowingNetwork
+from metasched.graph.growing_network import SHORTER, GrowingNetwork
 from metasched.graph.importing import open_sizes
 from metasched.graph.ir import Graph
 from metasched.graph.model_file import ModelLike, read_model
@@ -122,7 +122,8 @@ class _Source:
     @cached_property
     def opened(self) -> OpenedModel:
         """The model, read."""
-        return OpenedModel(read_model(self.model), self.sizes, self.shapes, self.values, self.states)
+        lowest = {name: range_.low for name, range_ in self.ranges.items()}
+        return OpenedModel(read_model(self.model), self.sizes, self.shapes, self.values, self.states, lowest)
 
     def opened_later(self, key: str | None) -> OpenedModel:
         """The model, read after a network of it was found on disk. Raises NetworkError where it has changed since."""
@@ -160,12 +161,9 @@ class _Source:
             graphs = self._graphs(self.opened, more)
             return self.grown(graphs.whole, graphs.shorter, weights, place)
         read = cache(lambda: self._graphs(self.opened_later(key), more))
-        growth = stored.signature.growth
-        rooms = growing_sizes(self.sizes).values() if growth is not None else ()
-        shorter = [longest for size in rooms for longest in size.shorter(growth.longest if growth else 0)]
         return self.grown(
             DeferredGraph(stored.signature, lambda: read().whole),
-            {longest: partial(lambda n: read().shorter[n](), longest) for longest in shorter},
+            {longest: partial(lambda n: read().shorter[n](), longest) for longest in stored.note.get(SHORTER, ())},
             weights,
             place,
         )

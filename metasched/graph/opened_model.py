@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from metasched.graph.buckets.bucket import Sizes
@@ -20,13 +20,17 @@ from metasched.graph.state import with_states
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model and what is settled of it: sizes but for ranges, shapes and values of inputs, and states."""
+    """A model and what is settled of it: sizes but for ranges, shapes and values of inputs, and states.
+
+    `lowest` are the smallest sizes of ranges.
+    """
 
     file: ModelFile
     sizes: Mapping[str, int | str | GrowingSize]
     shapes: Mapping[str, Sequence[int]]
     values: Mapping[str, Any]
     states: Mapping[str, str]
+    lowest: Sizes = field(default_factory=dict)
 
     def graph(self, more: Sizes) -> Graph:
         """The graph of these sizes in the ranges; of a size that grows, with room for all."""
@@ -46,7 +50,10 @@ class OpenedModel:
         def graph(length: int, folding: Folding) -> Graph:
             return import_model(self.file, self._binding({**more, name: length}), folding)
 
-        return grown_graphs(graph, name, size, axes, initializers(self.file))
+        def smallest(length: int) -> Graph:
+            return import_model(self.file, self._binding({**more, **self.lowest, name: length}), Folding())
+
+        return grown_graphs(graph, name, size, axes, initializers(self.file), smallest)
 
     def _binding(self, more: Sizes) -> Binding:
         known = {**{name: size for name, size in self.sizes.items() if isinstance(size, int)}, **more}

@@ -23,8 +23,9 @@ from metasched.graph.builder import FoldedPlace, Folding
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.caches import Cache, caches, update_program
 from metasched.graph.growing.constants import grown_constant
+from metasched.graph.growing.pinned import LabelledCache, pinned_graph
 from metasched.graph.growing.programs import grown_program
-from metasched.graph.growing.sizes import CHECKED, GrowingSize, LengthDependence, Lengths, lengths_of
+from metasched.graph.growing.sizes import CHECKED, FEWEST, GrowingSize, LengthDependence, Lengths, lengths_of
 from metasched.graph.ir import Array, Compute, Graph, Growth, Node, ShapeView, ValueType
 from metasched.graph.site import dtype_of
 
@@ -63,6 +64,7 @@ def grown_graphs(
     size: GrowingSize,
     axes: Mapping[str, int],
     same: Collection[str],
+    smallest: Callable[[int], Graph],
 ) -> GrownGraphs:
     """The graphs of a model whose size `name` grows.
 
@@ -72,9 +74,57 @@ def grown_graphs(
         size: what there is room for.
         axes: the inputs that may be caches, and the dimension of each that has the size.
         same: names of constants that no length changes.
+        smallest: the model's graph at a length, at the smallest of its other sizes.
 
-    Raises NetworkError where there is no room, and where what the model computes depends on the length otherwise.
+    Where a call leaves room for few lengths only, and the model is none at others, each has a graph of its own. Raises
+    NetworkError where there is no room, and where what the model computes depends on the length otherwise.
     """
+    looked = _looked_at(make, smallest)
+    found = caches(looked, axes)
+    try:
+        return _joined_graphs(make, name, size, axes, same)
+    except RefusedModel:
+        labels = {value: label for label, value in looked.outputs}
+        known = {value: LabelledCache(cache.input, labels[value], cache.axis) for value, cache in found.items()}
+        longest = _longest_alone(make, known, size)
+        if longest is None:
+            raise
+
+        def alone(length: int) -> Graph:
+            return pinned_graph(make(length, Folding()), known, name, length, size.capacity)
+
+        return GrownGraphs(alone(longest), {length: partial(alone, length) for length in range(longest)})
+
+
+def _looked_at(make: Callable[[int, Folding], Graph], smallest: Callable[[int], Graph]) -> Graph:
+    """A graph to find caches in: at other sizes where the model has not the room for these at that length."""
+    try:
+        return make(_FIRST, Folding())
+    except RefusedModel:
+        return smallest(_FIRST)
+
+
+def _longest_alone(
+    make: Callable[[int, Folding], Graph], found: Mapping[str, LabelledCache], size: GrowingSize
+) -> int | None:
+    """The longest length of a call, where the lengths are so few that each may have a graph of its own; else None."""
+    if not found:
+        return None
+    graph = make(0, Folding())
+    outputs = dict(graph.outputs)
+    added = max(graph.types[outputs[cache.label]].shape[cache.axis] for cache in found.values())
+    longest = size.capacity - added
+    return longest if 0 <= longest < FEWEST else None
+
+
+def _joined_graphs(
+    make: Callable[[int, Folding], Graph],
+    name: str,
+    size: GrowingSize,
+    axes: Mapping[str, int],
+    same: Collection[str],
+) -> GrownGraphs:
+    """The graphs for all lengths together; see `grown_graphs`."""
     looked = make(_FIRST, Folding())
     found = caches(looked, axes)
     lengths = lengths_of(size.capacity, [cache.added(looked) for cache in found.values()])

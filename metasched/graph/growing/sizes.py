@@ -14,8 +14,8 @@ _SHORTEST = 2
 CHECKED = (1, 0)
 # Through fewer elements of its caches a decoder goes in no time that counts beside its weights.
 _SHORTEST_BUCKET = 64
-# The shortest one at the other end: so that three are apart.
-_LONGEST_AT_LEAST = 5
+# The shortest one at the other end: so that three are apart. Of fewer lengths, each may have a network of its own.
+FEWEST = 5
 
 
 @dataclass(frozen=True)
@@ -124,5 +124,5 @@ def lengths_of(capacity: int, added: Sequence[int]) -> Lengths:
     longest = capacity - max(added, default=0)
     if longest < 0:
         raise NetworkError(f"a call adds {max(added)} elements to caches that have room for {capacity}")
-    last = max(longest, _LONGEST_AT_LEAST)
+    last = max(longest, FEWEST)
     return Lengths((last, (last + _SHORTEST) // 2, _SHORTEST), longest)
