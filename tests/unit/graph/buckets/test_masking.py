@@ -65,13 +65,13 @@ def graph_of(text: str, sizes: dict[str, int]) -> Graph:
 def test_results_are_those_of_every_size(text: str) -> None:
     largest = {"b": 3, "n": 9}
     graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
-    bucket = Bucket(largest, graphs, ms.Network, lambda sizes: graph_of(text, dict(sizes)))
+    bucket = Bucket(largest, ms.Network(graphs.graph), lambda: graphs, lambda sizes: graph_of(text, dict(sizes)))
     for b, n in ((2, 7),):
         exact = ms.Network(graph_of(text, {"b": b, "n": n}))
         x = np.random.default_rng(n).standard_normal(next(iter(exact.inputs.values())).shape).astype(np.float32)
         sizes = bucket.sizes({"b": b, "n": n})
         assert sizes is not None
-        made, wanted = bucket.run(sizes, [x]), exact(x)
+        made, wanted = bucket.run_on(bucket.network.state, sizes, [x]), exact(x)
         for one, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (made, wanted)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -84,11 +84,11 @@ def test_what_is_beyond_a_calls_sizes_counts_for_nothing_even_where_it_is_not_a_
     }"""  # of zeros beyond the sizes, infinities
     largest = {"b": 3, "n": 9}
     graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
-    bucket = Bucket(largest, graphs, ms.Network, lambda sizes: graph_of(text, dict(sizes)))
+    bucket = Bucket(largest, ms.Network(graphs.graph), lambda: graphs, lambda sizes: graph_of(text, dict(sizes)))
     x = np.arange(1, 11, dtype=np.float32).reshape(2, 5)
     sizes = bucket.sizes({"b": 2, "n": 5})
     assert sizes is not None
-    np.testing.assert_allclose(bucket.run(sizes, [x]), (1 / x) @ (1 / x).T, rtol=1e-6)
+    np.testing.assert_allclose(bucket.run_on(bucket.network.state, sizes, [x]), (1 / x) @ (1 / x).T, rtol=1e-6)
 
 
 def test_a_view_that_takes_a_size_apart_is_refused() -> None:
@@ -113,5 +113,5 @@ def test_a_size_for_which_the_model_says_something_else_has_no_place_in_the_buck
     largest = {"b": 3, "n": 9}
     graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
     other = "(float[b, n] x, float[n, b] z) => (y) { k = MatMul(x, z) y = Relu(k) }"
-    bucket = Bucket(largest, graphs, ms.Network, lambda sizes: graph_of(other, dict(sizes)))
+    bucket = Bucket(largest, ms.Network(graphs.graph), lambda: graphs, lambda sizes: graph_of(other, dict(sizes)))
     assert bucket.sizes({"b": 2, "n": 5}) is None
