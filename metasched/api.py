@@ -339,13 +339,14 @@ def calibrate(threads: int | None = None, *, keep: bool = True) -> MachineCalibr
         ms.calibrate().core(2)
 
     It is kept as a text file in the user's cache folder (METASCHED_CACHE, or the platform's), and from then on
-    `compile`, `guess` and `tune` estimate by it on machines of this kind. Nothing else should run meanwhile.
+    `compile`, `guess` and `tune` estimate by it on machines of this kind. Nothing else should run meanwhile: a round
+    beside which something did is repeated, and takes as long again.
 
     Args:
         threads: the most threads to measure with; by default as many as Numba runs with.
         keep: whether to keep it, in place of an earlier one.
 
-    Raises CalibrationError where it cannot be kept.
+    Raises CalibrationError where it cannot be kept, and where the machine is busy all the time.
     """
     from metasched.calibration.measuring import measure  # this imports the compiler's code generator
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from metasched.calibration.calibration import CalibrationError, MachineCalibration
 from metasched.calibration.core_loops import CoreLoops
@@ -11,10 +12,17 @@ from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
 from metasched.calibration.probes import PROBES
 from metasched.calibration.regions import Regions
+from metasched.support.other_work import OtherWork, Watch
 from metasched.target import Target
 
 # Each probe is measured so often, at moments apart: others may use the machine for a while.
 _ROUNDS = 8
+# The rounds that are begun at most, for so many in which nothing else ran; and those that are enough.
+_MOST_ROUNDS = 24
+_LEAST_ROUNDS = 4
+
+# What a round measured: by constant and number of threads.
+_Round: TypeAlias = dict[str, dict[int, float]]
 
 
 class _Bench:
@@ -51,7 +59,9 @@ _MEASURE: Mapping[str, Callable[[_Bench, int], float]] = {
 def measure(target: Target) -> MachineCalibration:
     """Run every probe on this machine, with up to as many threads as the target has. It takes a few seconds.
 
-    Raises CalibrationError where the target is not what this machine is.
+    A round beside which something else ran does not count, and is repeated.
+
+    Raises CalibrationError where the target is not what this machine is, and where it was busy nearly all the time.
     """
     here = Target.detect(threads=target.threads)
     if target != here:
@@ -61,7 +71,7 @@ def measure(target: Target) -> MachineCalibration:
         )
     began = time.perf_counter()
     bench = _Bench(target)
-    found = [_round(bench, target.threads) for _ in range(_ROUNDS)]
+    found = _undisturbed(lambda: _round(bench, target.threads))
     measured = {
         probe.constant: {
             threads: probe.summary([each[probe.constant][threads] for each in found])
@@ -72,7 +82,28 @@ def measure(target: Target) -> MachineCalibration:
     return MachineCalibration(target, bench.counter.clock_hz(), measured, time.perf_counter() - began)
 
 
-def _round(bench: _Bench, threads: int) -> dict[str, dict[int, float]]:
+def _undisturbed(measure_once: Callable[[], _Round]) -> list[_Round]:
+    """What some rounds measured in which little else ran. Raises CalibrationError where there were too few."""
+    found: list[_Round] = []
+    beside: list[OtherWork] = []
+    while len(found) < _ROUNDS and len(found) + len(beside) < _MOST_ROUNDS:
+        watch = Watch()
+        measured, seen = measure_once(), watch.seen()
+        if seen.disturbs:
+            beside.append(seen)
+        else:
+            found.append(measured)
+    if len(found) < _LEAST_ROUNDS:
+        worst = max(beside, key=lambda seen: (seen.cores, seen.stolen))
+        raise CalibrationError(
+            f"this machine is busy: in {len(beside)} of {len(found) + len(beside)} rounds something else ran "
+            f"({worst}), and what is measured beside that would be kept for all later estimates\n"
+            "  hint: stop it, or calibrate at another time; `metasched doctor` says what runs"
+        )
+    return found
+
+
+def _round(bench: _Bench, threads: int) -> _Round:
     counts = thread_counts(threads)
     return {
         probe.constant: {n: _MEASURE[probe.constant](bench, n) for n in (counts if probe.by_threads else (1,))}

@@ -24,4 +24,5 @@ Its files, in reading order:
 - `cached`: Properties that are worked out once an object, without a lock
 - `interrupts`: Ctrl-C put off while a change that must be whole is made
 - `stopwatch`: Time measurement: seconds by name
+- `other_work`: What else uses this machine's cores meanwhile: other processes, and the host of a virtual machine
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -20,6 +21,7 @@ from metasched.calibration.probes import PROBES
 from metasched.calibration.regions import Regions
 from metasched.cli.command import Console
 from metasched.cli.main import main
+from metasched.support.other_work import OtherWork
 
 HERE = ms.Target.detect(threads=2)
 SMALL = replace(HERE, l2=64 << 10, l3=2 << 20)
@@ -67,7 +69,38 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(
         measuring, "_MEASURE", {name: lambda bench, threads, value=value: value for name, value in measured.items()}
     )
+    monkeypatch.setattr(measuring, "Watch", lambda: Beside(()))
     monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+
+
+class Beside:
+    """Sees each of some numbers of cores in use in turn, and then none."""
+
+    def __init__(self, cores: Iterable[float]) -> None:
+        self._cores = iter(cores)
+
+    def seen(self) -> OtherWork:
+        used = next(self._cores, 0.0)
+        return OtherWork(used, 0.0, (("cc1plus", used),))
+
+
+@pytest.mark.usefixtures("quick")
+def test_rounds_beside_other_work_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside, rounds = Beside((1.9, 0.2, 0.6, 0.0)), []
+    monkeypatch.setattr(measuring, "Watch", lambda: rounds.append(1) or beside)
+    ms.calibrate(2)
+    assert len(rounds) == measuring._ROUNDS + 2
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_machine_that_is_busy_all_the_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Beside([0.1, 0.1, 0.1, *[1.9] * 50])
+    monkeypatch.setattr(measuring, "Watch", lambda: beside)
+    err = StringIO()
+    assert main(["calibrate", "--threads", "2"], Console(StringIO(), err)) != 0
+    assert "busy: in 21 of 24 rounds something else ran (others use 1.90 cores (cc1plus 190%))" in err.getvalue()
+    assert "`metasched doctor`" in err.getvalue()
+    assert store.load(HERE) is None
 
 
 @pytest.mark.usefixtures("quick")

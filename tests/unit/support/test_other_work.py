@@ -1,0 +1,39 @@
+"""What else ran is told in words, and counted from when one began to look."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from metasched.support import other_work
+from metasched.support.other_work import OtherWork, Watch
+
+
+@pytest.mark.parametrize(
+    ("seen", "disturbs", "said"),
+    [
+        (OtherWork(0.0, 0.0), False, "others use 0.00 cores"),
+        (OtherWork(0.3, 0.0, (("indexer", 0.28), ("shell", 0.02))), False, "others use 0.30 cores (indexer 28%)"),
+        (OtherWork(1.9, 0.0, (("cc1plus", 1.9),)), True, "others use 1.90 cores (cc1plus 190%)"),
+        (OtherWork(0.0, 0.07), True, "the host gave 7% of this machine's time to others"),
+        (
+            OtherWork(1.0, 0.07, (("make", 1.0),)),
+            True,
+            "the host gave 7% of this machine's time to others; others use 1.00 cores (make 100%)",
+        ),
+    ],
+)
+def test_what_was_seen(seen: OtherWork, disturbs: bool, said: str) -> None:
+    assert (seen.disturbs, str(seen)) == (disturbs, said)
+
+
+def test_what_is_used_from_now_on_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process used before does not, and one that has begun meanwhile counts whole."""
+    seen = iter([{1: ("old", 50.0), 2: ("gone", 9.0)}, {1: ("old", 50.5), 3: ("new", 0.25)}])
+    clock = iter([10.0, 11.0])
+    monkeypatch.setattr(other_work, "_used", lambda: next(seen))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    found = Watch().seen()
+    assert found.cores == pytest.approx(0.75)
+    assert found.busiest == (("old", 0.5), ("new", 0.25))
