@@ -41,7 +41,9 @@ def _nothing() -> None: ...
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """What else there is to do: `while_lowering`, when nothing is timed, and `once_submitted`, for the builders."""
+    """What else there is to do: `while_lowering`, when nothing is timed, and `once_submitted`, for the builders, or on
+    this machine where others time.
+    """
 
     while_lowering: Callable[[], None] = _nothing
     once_submitted: Callable[[], None] = _nothing

@@ -23,6 +23,7 @@ from metasched.database.best import FINALISTS, comparison
 from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
+from metasched.measure.machines import batches_at_once
 from metasched.measure.runner import Runner
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
@@ -290,7 +291,7 @@ class TaskSearch:
         else:
             proposals = [*at.guesses, *(at.proposals or ())]
             with parts.others.running(self.key, batch):
-                beside = replace(meanwhile, while_lowering=lambda: self._look_ahead(at, goal, meanwhile))
+                beside = self._beside(at, goal, meanwhile, batches_at_once(runner))
                 self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, beside)
         if at.proposals is not None and not self.exhausted:
             self._learn(at, goal)
@@ -322,6 +323,14 @@ class TaskSearch:
         seeds, new = batch[: len(at.seeds)], batch[len(at.seeds) :]
         self._proposing_s = time.perf_counter() - started
         return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
+
+    def _beside(self, at: _Open, goal: Goal, meanwhile: Meanwhile, machines: int) -> Meanwhile:
+        """What to do beside a batch: before it is timed, as that takes this machine; several are not kept waiting."""
+
+        def ahead() -> None:
+            self._look_ahead(at, goal, meanwhile)
+
+        return replace(meanwhile, while_lowering=ahead) if machines == 1 else replace(meanwhile, once_submitted=ahead)
 
     def _look_ahead(self, at: _Open, goal: Goal, meanwhile: Meanwhile) -> None:
         """While this batch is built, do what the next one needs, of another task and of this one."""

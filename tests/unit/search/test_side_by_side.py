@@ -174,3 +174,33 @@ def test_an_interrupt_ends_what_waits_and_later_steps_may_wait_again(waiting: Wa
     done.set_result(1)
     with waiting.computing():
         assert waiting.result(done) == 1
+
+
+def test_what_is_back_from_waiting_goes_on_before_what_begins() -> None:
+    waiting, done = Waiting(), Future[int]()
+    order: list[str] = []
+    waits, begins = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with waiting.computing():
+            waits.set()
+            waiting.result(done)
+            order.append("back")
+
+    def second() -> None:
+        begins.set()
+        with waiting.computing():
+            order.append("begun")
+
+    with ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(first)]
+        waits.wait()
+        with waiting.computing():
+            both.append(threads.submit(second))
+            begins.wait()
+            time.sleep(0.05)  # it waits for its turn by then
+            done.set_result(1)
+            time.sleep(0.15)  # and this one has seen its result
+        for thread in both:
+            thread.result()
+    assert order == ["back", "begun"]
