@@ -467,7 +467,8 @@ class Values:
         message = (
             f"nothing says that `{text}` stays inside `{read.buffer}`, whose dimension {dim} has {extent} elements"
         )
-        hint = f"index with an input alone, which is checked at each call, or guard the read: `{print_source(read)}"
+        hint = "index with an input alone, which is checked at each call, keep the index inside by"
+        hint = f"{hint} `clamp({text}, 0, {extent - 1})`, or guard the read: `{print_source(read)}"
         self._report.error(index.start, message, f"{hint} if {text} >= 0 and {text} < {extent} else 0`")
         return False
 

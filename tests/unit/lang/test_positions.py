@@ -102,6 +102,7 @@ def test_conditions_and_positions_say_what_data_is() -> None:
             "Y[i, j] = T[I[i] + 1, j]",
             "nothing says that `I[i] + 1` stays inside `T`, whose dimension 0 has 50 elements",
         ),
+        ("Y[i, j] = T[I[i] + 1, j]", "keep the index inside by `clamp(I[i] + 1, 0, 49)`, or guard the read"),
         ("Y[i, j] = T[i8(I[i]), j]", "nothing says that `i8(I[i])` stays inside `T`"),
         ("Y[I[i], j] = T[i, j]", "`I[i]` would say by data where to write"),
     ],
