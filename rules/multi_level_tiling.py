@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +12,7 @@ from metasched.rules.facts import Digits, Factored, Strip, Tiled
 import metasched as ms
 
 CONSUMER, CACHE, UNFUSED = "consumer", "cache", "none"
+COLUMNS = ", columns around rows"
 
 
 @ms.rule
@@ -27,7 +29,10 @@ def multi_level_tiling(
 
     `levels` gives the tile levels from the outside in, S for the spatial loops and R for the reduction loops (the
     structure of Ansor, Zheng et al. 2020, section 4.1). Structural choices: the single element-wise consumer
-    computed under the first or second spatial level; without one, a write cache copied out there; or neither.
+    computed under the first or second spatial level; without one, a write cache copied out there; or neither. Where the
+    operand along which vectors run is larger than the second cache, and than all others together, each of these is also
+    there with the loops between two reduction levels in another order: columns around rows, so that what a tile of
+    columns reads stays in the nearest cache for all tiles of rows.
 
     Args:
         levels: the tile levels from the outside in, S for the spatial loops and R for the reduction loops.
@@ -45,11 +50,17 @@ def multi_level_tiling(
         return ms.skip(reason)
     trial = sch.trial()
     tried = _Tiled(block, info, levels, tile(trial))
-    fusion = sch.choose("fusion", [*tried.fusions(trial, fuse_after), UNFUSED])
+    between = [n for n, level in enumerate(levels) if level == "S" and "R" in levels[:n] and "R" in levels[n:]]
+    orders = ["", COLUMNS] if between and _reads_columns(info, sch.target.l2) else [""]
+    fusions = [*tried.fusions(trial, fuse_after), UNFUSED]
+    fusion = sch.choose("fusion", [how + order for order in orders for how in fusions])
     tiled = _Tiled(block, info, levels, tile(sch))
     loops, inner = tiled.tiles
     sch.add_fact(block, Tiled(tuple(loops[0]), inner, loops[levels.index("R")][-1]))
-    tiled.fuse(sch, fusion)
+    for n in between if fusion.endswith(COLUMNS) else ():
+        *rows, columns = loops[n]
+        sch.reorder(columns, *rows)
+    tiled.fuse(sch, fusion.removesuffix(COLUMNS))
     return None
 
 
@@ -107,6 +118,19 @@ def _of_rows(info: ms.BlockInfo) -> bool:
     moving = {it.name for it in info.iters if it.extent != 1}
     terms = {it.name for it in info.iters if it.reduces}
     return any(moving <= set(read.bare) and read.bare[-1] in terms for read in info.reads if read.bare)
+
+
+def _reads_columns(info: ms.BlockInfo, cache: int) -> bool:
+    """Whether most of what is read depends on the last dimension of the result and not on the others alone, as filters
+    of few pixels do, and a cache of so many bytes does not hold it.
+    """
+    moving = [it.name for it in info.spatial if it.extent != 1]
+    if len(moving) < 2 or moving[-1] != info.spatial[-1].name:
+        return False
+    sizes = {True: 0, False: 0}
+    for read in info.reads:
+        sizes[moving[-1] in read.iters] += read.dtype.bytes * math.prod(extent or 1 for extent in read.shape)
+    return sizes[True] > max(cache, sizes[False])
 
 
 def _tile(

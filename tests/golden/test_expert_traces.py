@@ -118,6 +118,22 @@ FOUND: Mapping[str, Way] = {
         {"L": 52},
         arguments=frozenset({"K"}),
     ),
+    "conv2d_nhwc.deep": Way(
+        {
+            **FILLED,
+            f"{TILED}(conv)/fusion": "none, columns around rows",
+            f"{TILED}(conv)/h_conv": tile(1, 7, 1),
+            f"{TILED}(conv)/w_conv": tile(1, 1, 7),
+            f"{TILED}(conv)/o": tile(1, 4, 64),
+            f"{TILED}(conv)/c_conv": tile(32),
+            "packing(conv)/packed": "none",
+            "compute_location(pad)/pad": Ref("c_conv_0"),
+            "prefetch_tiles(conv)/terms": 0,
+            "prefetch_tiles(conv)/outermost": 0,
+            "prefetch_tiles(conv)/rows": 4,
+        },
+        {"CI": 320, "CO": 512},
+    ),
     "conv2d_nhwc.pointwise": Way(
         {
             f"{TILED}(conv)/fusion": "none",
@@ -302,9 +318,6 @@ LACKING: Mapping[str, str] = {
 IN_PANELS = "the copy of B lies row by row, and in the space in panels as wide as an instruction"
 OTHERWISE: Mapping[str, Way] = {
     "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
-    "conv2d_nhwc.deep": Way(
-        {}, reason="tiles of output channels are around those of rows, and in the space inside them"
-    ),
     "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
     "conv2d_nhwc.tile14": Way(
         {

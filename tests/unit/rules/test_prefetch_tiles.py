@@ -43,6 +43,22 @@ def test_weights_are_asked_for_where_a_tile_is_used_for_several_rows() -> None:
     assert found == {(0, 0): False, (1, 0): True, (0, 1): True}
 
 
+def test_rows_that_no_copy_has_put_together_may_be_asked_for() -> None:
+    space = ms.space(ms.parse_program(DENSE), rules=RULES)
+    address = "prefetch_tiles(T)/rows"
+    packed, plain = (space.sketch_near({"packing(T)/packed": how}) for how in ("B in panels", "none"))
+    assert address in space.addresses()
+    assert address not in str(packed.trace)
+    found = {}
+    for ahead in (0, 4):
+        given = {address: ahead, "prefetch_tiles(T)/terms": 0, "prefetch_tiles(T)/outermost": 0}
+        trace = _decided(plain.trace_of(plain.sample(np.random.default_rng(0), 1)[0]), given)
+        sch = trace.apply_to(plain.program)
+        correct(sch)
+        found[ahead] = asks(sch)
+    assert found == {0: False, 4: True}
+
+
 def _decided(trace: ms.Trace, values: dict[str, object]) -> ms.Trace:
     lines = []
     for line in str(trace).splitlines():

@@ -144,6 +144,27 @@ def test_tiling_levels_are_a_parameter() -> None:
     correct(sch)
 
 
+def test_columns_may_be_around_rows_where_most_that_is_read_is_theirs() -> None:
+    def space(**params: int) -> ms.Space:
+        small = replace(AVX512, l2=1 << 14)
+        return ms.space(ms.parse_program(DENSE_RELU, **params), rules=["multi_level_tiling"], target=small)
+
+    def options(space: ms.Space) -> list[object]:
+        return [sketch.structure["multi_level_tiling(dense)/fusion"] for sketch in space]
+
+    usual = ["consumer at level 1", "consumer at level 2", "none"]
+    wide = space(N=8, M=128, K=64)
+    assert options(wide) == [*usual, *(f"{how}, columns around rows" for how in usual)]
+    for fewer in ({"N": 128, "M": 128, "K": 64}, {"N": 8, "M": 16, "K": 16}, {"N": 1, "M": 128, "K": 64}):
+        assert options(space(**fewer)) == usual
+    sketch = wide[len(usual)]
+    for row in sketch.sample(np.random.default_rng(0), 2):
+        sch = sketch.trace_of(row).apply_to(sketch.program)
+        correct(sch)
+        loops = sch.describe(sch.get_block("dense")).loops
+        assert loops.index("j_2") < loops.index("i_2") < loops.index("k_1")
+
+
 def test_tiling_says_why_not() -> None:
     assert reasons(DENSE_RELU, "multi_level_tiling")["relu"] == "it is not a reduction"
     expected = "it reads every element once for each result, so tiles reuse nothing"
