@@ -293,7 +293,8 @@ class Space:
     def variants(self, n: int, limit: int) -> tuple[Sketch, ...]:
         """Up to `limit` variants of sketch `n`, which differ in where blocks are computed.
 
-        All of them in order if there are no more than `limit`, otherwise the first and a sample of the others.
+        All of them in order if there are no more than `limit`, otherwise the first and a sample of the others. A place
+        that is also for a later block, which cannot go there, is left out; `explain` says so.
         """
         sketch = self[n]
         run = self._found[n]
@@ -304,10 +305,17 @@ class Space:
         fixed = {site.address: taken for site, taken in run.met if not _takes_places(site)}
         if len(cached) == 1:
             for prefix in self._variant_prefixes(fixed, places, limit):
-                made = self._run(_kept(prefix)).sketch
-                if all(made.trace != other.trace for other in cached):
+                made = self._variant(prefix)
+                if made is not None and all(made.trace != other.trace for other in cached):
                     cached.append(made)
         return tuple(cached[:limit])
+
+    def _variant(self, prefix: Prefix) -> Sketch | None:
+        try:
+            return self._run(_kept(prefix)).sketch
+        except ScheduleError as error:
+            self._illegal.append(error)
+            return None
 
     def _variant_prefixes(self, fixed: Prefix, places: list[tuple[Site, Decision]], limit: int) -> list[Prefix]:
         """Prefixes that move one block each: all combinations would be too many to measure."""

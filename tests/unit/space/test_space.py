@@ -176,6 +176,50 @@ def test_variants_differ_in_where_blocks_are_computed() -> None:
     assert made.variants(0, 100)[3] is variants[3], "variants are made once"
 
 
+TWO_READERS = """
+program two[N=12, M=10, K=8](A: f32[N, K], B: f32[K, M]) -> (D: f32[N, M], E: f32[N]):
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    relu:  D[i, j] = max(C[i, j], 0)
+    total: E[i] = sum[j](C[i, j])
+"""
+
+FORK = """
+program fork[N=12, M=10](X: f32[N, M]) -> D: f32[N, M]:
+    pad:   P[i, j < M + 2] = X[i, j - 1] if j >= 1 and j < M + 1 else 0
+    left:  A[i, j < M] = sum[r < 3](P[i, j + r])
+    right: B[i, j < M] = max[r < 3](P[i, j + r])
+    d:     D[i, j] = A[i, j] * B[i, j] + X[i, j]
+"""
+
+
+def test_a_place_for_several_readers_is_one_where_all_can_go() -> None:
+    def both(sch: ms.Schedule) -> None:
+        dense, relu, total = map(sch.get_block, ("dense", "relu", "total"))
+        i, _, _ = sch.get_loops(dense)
+        sch.split(i, sch.sample_tile(i))
+        where = sch.sample_compute_location(relu, dense)
+        sch.reverse_compute_at(relu, where)
+        sch.reverse_compute_at(total, where)
+
+    made = space(both, TWO_READERS)
+    places = [v.structure["relu"] for v in made.variants(0, 100)]
+    assert places == [Ref("root"), Ref("i_0"), Ref("i_1")]  # under `j`, a total is not complete
+    assert "left out 1 times: reverse_compute_at: `total` reduces over `j`" in made.explain()
+
+
+def test_a_producer_goes_to_a_loop_around_all_its_readers() -> None:
+    def together(sch: ms.Schedule) -> None:
+        pad, left, right = map(sch.get_block, ("pad", "left", "right"))
+        i, j = sch.get_loops(sch.get_block("d"))
+        sch.split(j, sch.sample_tile(j))
+        for block in (left, right):
+            sch.compute_at(block, i)
+        sch.compute_at(pad, sch.sample_compute_location(pad, left, right))
+
+    places = [v.structure["pad"] for v in space(together, FORK).variants(0, 100)]
+    assert places == [Ref("root"), Ref("inline"), Ref("i_d")]
+
+
 def test_more_variants_than_were_asked_for_before() -> None:
     made = space(located, RELU_PAD_MATMUL)
     assert len(made.variants(0, 2)) == 2
