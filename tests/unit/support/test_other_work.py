@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -37,3 +40,11 @@ def test_what_is_used_from_now_on_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     found = Watch().seen()
     assert found.cores == pytest.approx(0.75)
     assert found.busiest == (("old", 0.5), ("new", 0.25))
+
+
+def test_other_processes_are_seen_with_their_time() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        used = other_work._used()
+        other.communicate(b"\n")
+    assert used[other.pid][1] >= 0
+    assert os.getpid() not in used

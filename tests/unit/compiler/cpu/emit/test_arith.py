@@ -1,4 +1,5 @@
-"""The instructions of maxima and minima that pass NaN on, for CPUs with and without masks."""
+"""The instructions of maxima and minima that pass NaN on, for CPUs with and without masks: the rest of arithmetic is in
+test_expressions."""
 
 from __future__ import annotations
 
