@@ -77,9 +77,16 @@ def _traces(program: ms.Program, options: Options) -> dict[str, ms.Trace]:
     target = ms.Target.detect(threads=options.threads)
     found = {_GUESS: ms.compile(program, target=target).trace}
     if options.trials and not options.quick:
-        db = "sqlite:///metasched.db" if options.kept is None else f"sqlite:///{options.kept.resolve() / 'searches.db'}"
+        db = _database(options.kept)
         found[_SEARCHED] = ms.tune(program, trials=options.trials, target=target, seed=0, db=db).trace
     return found
+
+
+def _database(kept: Path | None) -> str:
+    if kept is None:
+        return "sqlite:///metasched.db"
+    kept.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{kept.resolve() / 'searches.db'}"
 
 
 def _program(name: str) -> ms.Program:
