@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -44,7 +45,7 @@ class NetworkMember(TunedMember, Protocol):
         """The programs that it runs."""
 
 
-class MembersFace:
+class MembersFace(ABC):
     """What all networks have, whatever number of sizes they are for.
 
     Attributes:
@@ -55,19 +56,19 @@ class MembersFace:
     target: Target
 
     @property
+    @abstractmethod
     def members(self) -> Sequence[NetworkMember]:
         """The networks that calls run on."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def names(self) -> Sequence[str]:
         """What tells members apart, for a person; empty for a network that is its only one."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def state_bytes(self) -> int:
         """What is held between calls."""
-        raise NotImplementedError
 
     def tune(
         self,
@@ -155,9 +156,9 @@ class MembersFace:
         threading.Thread(target=run, name="metasched-prepare").start()
         return made
 
+    @abstractmethod
     def exported(self) -> NetworkExport:
         """What an export of it has; it is compiled where it is not yet."""
-        raise NotImplementedError
 
     def export(self, folder: str | Path) -> Path:
         """Write the compiled network into a folder that runs with NumPy alone, and return its path.
