@@ -12,7 +12,7 @@ from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.memory_loops import MemoryLoops, memory_bytes
 from metasched.calibration.probes import PROBES
 from metasched.calibration.regions import Regions
-from metasched.support.other_work import OtherWork, Watch
+from metasched.support.other_work import MUCH, OtherWork, Watch
 from metasched.target import Target
 
 # Each probe is measured so often, at moments apart: others may use the machine for a while.
@@ -20,6 +20,9 @@ _ROUNDS = 8
 # The rounds that are begun at most, for so many in which nothing else ran; and those that are enough.
 _MOST_ROUNDS = 24
 _LEAST_ROUNDS = 4
+# The share of its time that a host takes from a virtual machine in such a round. Some take a few per cent all the time,
+# which no waiting ends, and which the middle of several rounds leaves out.
+_STOLEN = 0.1
 
 # What a round measured: by constant and number of threads.
 _Round: TypeAlias = dict[str, dict[int, float]]
@@ -89,7 +92,7 @@ def _undisturbed(measure_once: Callable[[], _Round]) -> list[_Round]:
     while len(found) < _ROUNDS and len(found) + len(beside) < _MOST_ROUNDS:
         watch = Watch()
         measured, seen = measure_once(), watch.seen()
-        if seen.disturbs:
+        if seen.cores > MUCH or seen.stolen > _STOLEN:
             beside.append(seen)
         else:
             found.append(measured)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +83,20 @@ class Beside:
     def seen(self) -> OtherWork:
         used = next(self._cores, 0.0)
         return OtherWork(used, 0.0, (("cc1plus", used),))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("stolen", "repeated"), [(0.05, 0), (0.2, 1)])
+def test_what_a_host_takes_all_the_time_is_no_reason(
+    monkeypatch: pytest.MonkeyPatch, stolen: float, repeated: int
+) -> None:
+    """One that takes much for a while is waited for."""
+    first, rounds = iter([OtherWork(0.0, stolen)]), []
+    always = OtherWork(0.0, min(stolen, 0.05))
+    watch = SimpleNamespace(seen=lambda: next(first, always))
+    monkeypatch.setattr(measuring, "Watch", lambda: rounds.append(1) or watch)
+    ms.calibrate(2)
+    assert len(rounds) == measuring._ROUNDS + repeated
 
 
 @pytest.mark.usefixtures("quick")
