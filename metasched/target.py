@@ -156,6 +156,14 @@ class Target:
         """Whether a vector instruction may take one element for all lanes, without a broadcast before it."""
         return "avx512f" in self.features or "neon" in self.features
 
+    @property
+    def gathers(self) -> bool:
+        """Whether the lanes of a register are loaded from anywhere in memory in about the time of so many loads.
+
+        AVX2 has such instructions, too, but slower ones than loads and shuffles: LLVM makes those.
+        """
+        return "avx512f" in self.features
+
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in a vector register."""
         return self.vector_bits // dtype.bits

@@ -9,6 +9,7 @@ Its files, in reading order:
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
 - `consumers`: The block that reads a result element by element, and can be computed wherever that is
+- `dot_products`: Products of rows by rows in lanes along their terms
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
 - `grouping`: Stages of a pipeline in groups, each computed row by row in strips that threads share
 - `im2col`: Convolutions as products of matrices

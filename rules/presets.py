@@ -6,6 +6,7 @@ from metasched.rules.blocked_sums import blocked_sums
 from metasched.rules.borders import borders
 from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
+from metasched.rules.dot_products import dot_products
 from metasched.rules.fast_arithmetic import fast_arithmetic
 from metasched.rules.grouping import grouping
 from metasched.rules.im2col import im2col
@@ -52,6 +53,7 @@ cpu = (
     use_avx512_bf16,
     use_vnni,
     im2col,
+    dot_products,
     multi_level_tiling,
     packing,
     rolling,

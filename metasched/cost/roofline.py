@@ -107,13 +107,17 @@ def issue_cycles(view: View) -> Array:
 
 
 def shuffles(view: View) -> Array:
-    """Shuffles of an instance, which pick lanes from vectors that they are spread over."""
+    """Shuffles of an instance, which pick lanes from vectors that they are spread over, or put those together that are
+    loaded one by one: one for each vector or element.
+    """
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
-        if not view.spread[n].any():
+        spread, apart = view.spread[n], view.steps[n] > 1
+        if not apart.any() or (view.target.gathers and not spread.any()):
             continue
         loaded = view.vectors(n, tile.level, tile.place) / tile.operations
-        found = found + np.where(view.spread[n] >= 1, 0.5 * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
+        each = np.where(spread >= 1, 0.5, np.where((spread > 0) | view.target.gathers, 0.0, 1.0))
+        found = found + np.where(apart, each * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
     return found
 
 
@@ -148,9 +152,10 @@ def _chain(view: View) -> Array:
     step = np.where(tile.held > 0, _latency(view), core.memory_round_trip)
     runs, chains = tile.together, tile.accumulators
     if statement.vector is not None and statement.loops[statement.vector].reduces:
-        # Each register of a vector has sums of its own.
-        runs = runs * view.vector.strips / view.vector.extent
-        chains = chains * view.vector.strips / view.vector.steps
+        # Each register of a vector has sums of its own; a tile of such vectors counts them already.
+        counted = view.vector.of_terms
+        runs = np.where(counted, runs, runs * view.vector.strips / view.vector.extent)
+        chains = np.where(counted, chains, chains * view.vector.strips / view.vector.steps)
     # Operations that wait for one another hold places: the fewer there are of a tile, the more of the next is begun.
     begun = 1.0 + core.window / (runs * tile.operations * view.instructions * chains)
     outside = view.instances / (runs * tile.operations)
@@ -175,7 +180,10 @@ def _across_lanes(view: View) -> Array:
         return view.full(0.0)
     steps = np.log2(np.maximum(np.minimum(view.vector.lanes, view.vector.extent), 1.0))
     each = view.core.shuffle + statement.operations.of_update / view.core.operations
-    once: Array = steps * each / view.strips_inside[statement.vector]
+    # A tile in registers is reduced once all of its terms are there.
+    held = view.vector.of_terms & (view.tile.held > 0)
+    operations = view.strips_inside[statement.vector] * np.where(held, view.tile.together, 1.0)
+    once: Array = steps * each / operations
     return once
 
 

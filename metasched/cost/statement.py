@@ -82,7 +82,8 @@ class Vector:
 
     `steps` counts vectors of `lanes` along the vectorised loop and `strips` the machine's vectors that they take;
     `useful` is the share of lanes at work, `masked` that of vectors with a mask (a tail that is no power of two),
-    `inside` the product of the loops inside it.
+    `inside` the product of the loops inside it. `of_terms` says where all of the loop is one vector of terms of a
+    reduction, inside other loops of terms: it is then no loop, and each lane is a sum of its own until these end.
     """
 
     lanes: Array
@@ -92,6 +93,7 @@ class Vector:
     useful: Array
     masked: Array
     inside: Array
+    of_terms: Flags
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ class View:
         depth = self.statement.vector
         one = self.full(1.0)
         if depth is None:
-            return Vector(one, one, one, one, one, self.full(0.0), one)
+            return Vector(one, one, one, one, one, self.full(0.0), one, np.zeros(self.rows, np.bool_))
         slot = self.statement.loops[depth].lanes
         extent = self.extents[depth]
         lanes = self.full(1.0) if slot is None else lanes_used(self.full(0.0) + self.sizes[slot], extent)
@@ -243,7 +245,16 @@ class View:
         tail = extent - np.floor(extent / lanes) * lanes
         masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
         inside = np.prod(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
-        return Vector(lanes, extent, steps, strips, extent / (steps * lanes), masked / steps, inside)
+        of_terms = (steps == 1) & self._has_terms_around(depth)
+        return Vector(lanes, extent, steps, strips, extent / (steps * lanes), masked / steps, inside, of_terms)
+
+    def _has_terms_around(self, depth: int) -> Flags:
+        """Where a loop over terms is inside another one: (rows,)."""
+        loops = self.statement.loops
+        around = [self.iterates[loop] for loop in range(depth) if loops[loop].reduces]
+        if not loops[depth].reduces or self.statement.tensor is not None or not around:
+            return np.zeros(self.rows, np.bool_)
+        return any_of(around)
 
     def _vector_steps(self) -> list[Array]:
         """For each access, elements between neighbouring lanes; 0 is a broadcast, 1 contiguous."""
@@ -477,6 +488,8 @@ class View:
         # Around nothing but lanes of a reduction, a tile is one operation.
         single = np.where(level > depth, self.loads_of_one[access], elements)
         picked: Array = np.where(contiguous, packed, single)
+        if self.statement.accesses[access].is_store:
+            picked = np.where(self.vector.of_terms & (level <= depth), picked * self.vector.strips, picked)
         return np.maximum(picked, 1.0)
 
     def _tile(self) -> RegisterTile:
@@ -484,8 +497,10 @@ class View:
         together, running = runs.copy(), runs.copy()
         for loop, info in enumerate(self.statement.loops[: self.statement.depth]):
             iterates = self.iterates[loop]
+            if loop == self.statement.vector:
+                iterates = iterates & ~self.vector.of_terms
             if info.reduces:
-                running = running * self.extents[loop]
+                running = np.where(iterates, running * self.extents[loop], running)
                 np.copyto(level, loop + 1, where=iterates)
                 np.copyto(runs, self.extents[loop], where=iterates)
                 np.copyto(together, running, where=iterates)

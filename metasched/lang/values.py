@@ -34,6 +34,7 @@ from metasched.ir.source import (
     BoolLit,
     FloatLit,
     IfElse,
+    IntLit,
     Name,
     Operation,
     Prefix,
@@ -495,8 +496,21 @@ class Values:
             says = f"`{text}` goes as far as its range or a declaration says: is it the index meant, and the extent?"
             hint = f"{says} Or {hint}" if hint else says
         elif hint and lo >= 0:
-            hint += ", or write a smaller range of its indices"
+            axis = _moved_axis(index)
+            fitting = f": `{axis} < {extent - int(lo)}`" if axis in self._scope.axes and extent > lo else ""
+            hint += f", or write a smaller range of its indices{fitting}"
         self._report.error(index.start, message, hint)
+
+
+def _moved_axis(index: SourceExpr) -> str | None:
+    """`i` of `i + 2`."""
+    match index:
+        case (
+            Operation(op=BinOp.ADD, a=Name(name=name), b=IntLit())
+            | Operation(op=BinOp.ADD, a=IntLit(), b=Name(name=name))
+        ):
+            return name
+    return None
 
 
 def _cast_to(e: Expr, dtype: DType) -> Expr:

@@ -30,6 +30,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.population import legal
 from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Rows
+from metasched.space.combinators import LEFT_ALONE
 from metasched.space.sketch import Sketch, Variable
 from metasched.space.space import Space
 from metasched.support.cached import cached_property
@@ -73,10 +74,11 @@ class Carried:
     def is_whole(self) -> bool:
         """Whether the neighbour decided all of the structure: else its space was another, and so may its time be.
 
-        A block that stays where it is, at the root, is as in a space without this decision.
+        A block that stays where it is, at the root, or that a rule leaves alone, is as in a space without this
+        decision.
         """
         left = self.sketch.structure.keys() - self.decided
-        return all(self.sketch.structure[address] == Ref(ROOT) for address in left)
+        return all(self.sketch.structure[address] in (Ref(ROOT), LEFT_ALONE) for address in left)
 
     @property
     def name(self) -> str:

@@ -38,7 +38,7 @@ class Arithmetic:
     def __init__(self, text: FunctionText, declarations: dict[str, str], native: Native = NOTHING) -> None:
         self._text = text
         self._declarations = declarations
-        self._native = native
+        self.native = native
         self._halves = Halves(text, native_f16=native.converts_f16)
         self._flags = _STRICT
 
@@ -283,10 +283,10 @@ class Arithmetic:
         if function is None:
             raise BuildError(f"function `{name}`", "the compiler does not know this function")
         if function.in_place:
-            formula = LlvmFormula(x.dtype, x.width, self._native, self._declarations, self._text.pure)
+            formula = LlvmFormula(x.dtype, x.width, self.native, self._declarations, self._text.pure)
             return formula.value(function.formula(formula, *map(formula.lanes, args)))
         # LLVM inlines it.
-        symbol = define(function, x.dtype, x.width, self._native, self._declarations)
+        symbol = define(function, x.dtype, x.width, self.native, self._declarations)
         operands = ", ".join(arg.typed for arg in args)
         return SSAValue(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
 

@@ -7,6 +7,7 @@ neighbours in memory, one scalar where all lanes agree, and a gather or scatter 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -316,7 +317,9 @@ class Memory:
         return SSAValue(raw, _stored(dtype), width)
 
     def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
-        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled."""
+        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those at places that
+        are known, if the CPU does not gather: one by one.
+        """
         lane = self.scope.lane
         assert lane is not None
         shared, step, varying = self.split_lane(form)
@@ -331,15 +334,19 @@ class Memory:
         block = _REGISTER // storage.array.dtype.bytes
         elements = find_splats(offsets.tolist(), block)
         if elements is not None:
-            places = [Linear(shared.const + at, shared.terms) for at in elements]
-            dtype = storage.array.dtype
-            return splats(self.text, [self._read(storage, place, 0, 0) for place in places], dtype, block)
+            return self._splats(storage, shared, elements, block)
         runs = find_runs(offsets.tolist()) or find_span(offsets.tolist())
         if runs is None:
-            return None
+            return None if self.arith.native.gathers else self._splats(storage, shared, offsets.tolist(), 1)
         places = [Linear(shared.const + start, shared.terms) for start in runs.starts]
         parts = [self._run(storage, place, runs) for place in places]
         return shuffled(self.text, parts, storage.array.dtype, runs)
+
+    def _splats(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int], block: int) -> SSAValue:
+        """A vector of which each `block` of lanes is one element, so far from a common place."""
+        places = [Linear(shared.const + at, shared.terms) for at in elements]
+        read = [self._read(storage, place, 0, 0) for place in places]
+        return splats(self.text, read, storage.array.dtype, block)
 
     # --- stores ---
 

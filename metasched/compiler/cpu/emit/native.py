@@ -14,15 +14,17 @@ _SCALING = frozenset({"avx512f", "avx512vl"})
 
 @dataclass(frozen=True)
 class Native:
-    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors."""
+    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors. `gathers`: as in `Target`."""
 
     converts_f16: bool = False
     scales: bool = False
+    gathers: bool = False
 
     @classmethod
     def of(cls, target: Target) -> Native:
         features = target.features
-        return cls(any(needed <= features for needed in _CONVERTING), features >= _SCALING)
+        converts = any(needed <= features for needed in _CONVERTING)
+        return cls(converts, scales=features >= _SCALING, gathers=target.gathers)
 
 
 NOTHING = Native()

@@ -16,6 +16,7 @@ from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
 from metasched.target import Target
+from tests.support.cross import AVX2, WIDE
 
 EMBEDDING = """
 program embedding[N=37, V=50, D=19](T: f32[V, D], I: i32[N]) -> Y: f32[N, D]:
@@ -173,3 +174,14 @@ def test_lanes_are_gathered_by_offsets_of_32_bits_where_these_hold_them(short: b
     code = emit(lower(schedule.func, target), target).text
     assert "masked.gather" in code
     assert ("mul nsw <8 x i64>" in code) != short
+
+
+@pytest.mark.parametrize("features", [AVX2, (*AVX2, *WIDE)], ids=["AVX2", "AVX-512"])
+def test_lanes_at_known_places_are_gathered_where_the_cpu_does_that_well(features: tuple[str, ...]) -> None:
+    program = ms.parse_program("program p(A: f32[64, 80]) -> B: f32[80, 64]:\n    B[j, i] = A[i, j]")
+    schedule = ms.Schedule(program)
+    schedule.vectorize(schedule.get_loops(schedule.get_block("B"))[-1], lanes=8)
+    target = Target("any", frozenset(features), 2, 32 << 10, 1 << 20, 32 << 20)
+    code = emit(lower(schedule.func, target), target).text
+    assert ("masked.gather" in code) is target.gathers
+    assert ("insertelement <8 x float>" in code) is not target.gathers
