@@ -118,7 +118,14 @@ class _Preparation:
         if self._sch.describe(copy).conditional and not operand.ready and operand.digits:
             copy_rows(self._sch, copy)
             copy = self._sch.cache_read(self._block, operand.buffer)
-        pack(self._sch, copy, self.now.operands[number])
+        pack(self._sch, copy, self.now.operands[number], self._columns(number))
+
+    def _columns(self, number: int) -> int | None:
+        """The dimension of an operand whose index is the variable that vector lanes run along; None without one."""
+        (lanes,) = self.now.axis_of_lanes.iters
+        buffer = self.now.operands[number].buffer
+        read = next(read for read in self._sch.describe(self._block).reads if read.buffer == buffer)
+        return read.bare.index(lanes) if lanes in read.bare else None
 
     def inline_copies_out(self) -> None:
         """Let what reads the result read it where the block writes it, so that at most one copy is left."""

@@ -14,6 +14,8 @@ import metasched as ms
 _SMALL, _SHARES = 1 << 14, 4
 # Elements of a vector below which they are copied one by one; and the longest loop to be unrolled for that.
 _FEWEST_LANES, _UNROLLED = 8, 512
+# How many uses of the intrinsic a panel may be wide, besides one; and how likely it is one.
+_WIDER, _NARROW = (2, 4), 0.8
 
 
 @dataclass(frozen=True)
@@ -24,15 +26,78 @@ class _Loops:
     extents: list[int]
 
 
-def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand) -> None:
-    """Lay a copy out as an intrinsic takes it, unless it does already, and schedule its nest. Raises ScheduleError."""
+@dataclass(frozen=True)
+class _Panels:
+    """Panels that are `uses` of the intrinsic wide, a random variable, along the dimension `dim`.
+
+    `widest` is the largest number that they can be, `size` how many elements one is wide.
+    """
+
+    dim: int
+    size: int
+    uses: ms.Int
+    widest: int
+
+    def layout(self, operand: ms.TensorOperand) -> str:
+        """The index map of the copy; `t` is the width of a panel in elements."""
+        names = [f"d{n}" for n in range(operand.rank)]
+        cut = f"{names[self.dim]}{{}}t"
+        parts = [
+            d.text(names[d.dim]) if d.dim != self.dim else cut.format("//" if d.modulo is None else "%")
+            for d in operand.digits
+        ]
+        return f"{', '.join(names)} -> {', '.join(parts)}"
+
+
+def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, columns: int | None) -> None:
+    """Lay a copy out as an intrinsic takes it, unless it does already, and schedule its nest.
+
+    `columns` is the dimension that vector lanes run along, if any: it lies in panels, whose width is a random variable.
+    Raises ScheduleError.
+    """
     if operand.ready or not operand.digits:
         copy_rows(sch, copy)
         return
     info = sch.describe(copy)
-    sch.transform_layout(copy, operand.layout)
-    nest = _in_order(sch, copy, operand, [it.extent or 1 for it in info.iters])
+    extents = [it.extent or 1 for it in info.iters]
+    panels = _panels(sch, info, operand, extents, columns)
+    if panels is None:
+        sch.transform_layout(copy, operand.layout)
+    else:
+        sch.transform_layout(copy, panels.layout(operand), panels.uses * panels.size)
+        sch.annotate(copy, "unroll_limit", max(_WIDER))
+    nest = _in_order(sch, copy, operand, extents, panels)
     _run(sch, copy, _in_vectors(sch, nest, sch.target.lanes(info.dtype)))
+
+
+def _panels(
+    sch: ms.Schedule, info: ms.BlockInfo, operand: ms.TensorOperand, extents: Sequence[int], columns: int | None
+) -> _Panels | None:
+    """How the columns of a copy are in panels; None where a panel can only be as wide as one use of the intrinsic.
+
+    Uses side by side read one run of memory where they are in one panel. Weights, which are copied ahead, may be in a
+    single one; what is copied at every call is written in shares of many panels.
+    """
+    own = [d for d in operand.digits if d.dim == columns]
+    if columns is None or len(own) != 2 or own[0].modulo is not None or own[1].modulo != own[0].divisor:
+        return None
+    size = own[0].divisor
+    count = -(-extents[columns] // size)
+    whole = [count] if _of_constants(sch, info) else []
+    wider = [uses for uses in dict.fromkeys([*_WIDER, *whole]) if uses > 1 and count % uses == 0]
+    if not wider:
+        return None
+    seldom = [(1 - _NARROW) / len(wider)] * len(wider)
+    uses = sch.sample_categorical([1, *wider], probabilities=[_NARROW, *seldom], name="uses in a panel")
+    return _Panels(columns, size, uses, max(wider))
+
+
+def _of_constants(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
+    """Whether a block computes something of constant arguments only."""
+    sources = [sch.describe(sch.get_block(name)) for name in info.sources]
+    known = {argument.name for argument in sch.program.inputs if argument.const}
+    known |= {source.writes for source in sources if _of_constants(sch, source)}
+    return all(read.buffer in known for read in info.reads)
 
 
 def copy_rows(sch: ms.Schedule, copy: ms.BlockRV) -> None:
@@ -73,16 +138,26 @@ def _lanes(sch: ms.Schedule, copy: ms.BlockRV) -> int:
     return lanes
 
 
-def _in_order(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, extents: Sequence[int]) -> _Loops:
-    """One loop for each part of an index, in the order in which the parts lie in memory."""
-    parts: dict[tuple[int, int], tuple[ms.LoopRV, int]] = {}
+def _in_order(
+    sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, extents: Sequence[int], panels: _Panels | None
+) -> _Loops:
+    """One loop for each part of an index, in the order in which the parts lie in memory.
+
+    What is in a panel of several uses is copied a use after another.
+    """
+    parts: dict[tuple[int, int], list[tuple[ms.LoopRV, int]]] = {}
     for dim, loop in enumerate(sch.get_loops(copy)):
         own = sorted((d for d in operand.digits if d.dim == dim), key=lambda d: -d.divisor)
         inner = [d.modulo for d in own if d.modulo is not None]
-        loops = sch.split(loop, [None, *inner]) if inner else [loop]
         sizes = [-(-extents[dim] // own[0].divisor), *inner]
-        parts.update(((dim, d.divisor), found) for d, found in zip(own, zip(loops, sizes, strict=True), strict=True))
-    ordered = [parts[d.dim, d.divisor] for d in operand.digits]
+        if panels is not None and dim == panels.dim:
+            outer, use, within = sch.split(loop, [None, panels.uses, panels.size])
+            parts[dim, panels.size] = [(outer, sizes[0] // panels.widest)]
+            parts[dim, 1] = [(use, panels.widest), (within, sizes[1])]
+            continue
+        loops = sch.split(loop, [None, *inner]) if inner else [loop]
+        parts.update(((dim, d.divisor), [found]) for d, found in zip(own, zip(loops, sizes, strict=True), strict=True))
+    ordered = [part for d in operand.digits for part in parts[d.dim, d.divisor]]
     sch.reorder(*(loop for loop, _ in ordered))
     return _Loops([loop for loop, _ in ordered], [extent for _, extent in ordered])
 

@@ -8,9 +8,22 @@ are at least 1: what holds of such a map holds of it at every row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from metasched.ir.affine import ONE, ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.affine import (
+    ONE,
+    ZERO,
+    NotAffine,
+    as_int,
+    const,
+    free_vars,
+    from_poly,
+    linear,
+    simplify,
+    substitute,
+    to_poly,
+)
 from metasched.ir.linear import Linear, to_expr
 from metasched.ir.nodes import Binary, BinOp, Expr, IndexMap, Var
 from metasched.ir.ranges import bounds, nonnegative
@@ -65,7 +78,10 @@ def _resolved(e: Expr, ranges: Ranges) -> Expr:
     if inner.op not in _QUOTIENTS:
         return inner
     if free_vars(inner.b):
-        return inner if free_vars(inner.b) & ranges.keys() else _by_free_size(simplify(inner), inner.b, ranges)
+        if free_vars(inner.b) & ranges.keys():
+            return inner
+        coarse = _coarse_by_free_size(inner, ranges)
+        return _by_free_size(simplify(inner), inner.b, ranges) if coarse is None else coarse
     return _quotient(inner.op, _joined(simplify(inner.a)), inner.b, ranges)
 
 
@@ -74,6 +90,19 @@ def _by_free_size(e: Expr, b: Expr, ranges: Ranges) -> Expr:
     if isinstance(e, Binary) and e.op in _QUOTIENTS and e.b == b and _is_below(e.a, b, ranges):
         return ZERO if e.op is BinOp.FLOORDIV else e.a
     return e.map(lambda child: _by_free_size(child, b, ranges)) if isinstance(e, Binary) else e
+
+
+def _coarse_by_free_size(e: Binary, ranges: Ranges) -> Expr | None:
+    """`(g*x + r) // (g*t)` as `x // t` and `(g*x + r) % (g*t)` as `g*(x % t) + r`, for a free size `t`, a number `g`
+    and `r` in `[0, g)`; None where it is no such quotient or remainder."""
+    dividend, divisor = to_poly(e.a), to_poly(e.b)
+    g = math.gcd(*divisor.values())
+    rest = from_poly({term: c for term, c in dividend.items() if c % g})
+    if g == 1 or _decided(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
+        return None
+    upper, size = (from_poly({term: c // g for term, c in p.items() if c % g == 0}) for p in (dividend, divisor))
+    part = _by_free_size(simplify(Binary(e.op, upper, size)), size, ranges)
+    return part if e.op is BinOp.FLOORDIV else simplify(part * g + rest)
 
 
 def _is_below(a: Expr, b: Expr, ranges: Ranges) -> bool:

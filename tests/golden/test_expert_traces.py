@@ -26,8 +26,9 @@ from metasched.schedule.handlers import Policy
 from metasched.space.registry import resolve
 from metasched.space.source import FromRules
 from metasched.support.stopwatch import Stopwatch
+from metasched.target import Target
 from tests.support.decided import Decided, tile
-from tests.support.targets import AVX512
+from tests.support.targets import AVX512, SAPPHIRE
 
 RULES = Path(inspect.getfile(resolve("cpu")[0].fn)).parent
 
@@ -36,17 +37,32 @@ RULES = Path(inspect.getfile(resolve("cpu")[0].fn)).parent
 class Way:
     """Decisions by address: a list has inner factors, `at(...)` is a place. `shape`: parameters at which the rules
     apply, where the trace was written for a smaller one; `arguments`: weights that are arguments like any other, where
-    the trace copies them at every call; `reason`: why the code differs, where it does."""
+    the trace copies them at every call; `weights`: arguments that are weights, whose copies are made ahead and are not
+    part of the code that is timed: how the trace copies them does not count then; `reason`: why the code differs, where
+    it does."""
 
     decisions: Mapping[str, Decision]
     shape: Mapping[str, int] = field(default_factory=dict)
     allow: frozenset[str] = frozenset()
     arguments: frozenset[str] = frozenset()
+    weights: frozenset[str] = frozenset()
+    target: Target = AVX512
     reason: str = ""
 
 
 def lanes(rule: str, width: int, *blocks: str) -> dict[str, Decision]:
     return {f"{rule}({block})/lanes": width for block in blocks}
+
+
+SIX_USES = tile(3, 2)
+
+
+def with_tiles(rule: str, rows: Decision, columns: Decision = SIX_USES, allow: frozenset[str] = frozenset()) -> Way:
+    """Tiles of a tensor intrinsic by a rule; the rows of B, a weight, lie whole in its copy."""
+    decisions: dict[str, Decision] = {"use_amx(C)/intrinsic": "none"} if rule != "use_amx" else {}
+    decisions |= {f"{rule}(C)/{'i_0' if rule == 'use_amx' else 'i'}": rows, f"{rule}(C)/j_0": columns}
+    decisions |= {f"{rule}(C)/uses in a panel": 6}
+    return Way(decisions, allow=allow, weights=frozenset({"B"}), target=SAPPHIRE)
 
 
 TILED = "multi_level_tiling"
@@ -286,6 +302,22 @@ FOUND: Mapping[str, Way] = {
         {"M": 4096, "N": 4096},
         frozenset({"fastmath"}),
     ),
+    "matmul_nn.amx_bf16": with_tiles("use_amx", tile(1, 2), allow=frozenset({"flush_denormals"})),
+    "matmul_nn.amx_u8i8": with_tiles("use_amx", tile(1, 2)),
+    "matmul_nn.bf16": with_tiles("use_avx512_bf16", tile(1, 10), allow=frozenset({"flush_denormals"})),
+    "matmul_nn.vnni": with_tiles("use_vnni", tile(1, 6)),
+    "matmul_nn.vnni_signed": with_tiles("use_vnni", tile(1, 4), columns=tile(2, 3)),
+    "matmul_nn.vnni_tiles": Way(
+        {
+            "use_amx(C)/intrinsic": "none",
+            "use_vnni(C)/i": tile(64, 8),
+            "use_vnni(C)/j_0": tile(32, 2),
+            "use_vnni(C)/k_0": tile(4),
+            "use_vnni(C)/uses in a panel": 2,
+        },
+        {"M": 1024, "N": 1024, "K": 1024},
+        target=SAPPHIRE,
+    ),
     "matmul_nn.small": Way(PRODUCT),
     "matmul_nn.small_f64": Way({**PRODUCT, f"{TILED}(C)/j": tile(4, 1, 32), **lanes("vectorize", 8, "C")}),
     "norm.lanes": Way(lanes("reduction_lanes", 64, "squares")),
@@ -315,7 +347,6 @@ LACKING: Mapping[str, str] = {
     "softmax.few_rows": "merge_parallel",
 }
 
-IN_PANELS = "the copy of B lies row by row, and in the space in panels as wide as an instruction"
 OTHERWISE: Mapping[str, Way] = {
     "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
     "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
@@ -344,9 +375,6 @@ OTHERWISE: Mapping[str, Way] = {
         },
         reason="its padding is copied element by element, and in the space in vectors",
     ),
-    "matmul_nn.amx_bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
-    "matmul_nn.amx_u8i8": Way({}, reason=IN_PANELS),
-    "matmul_nn.bf16": Way({}, reason=IN_PANELS, allow=frozenset({"flush_denormals"})),
     "matmul_nn.blocked": Way(
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
         reason="threads start once for each part of the reduction, and in the space once for all",
@@ -363,9 +391,6 @@ OTHERWISE: Mapping[str, Way] = {
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
         reason="B is packed as a whole in every call, and in the space only weights are, ahead of it",
     ),
-    "matmul_nn.vnni": Way({}, reason=IN_PANELS),
-    "matmul_nn.vnni_signed": Way({}, reason=IN_PANELS),
-    "matmul_nn.vnni_tiles": Way({}, reason="threads have 64 tiles of rows each, between two loops over panels"),
     "softmax.rows": Way(
         lanes("vectorize", 16, "exponential", "normal"),
         LARGE,
@@ -393,12 +418,15 @@ def program_of(trace: Expert, way: Way) -> Program:
     for name in way.arguments:
         assert f"const {name}:" in text
         text = text.replace(f"const {name}:", f"{name}:")
+    for name in way.weights:
+        assert f" {name}:" in text
+        text = text.replace(f" {name}:", f" const {name}:")
     return ms.parse_program(text, **{**dict(trace.trace.data.params), **way.shape})
 
 
-def code(func: Func) -> str:
+def code(func: Func, target: Target) -> str:
     """The code that is timed, up to names of values and labels: the main part, where weights are packed ahead."""
-    return lower_candidate(func, AVX512, Stopwatch())[2]
+    return lower_candidate(func, target, Stopwatch())[2]
 
 
 def codes(name: str, way: Way) -> tuple[str, str]:
@@ -406,10 +434,11 @@ def codes(name: str, way: Way) -> tuple[str, str]:
     wanted = expert(name)
     program = program_of(wanted, way)
     handler = Decided(way.decisions)
-    schedule = ms.Schedule(program, AVX512, handler=handler, allow=way.allow)
+    schedule = ms.Schedule(program, way.target, handler=handler, allow=way.allow)
     FromRules(resolve("cpu")).run(schedule)
     assert not handler.left, f"no rule asks for {list(handler.left)}"
-    return code(wanted.trace.apply_to(program, Policy.REPAIR).func), code(schedule.func)
+    trace = wanted.trace.apply_to(program, Policy.REPAIR)
+    return code(trace.func, way.target), code(schedule.func, way.target)
 
 
 def test_every_trace_is_accounted_for() -> None:

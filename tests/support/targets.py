@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from metasched.target import Target
 
 # 32 vector registers of 512 bits, 16 of 256, 16 of 128, and 32 of 128.
 AVX512 = Target("skylake-avx512", frozenset({"avx", "avx2", "fma", "avx512f"}), 2, 32 << 10, 1 << 20, 32 << 20)
+SAPPHIRE = replace(
+    AVX512,
+    features=AVX512.features | {"avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "amx-int8", "amx-bf16"},
+)
 AVX2 = AVX512.without({"avx512f"})
 SSE = AVX2.without({"avx", "avx2", "fma"})
 NEON = Target("generic", frozenset({"neon"}), 2, 32 << 10, 1 << 20, 32 << 20)

@@ -71,6 +71,15 @@ def test_a_tile_that_divides_the_layout() -> None:
     assert print_expr(resolve((a * 8 + b) % 16, ranges)) == "b + (a % 2)*8"
 
 
+def test_a_tile_that_divides_the_number_in_a_free_size() -> None:
+    t, u = Var("t"), Var("u")
+    ranges = {"a": const(100), "b": const(16), "c": const(5)}
+    e = a * u * 16 + Var("c") * 16 + b
+    assert print_expr(resolve(e // (t * 16), ranges)) == "(a*u + c) // t"
+    assert print_expr(resolve(e % (t * 16), ranges)) == "b + ((a*u + c) % t)*16"
+    assert print_expr(resolve((a * 8 + b) // (t * 16), ranges)) == "(a*8 + b) // (t*16)"
+
+
 def test_shape() -> None:
     index_map = parse_index_map("i, j -> j//16, i, j%16")
     assert [print_expr(e) for e in image_shape(index_map, [const(5), const(127)])] == ["8", "5", "16"]

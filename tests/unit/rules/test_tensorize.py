@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from metasched.rules.compute_location import compute_location
@@ -22,10 +20,8 @@ from metasched.ir.prologue import constants, divide
 from metasched.space.rule import Rule
 from metasched.space.sketch import Sketch
 from tests.support.structural import same
-from tests.support.targets import AVX512
+from tests.support.targets import AVX512, SAPPHIRE
 
-FEATURES = {"avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "amx-int8", "amx-bf16"}
-SAPPHIRE = replace(AVX512, features=AVX512.features | FEATURES)
 BYTES = {"T": "u8", "U": "i8", "ACC": "i32"}
 SIGNED = {"T": "i8", "U": "i8", "ACC": "i32"}
 BRAIN = {"T": "bf16", "U": "bf16", "ACC": "f32"}
@@ -124,9 +120,26 @@ def test_weights_are_packed_ahead_and_what_follows_is_computed_under_a_level_of_
 
 def test_panels_of_an_operand_are_packed_in_vectors() -> None:
     (sketch,) = sketches(operator("matmul_nn", M=64, N=64, K=64, **BRAIN), use_amx)
-    assert "layout d0, d1 -> d1 // 16, d0 // 2, d1 % 16, d0 % 2" in str(sketch)
-    assert "vectorized(32) j_C_B_read_1_k_C_B_read_1 in 32:" in str(sketch)
+    assert "layout d0, d1 -> d1 // (t0*16), d0 // 2, d1 % (t0*16), d0 % 2" in str(sketch)
+    assert "vectorized(32) j_C_B_read_2_k_C_B_read_1 in 32:" in str(sketch)
     assert "A_global" not in str(sketch)  # its rows are dense as they are
+
+
+@pytest.mark.parametrize("uses", [2, 6])
+def test_uses_side_by_side_may_share_a_panel(uses: int) -> None:
+    text = "program product[M=20, N=96, K=30](A: u8[M, K], const B: i8[K, N]) -> C: i32[M, N]:\n"
+    program = ms.parse_program(f"{text}    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))")
+    sketch = sketches(program, use_vnni)[0]
+    rows = sketch.repair(sketch.sample(np.random.default_rng(1), 32))
+    column = next(v.span.start for v in sketch.variables if v.address.endswith("/uses in a panel"))
+    rows[:, column] = uses
+    row = rows[sketch.mask(rows)][:1]
+    assert "d1 // (t0*16), d0 // 4, d1 % (t0*16), d0 % 4" in str(sketch)
+    features = FeatureProgram(sketch.func, sketch.columns, SAPPHIRE)(row)
+    concrete = sketch.trace_of(row[0]).apply_to(program).func
+    np.testing.assert_allclose(features[0], features_of(concrete, SAPPHIRE), rtol=1e-4, atol=1e-4)
+    if uses == 6:
+        same(program.func, concrete)
 
 
 def test_variables_that_waste_too_much_alone_are_fused() -> None:
