@@ -54,7 +54,7 @@ class _Operand:
     `axis` is the dimension whose index is the spatial variable `along` alone, whose innermost tile is as wide as a
     panel; None where there is none. `in_lanes`: vectors run along its last dimension; `strided`: along another.
     `reads` is how often an element is read, `bytes` the size of all that are, as far as known; `lanes` how many a
-    vector has.
+    vector has, `multiplied` how many of what they are made for products.
     """
 
     buffer: str
@@ -67,6 +67,7 @@ class _Operand:
     reads: float
     bytes: float
     lanes: int
+    multiplied: int
 
     def panels(self) -> str:
         """The index map of the panels, whose width is `t`."""
@@ -104,6 +105,7 @@ def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Opera
                 math.prod(extent for name, extent in extents.items() if name not in read.iters),
                 math.prod(extent for name, extent in extents.items() if name in read.iters) * read.dtype.bytes,
                 sch.target.lanes(read.dtype),
+                sch.target.lanes(info.dtype),
             )
         )
     return out
@@ -140,10 +142,19 @@ def _pack(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> N
         copy = sch.cache_read(block, operand.buffer, scope="global" if how == PANELS else "local")
         if how == TILES:
             sch.compute_at(copy, tiled.terms)
+            sch.annotate(copy, "unroll_limit", sch.sample_categorical([0, UNROLLED], name="unrolled"))
             continue
         if how == BY_TILE:
             sch.compute_at(copy, tiled.outer[-1])
         _write_panels(sch, copy, operand, tiled.inner[operand.along], how == BY_TILE)
+
+
+def _lanes(sch: ms.Schedule, operand: _Operand) -> ms.Int | int:
+    """The elements that are copied at a time: a vector of them or, where products are of wider ones, as many as are
+    multiplied at a time. What is copied ahead takes the former."""
+    if operand.constant or operand.multiplied >= operand.lanes:
+        return operand.lanes
+    return sch.sample_categorical([operand.lanes, operand.multiplied], name="lanes")
 
 
 def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int, by_rows: bool) -> None:
@@ -154,6 +165,6 @@ def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: 
     loops = sch.get_loops(copy)[-operand.rank :]
     panel, inside = sch.split(loops.pop(operand.axis), [None, width])
     sch.reorder(*((*loops, panel) if by_rows else (panel, *loops)), inside)
-    sch.vectorize(inside, lanes=operand.lanes)
+    sch.vectorize(inside, lanes=_lanes(sch, operand))
     sch.annotate(copy, "unroll_limit", UNROLLED)
     sch.add_fact(copy, Vectorized())

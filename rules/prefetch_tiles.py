@@ -57,7 +57,7 @@ def _constant_bytes(sch: ms.Schedule, info: ms.BlockInfo) -> list[int]:
     """The bytes of each operand that is a constant, or a copy of constants."""
     constants = _constants(sch)
     for source in map(sch.describe, map(sch.get_block, info.sources)):
-        if all(read.buffer in constants for read in source.reads):
+        if source.reads and all(read.buffer in constants for read in source.reads):
             constants.add(source.writes)
     read = [x for x in info.reads if x.buffer in constants]
     return [x.dtype.bytes * math.prod(extent or 1 for extent in x.shape) for x in read]

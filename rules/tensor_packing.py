@@ -93,11 +93,11 @@ def _panels(
 
 
 def _of_constants(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
-    """Whether a block computes something of constant arguments only."""
+    """Whether a block reads something, and constant arguments and what is computed of them only."""
     sources = [sch.describe(sch.get_block(name)) for name in info.sources]
     known = {argument.name for argument in sch.program.inputs if argument.const}
     known |= {source.writes for source in sources if _of_constants(sch, source)}
-    return all(read.buffer in known for read in info.reads)
+    return bool(info.reads) and all(read.buffer in known for read in info.reads)
 
 
 def copy_rows(sch: ms.Schedule, copy: ms.BlockRV) -> None:

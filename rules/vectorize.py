@@ -9,6 +9,9 @@ from metasched.rules.facts import Factored, InRuns, Vectorized
 
 import metasched as ms
 
+WRITTEN, READ = "along what is written", "along what is read"
+SELDOM = 0.05  # How likely elements under a condition are taken one by one.
+
 
 @ms.rule
 def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
@@ -17,7 +20,11 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
     For contiguous partial results, the loop over them is first moved innermost. The width is a random variable.
 
     A block that divides or calls a math function may also take twice the widest: that is a chain of dependent
-    instructions, and interleaving several vectors hides their latency. So may one whose rows are cut into runs.
+    instructions, and interleaving several vectors hides their latency. So may one whose rows are cut into runs. A block
+    with a condition may take its elements one by one, so that only those that meet it are read.
+
+    A block that transposes what others read has the elements of a vector apart in memory either where it reads or where
+    it writes: which of the two is a structural choice.
 
     Args:
         lanes: what the width may be.
@@ -43,7 +50,12 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         return ms.skip("its innermost loop runs along the reduction")
     if info.spatial and driven[-1].name != info.spatial[-1].name:
         return ms.skip("its innermost loop does not run along the last dimension")
-    return _checked(sch, partial(_vectorize, block=block, lanes=lanes))
+    ways = {WRITTEN: partial(_vectorize, block=block, lanes=lanes)}
+    at = _row_read(info)
+    if at is not None:
+        ways[READ] = partial(_vectorize_from, block=block, lanes=lanes, at=at)
+    legal = [how for how, steps in ways.items() if sch.refusal(steps) is None]
+    return _checked(sch, ways[sch.choose("vectors", legal) if len(legal) > 1 else WRITTEN])
 
 
 def _partial_results(
@@ -56,13 +68,18 @@ def _partial_results(
     if info.held[at] > 1:
         return ms.skip("other blocks are in the loop over its partial results")
 
-    def steps(on: ms.Schedule) -> None:
-        if at < len(info.loops) - 1:
-            first, *rest = on.get_loops(block)[at:]
-            on.reorder(*rest, first)
-        _vectorize(on, block, lanes)
+    return _checked(sch, partial(_vectorize_from, block=block, lanes=lanes, at=at))
 
-    return _checked(sch, steps)
+
+def _row_read(info: ms.BlockInfo) -> int | None:
+    """The place of the loop along which a block reads rows for others to read as columns; None where it has none."""
+    rows = {read.bare[-1] for read in info.reads if read.bare}
+    loops = next((it.loops for it in info.spatial[:-1] if rows == {it.name}), ())
+    if not loops or not info.readers:
+        return None
+    at = info.loops.index(loops[-1])
+    free = all(kind is ms.LoopKind.SERIAL for kind in info.kinds[at:]) and all(held == 1 for held in info.held[at:])
+    return at if free and info.extents[at] != 1 else None
 
 
 def _checked(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip | None:
@@ -74,6 +91,19 @@ def _checked(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip 
     return None
 
 
+def _vectorize_from(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...], at: int) -> None:
+    """With the loop at a place moved innermost."""
+    first, *rest = sch.get_loops(block)[at:]
+    if rest:
+        sch.reorder(*rest, first)
+    _vectorize(sch, block, lanes)
+
+
 def _vectorize(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...]) -> None:
-    sch.vectorize(sch.get_loops(block)[-1], lanes=sch.sample_categorical(list(lanes), name="lanes"))
+    if not sch.describe(block).conditional:
+        width = sch.sample_categorical(list(lanes), name="lanes")
+    else:
+        likely = [(1 - SELDOM) / len(lanes)] * len(lanes)
+        width = sch.sample_categorical([*lanes, 1], probabilities=[*likely, SELDOM], name="lanes")
+    sch.vectorize(sch.get_loops(block)[-1], lanes=width)
     sch.add_fact(block, Vectorized())

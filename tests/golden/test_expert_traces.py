@@ -197,6 +197,45 @@ FOUND: Mapping[str, Way] = {
         },
         {"CI": 64},
     ),
+    "conv2d_nhwc.tile14": Way(
+        {
+            **FILLED,
+            f"{TILED}(conv)/h_conv": tile(1, 14, 1),
+            f"{TILED}(conv)/w_conv": tile(1, 1, 14),
+            f"{TILED}(conv)/o": tile(1, 1, 32),
+            f"{TILED}(conv)/c_conv": tile(64),
+            "packing(conv)/packed": "K in tiles",
+            "packing(conv)/unrolled": 4,
+            "compute_location(pad)/pad": Ref("c_conv_0"),
+            **lanes("vectorize", 16, "conv.K.read"),
+        },
+        {"CI": 128},
+        arguments=frozenset({"K"}),
+    ),
+    "conv2d_nhwc.weights": Way(
+        {
+            **CONV,
+            f"{TILED}(conv)/o": tile(2, 1, 32),
+            "packing(conv)/packed": "K in panels",
+            "padding(pad)/padding": "copied",
+            "unroll(conv)/limit": 16,
+            **lanes("vectorize", 1, "pad"),
+        }
+    ),
+    "transpose_batch_matmul.heads": Way(
+        {
+            f"{TILED}(C)/fusion": "none",
+            f"{TILED}(C)/i_C": tile(5, 1, 14),
+            f"{TILED}(C)/j_C": tile(1, 1, 32),
+            f"{TILED}(C)/d_C": tile(20),
+            "inline(key_t)/transpose": "kept",
+            "compute_location(key_t)/key_t": Ref("h_C_0"),
+            "vectorize(key_t)/vectors": "along what is read",
+            "unroll(C)/limit": 64,
+            **lanes("vectorize", 16, "C", "key_t"),
+        },
+        {"L": 70},
+    ),
     "conv2d_transpose_nhwc.parity": Way(
         {
             f"{TILED}(conv)/fusion": "none",
@@ -278,6 +317,7 @@ FOUND: Mapping[str, Way] = {
         {"M": 4096, "N": 1024},
     ),
     "matmul_nn.goto": Way(GOTO, {"M": 2048, "N": 2048, "K": 2048}),
+    "matmul_nn.goto_half": Way({**GOTO, "packing(C)/lanes": 16}, {"M": 2048, "N": 2048, "K": 2048}),
     "matmul_nn.goto_f64": Way(
         {**GOTO, **lanes("vectorize", 8, "C"), f"{TILED}(C)/j": tile(2, 1, 32)}, {"M": 2048, "N": 2048, "K": 2048}
     ),
@@ -350,39 +390,9 @@ LACKING: Mapping[str, str] = {
 OTHERWISE: Mapping[str, Way] = {
     "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
     "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
-    "conv2d_nhwc.tile14": Way(
-        {
-            **FILLED,
-            f"{TILED}(conv)/h_conv": tile(1, 14, 1),
-            f"{TILED}(conv)/w_conv": tile(1, 1, 14),
-            f"{TILED}(conv)/o": tile(1, 1, 32),
-            f"{TILED}(conv)/c_conv": tile(64),
-            "packing(conv)/packed": "K in tiles",
-            "compute_location(pad)/pad": Ref("c_conv_0"),
-            **lanes("vectorize", 16, "conv.K.read"),
-        },
-        {"CI": 128},
-        arguments=frozenset({"K"}),
-        reason="rows of its copy of filters are unrolled, and in the space a loop over two vectors",
-    ),
-    "conv2d_nhwc.weights": Way(
-        {
-            **CONV,
-            f"{TILED}(conv)/o": tile(2, 1, 32),
-            "packing(conv)/packed": "K in panels",
-            "padding(pad)/padding": "copied",
-            "unroll(conv)/limit": 16,
-        },
-        reason="its padding is copied element by element, and in the space in vectors",
-    ),
     "matmul_nn.blocked": Way(
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
         reason="threads start once for each part of the reduction, and in the space once for all",
-    ),
-    "matmul_nn.goto_half": Way(
-        GOTO,
-        {"M": 2048, "N": 2048, "K": 2048},
-        reason="its copy moves half a register at a time, and in the space a whole one",
     ),
     "matmul_nn.odd": Way(
         {}, reason="pad_einsum copies whole operands, for tiles that have no rest; the space has tiles with one"
@@ -395,20 +405,6 @@ OTHERWISE: Mapping[str, Way] = {
         lanes("vectorize", 16, "exponential", "normal"),
         LARGE,
         reason="partial sums are in memory, and in the space in registers along the lanes",
-    ),
-    "transpose_batch_matmul.heads": Way(
-        {
-            f"{TILED}(C)/fusion": "none",
-            f"{TILED}(C)/i_C": tile(5, 1, 14),
-            f"{TILED}(C)/j_C": tile(1, 1, 32),
-            f"{TILED}(C)/d_C": tile(20),
-            "inline(key_t)/transpose": "kept",
-            "compute_location(key_t)/key_t": Ref("h_C_0"),
-            "unroll(C)/limit": 64,
-            **lanes("vectorize", 16, "C", "key_t"),
-        },
-        {"L": 70},
-        reason="keys are transposed from rows that are loaded whole, and in the space to rows that are stored whole",
     ),
 }
 

@@ -52,6 +52,18 @@ def test_operands_that_vectors_would_gather() -> None:
     assert options(BATCHED) == ["Q in panels", "none"]
 
 
+def test_copies_of_halves_may_move_as_many_as_are_multiplied_at_a_time() -> None:
+    def traces(**types: str) -> set[str]:
+        program = ms.operators.load("matmul_nn", M=64, N=32, K=64, **types)
+        space = ms.space(program, rules=["multi_level_tiling", rule("packing")(reuse=4)], target=SMALL)
+        lines = [line for s in space for line in str(s.trace).splitlines() if '"packing(C)/' in line]
+        return {line.split(" ~ ")[1] for line in lines if "sample_categorical" in line}
+
+    unrolled = 'sample_categorical([0, 4]) @ "packing(C)/unrolled"'
+    assert traces() == {unrolled}
+    assert 'sample_categorical([16, 8]) @ "packing(C)/lanes"' in traces(T="bf16", ACC="f32")
+
+
 def test_what_is_not_tiled() -> None:
     found = reasons(DENSE_RELU, "packing")
     assert found == {"dense": "it is not tiled", "relu": "it is not tiled"}

@@ -43,6 +43,17 @@ def test_weights_are_asked_for_where_a_tile_is_used_for_several_rows() -> None:
     assert found == {(0, 0): False, (1, 0): True, (0, 1): True}
 
 
+def test_zeros_that_padding_is_filled_with_are_no_constant_operand() -> None:
+    program = ms.parse_program(
+        "program padded[N=40](X: f32[N, 8], K: f32[8, 4]) -> Y: f32[N, 4]:\n"
+        "    P: f32[N + 2, 8]\n"
+        "    P[i, c] = X[i - 1, c] if i >= 1 and i < N + 1 else 0\n"
+        "    Y[i, o < 4] = sum[r < 3, c](P[i + r, c] * K[c, o])"
+    )
+    space = ms.space(program, rules=["multi_level_tiling", "compute_location", "padding", TILES], target=TARGET)
+    assert not [address for address in space.addresses() if "prefetch_tiles" in address]
+
+
 def test_rows_that_no_copy_has_put_together_may_be_asked_for() -> None:
     space = ms.space(ms.parse_program(DENSE), rules=RULES)
     address = "prefetch_tiles(T)/rows"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.cost.features import FeatureProgram, features_of
 from metasched.ir import query
 from metasched.ir.nodes import LoopKind
 from metasched.ir.printer import print_func
@@ -356,6 +357,39 @@ def test_long_chains_of_arithmetic_may_take_wider_vectors() -> None:
     assert "([8, 16, 32, 64])" in chain
     assert "([8, 16, 32])" in plain
     correct(sch)
+
+
+def test_elements_under_a_condition_may_be_taken_one_by_one() -> None:
+    program = ms.operators.load("conv2d_nhwc", H=4, W=4, CI=8, CO=8)
+    (sketch,) = ms.space(program, rules=["vectorize"])
+    assert "([8, 16, 32, 1], probabilities=[" in next(
+        line for line in str(sketch.trace).splitlines() if "(pad)" in line
+    )
+    rows = sketch.sample(np.random.default_rng(0), 200)
+    assert 0 < np.mean(rows[:, 0] == 1) < 0.15
+    row = rows[rows[:, 0] == 1][0]
+    (features,) = FeatureProgram(sketch.func, sketch.columns, AVX512)(row[None])
+    sch = sketch.trace_of(row).apply_to(program)
+    np.testing.assert_allclose(features, features_of(sch.func, AVX512), rtol=1e-4, atol=1e-4)
+    correct(sch)
+
+
+def test_what_transposes_for_others_is_in_vectors_along_what_it_reads_or_writes() -> None:
+    program = ms.parse_program(
+        "program scores[L=20, D=12](Q: f32[L, D], K: f32[L, D]) -> S: f32[L, L]:\n"
+        "    keys: T[d, j] = K[j, d] * 2\n"
+        "    S[i, j] = sum[d](Q[i, d] * T[d, j])"
+    )
+    space = ms.space(program, rules=["vectorize"])
+    assert [s.structure for s in space] == [
+        {"vectorize(keys)/vectors": how} for how in ("along what is written", "along what is read")
+    ]
+    for sketch, inner in zip(space, "jd", strict=True):
+        sch = sketch.trace_of(sketch.sample(np.random.default_rng(0), 1)[0]).apply_to(program)
+        assert sch.describe(sch.get_block("keys")).loops[-1].startswith(inner)
+        correct(sch)
+    alone = ms.operators.load("transpose", M=20, N=12)
+    assert len(ms.space(alone, rules=["vectorize"])) == 1  # nothing reads it again
 
 
 def test_vectors_are_decided_once() -> None:
