@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from metasched.rules.facts import Strip, Tiled, Vectorized
+from metasched.rules.facts import Strip, Threaded, Tiled, Vectorized
 
 import metasched as ms
 
 NONE, TILES, PANELS, BY_TILE = "none", "tiles", "panels", "panels by tile"
 UNROLLED = 4  # Vectors of a row of a panel.
+LIKELY = (0.9, 0.1)  # How likely they are copied without a loop, and with one.
+_LARGE = 1 << 18  # Elements from which all threads copy; and the usual width of a panel, and panels for each thread.
+_USUAL_WIDTH, _SHARES = 32, 8
 
 
 @ms.rule
@@ -54,7 +57,8 @@ class _Operand:
     `axis` is the dimension whose index is the spatial variable `along` alone, whose innermost tile is as wide as a
     panel; None where there is none. `in_lanes`: vectors run along its last dimension; `strided`: along another.
     `reads` is how often an element is read, `bytes` the size of all that are, as far as known; `lanes` how many a
-    vector has, `multiplied` how many of what they are made for products.
+    vector has, `multiplied` how many of what they are made for products. `extent` is that of
+    `along`, `element` the bytes of an element.
     """
 
     buffer: str
@@ -66,6 +70,8 @@ class _Operand:
     strided: bool
     reads: float
     bytes: float
+    extent: int
+    element: int
     lanes: int
     multiplied: int
 
@@ -104,6 +110,8 @@ def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Opera
                 spatial[-1] in read.iters and spatial[-1] not in read.uses[-1],
                 math.prod(extent for name, extent in extents.items() if name not in read.iters),
                 math.prod(extent for name, extent in extents.items() if name in read.iters) * read.dtype.bytes,
+                extents.get(along or "", 1),
+                read.dtype.bytes,
                 sch.target.lanes(read.dtype),
                 sch.target.lanes(info.dtype),
             )
@@ -149,6 +157,14 @@ def _pack(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> N
         _write_panels(sch, copy, operand, tiled.inner[operand.along], how == BY_TILE)
 
 
+def _share(sch: ms.Schedule, copy: ms.BlockRV, panel: ms.LoopRV, operand: _Operand) -> None:
+    """Let threads share panels where there are enough, as a panel's number is then no quotient in every row."""
+    large = operand.bytes >= _LARGE * operand.element
+    if large and operand.extent >= _USUAL_WIDTH * _SHARES * sch.target.threads:
+        sch.parallel(panel)
+        sch.add_fact(copy, Threaded())
+
+
 def _lanes(sch: ms.Schedule, operand: _Operand) -> ms.Int | int:
     """The elements that are copied at a time: a vector of them or, where products are of wider ones, as many as are
     multiplied at a time. What is copied ahead takes the former."""
@@ -166,5 +182,9 @@ def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: 
     panel, inside = sch.split(loops.pop(operand.axis), [None, width])
     sch.reorder(*((*loops, panel) if by_rows else (panel, *loops)), inside)
     sch.vectorize(inside, lanes=_lanes(sch, operand))
-    sch.annotate(copy, "unroll_limit", UNROLLED)
+    ahead = operand.constant or not operand.in_lanes
+    limit = UNROLLED if ahead else sch.sample_categorical([UNROLLED, 0], probabilities=LIKELY, name="unrolled")
+    sch.annotate(copy, "unroll_limit", limit)
     sch.add_fact(copy, Vectorized())
+    if not (ahead or by_rows):
+        _share(sch, copy, panel, operand)
