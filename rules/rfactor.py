@@ -9,6 +9,7 @@ from metasched.rules.facts import Factored
 import metasched as ms
 
 NONE, INNER, OUTER = "none", "inner", "outer"
+LANES = 64  # Partial results side by side, at most.
 
 
 @ms.rule
@@ -17,7 +18,8 @@ def rfactor(sch: ms.Schedule, block: ms.BlockRV, *, max_spatial: int = 512) -> m
 
     Applies to reductions at least as long as their result is large. Structural choice: `none`; `inner`, where
     neighbouring elements go to different partial results, which the rule `vectorize` puts in vector lanes; `outer`,
-    where each partial result takes a contiguous part. The partial results' number is a tile size.
+    where each partial result takes a contiguous part. The partial results' number is a tile size; parts are up to a
+    thread's share long.
 
     Args:
         max_spatial: the largest result, in elements, whose reduction is factored.
@@ -46,7 +48,9 @@ def _factor(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, how: str) -
     rows, reduction = loops[: len(info.spatial)], loops[len(info.spatial) :]
     sch.reorder(*rows, *reduction)
     fused = sch.fuse(*reduction)
-    outer, inner = sch.split(fused, sch.sample_tile(fused, parts=2))
+    share = (info.size(info.reduction) or 0) // sch.target.threads
+    longest = max(LANES, share) if how == OUTER else LANES
+    outer, inner = sch.split(fused, sch.sample_tile(fused, parts=2, innermost=longest))
     partial = sch.rfactor(inner if how == INNER else outer)
     sch.add_fact(partial, Factored(lanes=sch.describe(partial).spatial[0].name if how == INNER else None))
     sch.add_fact(block, Factored())

@@ -382,8 +382,8 @@ FOUND: Mapping[str, Way] = {
 }
 
 LACKING: Mapping[str, str] = {
-    # Zeros are stored ahead and loaded for the sums, which in the space begin in registers; its padding is copied
-    # element by element.
+    # Zeros are stored ahead and loaded for the sums: a store and a load of every result that the space never does, as
+    # its sums begin in registers.
     "conv2d_nhwc.direct": "decompose_reduction",
     # Its tiles are in registers for the ReLU in the space, too. That sums start from the bias took .995 of the time of
     # adding it there (geometric mean of five products with 16 to 512 terms, Zen 3), which is less than noise.
@@ -397,16 +397,18 @@ LACKING: Mapping[str, str] = {
     "matmul_nn.odd_columns": "storage_align",
     # norm.lanes, which the space has, keeps the same partial sums in registers.
     "norm.partial_sums": "add_unit_loop",
-    # One parallel region for three nests: the rule is there, and in no preset.
+    # One parallel region for three nests: the rule is there, and in no preset. Decisions lead to its nests otherwise,
+    # but for sums of more than 4096 terms, which the space takes in blocks for accuracy.
     "softmax.few_rows": "merge_parallel",
 }
 
 OTHERWISE: Mapping[str, Way] = {
-    "batch_matmul_nn.small": Way(PRODUCT, reason="threads share each matrix, and in the space matrices as well"),
+    "batch_matmul_nn.small": Way(PRODUCT, reason="threads start once for each matrix, and in the space once for all"),
     "conv2d_nhwc.matmul": Way({}, reason="windows are unfolded for a tile of pixels, and in the space for all of them"),
     "matmul_nn.blocked": Way(
         {**PRODUCT, f"{TILED}(C)/i": tile(1, 1, 4), f"{TILED}(C)/j": tile(3, 1, 32), f"{TILED}(C)/k": tile(40)},
-        reason="threads start once for each part of the reduction, and in the space once for all",
+        reason="threads start once for each part of the reduction, and in the space once for all, with the same order "
+        "of loops in each thread: parts of the reduction around rows of tiles",
     ),
     "matmul_nn.odd": Way(
         {}, reason="pad_einsum copies whole operands, for tiles that have no rest; the space has tiles with one"
@@ -414,7 +416,7 @@ OTHERWISE: Mapping[str, Way] = {
     "softmax.rows": Way(
         lanes("vectorize", 16, "exponential", "normal"),
         LARGE,
-        reason="partial sums are in memory, and in the space in registers along the lanes",
+        reason="partial sums are stored and loaded for every vector, and in the space in registers along the lanes",
     ),
 }
 

@@ -260,6 +260,16 @@ def test_transposes_are_inlined_or_kept() -> None:
     ]
 
 
+def test_parts_of_a_reduction_are_as_long_as_a_share_of_a_thread() -> None:
+    program = ms.parse_program("program longest[K=4096](X: f32[2, K]) -> S: f32[2]:\n    S[i] = max[k](X[i, k])")
+    largest = {}
+    for sketch in ms.space(program, rules=["rfactor"], target=AVX512):
+        for column in sketch.sample(np.random.default_rng(0), 500).T:
+            largest[sketch.structure["rfactor(S)/rfactor"]] = column.max()
+    assert largest["inner"] <= 64
+    assert 512 < largest["outer"] <= 2048
+
+
 # --- parallelize, vectorize, unroll
 
 
