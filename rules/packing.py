@@ -30,6 +30,10 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     second cache does not hold much more than it; and one that vectors do not run along, where it is far larger. What
     vectors would gather in each of several strips (see `strips`) is always copied.
 
+    Of copies that are made at every call, whether the vectors of a row are copied without a loop is a random variable,
+    and so is whether halves are copied a register at a time or as many as are multiplied at a time. Threads copy whole
+    panels where there are enough.
+
     Args:
         reuse: how often an element is read, at least, for a copy of the whole operand to be offered at every call.
     """
@@ -57,8 +61,8 @@ class _Operand:
     `axis` is the dimension whose index is the spatial variable `along` alone, whose innermost tile is as wide as a
     panel; None where there is none. `in_lanes`: vectors run along its last dimension; `strided`: along another.
     `reads` is how often an element is read, `bytes` the size of all that are, as far as known; `lanes` how many a
-    vector has, `multiplied` how many of what they are made for products. `extent` is that of
-    `along`, `element` the bytes of an element.
+    vector has, `multiplied` how many of what they are made for products. `extent` is that of `along`,
+    `element` the bytes of an element.
     """
 
     buffer: str
