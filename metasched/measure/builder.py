@@ -6,13 +6,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.ir.source import Setting, settings_from_json
 from metasched.lang import parse_program
 from metasched.measure.archive import read_arrays
 from metasched.measure.arithmetic import AllowedArithmetic
 from metasched.measure.check import prepare
-from metasched.measure.compiling import compile_candidate, lower_candidate
+from metasched.measure.compiling import compile_candidate, compile_func, lower_candidate
 from metasched.measure.inputs import Given
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, MeasureCandidate
@@ -27,9 +28,7 @@ class Builder:
     def lower(self, candidate: MeasureCandidate) -> Message:
         """Replay, lower, emit: LLVM text and its hash. Raises ScheduleError and BuildError: the candidate's fault."""
         phases = Stopwatch()
-        with phases.timed("replay"):
-            program = _program(candidate.program, candidate.params)
-            func = Trace.parse(candidate.trace).apply_to(program).func
+        func = _scheduled(candidate, phases)
         artefact, text, code = lower_candidate(func, _target(candidate.target), phases)
         body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds()}
         return Message(MessageKind.DONE, body, text)
@@ -49,6 +48,14 @@ class Builder:
             MessageKind.DONE, {**built.body, "phases": {**lowered.body["phases"], **built.body["phases"]}}, built.blob
         )
 
+    def build_whole(self, candidate: MeasureCandidate) -> Message:
+        """Machine code that computes of constant arguments in every call what parts compute ahead. Raises
+        ScheduleError and BuildError.
+        """
+        phases = Stopwatch()
+        artefact, data = compile_func(_scheduled(candidate, phases), _target(candidate.target), phases)
+        return Message(MessageKind.DONE, {"artefact": artefact.to_json(), "phases": phases.seconds()}, data)
+
     def prepare(self, body: dict[str, Any]) -> Message:
         """Compute and save the data and expected results of a program. Raises CheckError."""
         params = settings_from_json(body["params"])
@@ -59,6 +66,12 @@ class Builder:
         cases = prepare(program.func, Given(arrays, ranges), int(body["seed"]), by)
         cases.save(Path(body["path"]))
         return Message(MessageKind.DONE)
+
+
+def _scheduled(candidate: MeasureCandidate, phases: Stopwatch) -> Func:
+    with phases.timed("replay"):
+        program = _program(candidate.program, candidate.params)
+        return Trace.parse(candidate.trace).apply_to(program).func
 
 
 @lru_cache(maxsize=32)

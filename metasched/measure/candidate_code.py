@@ -6,7 +6,7 @@ from typing import Protocol
 
 from metasched.measure.check import Bench, Guarded
 from metasched.measure.load import BoundKernel, LoadedKernel
-from metasched.measure.records import Artefact, ArtefactParts
+from metasched.measure.records import Artefact, ArtefactPrologue
 
 
 class CallableCode(Protocol):
@@ -47,12 +47,13 @@ class WholeCode:
 class DividedCode:
     """A candidate in two parts: the prologue runs once for the data in place, and the main part is what is called."""
 
-    def __init__(self, parts: ArtefactParts, prologue: bytes, main: bytes) -> None:
-        self._parts = parts
-        self._prologue = LoadedKernel(parts.prologue, prologue)
-        self._main = LoadedKernel(parts.main, main)
-        self._results = tuple(Guarded(size, offset=0) for size in parts.result_bytes)
-        self._workspaces = tuple(Guarded(part.workspace_bytes, offset=0) for part in (parts.prologue, parts.main))
+    def __init__(self, artefact: Artefact, ahead: ArtefactPrologue, data: bytes) -> None:
+        before, main = artefact.split(data)
+        self._ahead = ahead
+        self._prologue = LoadedKernel(ahead.code, before)
+        self._main = LoadedKernel(artefact, main)
+        self._results = tuple(Guarded(size, offset=0) for size in ahead.result_bytes)
+        self._workspaces = tuple(Guarded(part.workspace_bytes, offset=0) for part in (ahead.code, artefact))
         self.scratch: tuple[Guarded, ...] = (*self._results, *self._workspaces)
         self.prologue_seconds: float | None = None
 
@@ -61,21 +62,20 @@ class DividedCode:
         inputs = [guarded.address for guarded in bench.inputs]
         outputs = bench.addresses[len(inputs) :]
         ahead, during = self._workspaces
-        prologue = self._prologue.bind([*(inputs[n] for n in self._parts.given), *results], ahead.address)
+        prologue = self._prologue.bind([*(inputs[n] for n in self._ahead.given), *results], ahead.address)
         self.prologue_seconds = prologue.run(1)
-        main = self._main.bind([*(inputs[n] for n in self._parts.taken), *results, *outputs], during.address)
+        main = self._main.bind([*(inputs[n] for n in self._ahead.taken), *results, *outputs], during.address)
         main.status = prologue.status
         return main
 
     def held(self, bench: Bench) -> dict[int, Guarded]:
-        taken = self._parts.taken
+        taken = self._ahead.taken
         constants = {slot: bench.inputs[n] for slot, n in enumerate(taken) if n in bench.cases.constants}
         return constants | dict(enumerate(self._results, start=len(taken)))
 
 
-def loaded(artefact: Artefact, blob: bytes) -> tuple[CallableCode, ...]:
-    """The code that is to be checked; the last of it is timed."""
-    if artefact.parts is None:
-        return (WholeCode(artefact, blob),)
-    whole, prologue, main = artefact.parts.split(blob)
-    return WholeCode(artefact, whole), DividedCode(artefact.parts, prologue, main)
+def loaded(artefact: Artefact, data: bytes) -> CallableCode:
+    """A candidate's code in memory, in two parts where it has a prologue."""
+    if artefact.ahead is None:
+        return WholeCode(artefact, data)
+    return DividedCode(artefact, artefact.ahead, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 from metasched.compiler.cpu.codegen import compile_text
@@ -13,7 +14,7 @@ from metasched.compiler.lower import lower
 from metasched.compiler.lower.layouts import memory_shape
 from metasched.ir.nodes import Buffer, Func
 from metasched.ir.prologue import constants, divide
-from metasched.measure.records import Artefact, ArtefactParts
+from metasched.measure.records import Artefact, ArtefactPrologue
 from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 
@@ -41,40 +42,45 @@ def compile_func(func: Func, target: Target, phases: Stopwatch) -> tuple[Artefac
 def lower_candidate(func: Func, target: Target, phases: Stopwatch) -> tuple[Artefact, bytes, str]:
     """The LLVM text of a candidate and the hash of the code that is timed. Raises BuildError.
 
-    Where something is computed of constant arguments ahead, the texts of the prologue and of the main part follow, and
-    the main part is what is timed.
+    Where something is computed of constant arguments ahead, the text of the prologue comes before that of the main
+    part, and the main part is what is timed. The whole is the same computation in other code, which takes as long to
+    make as both parts: it is made of candidates that are fast (`compile_func`).
     """
-    artefact, text = lower_func(func, target, phases)
     division = divide(func, constants(func))
     if division.prologue is None:
+        artefact, text = lower_func(func, target, phases)
         return artefact, text.encode(), code_hash(text)
     prologue, prologue_text = lower_func(division.prologue, target, phases)
     main, main_text = lower_func(division.main, target, phases)
-    blobs = prologue_text.encode(), main_text.encode()
+    ahead = prologue_text.encode()
     results = division.prologue.outputs
     names = {b.name for b in results}
-    parts = ArtefactParts(
+    given = ArtefactPrologue(
         prologue,
-        main,
         tuple(func.order.index(name) for name in division.prologue.order),
         tuple(func.order.index(name) for name in division.main.order if name not in names),
         tuple(map(_bytes_of, results)),
-        (len(blobs[0]), len(blobs[1])),
+        len(ahead),
     )
-    return replace(artefact, parts=parts), b"".join((text.encode(), *blobs)), code_hash(main_text)
+    return replace(main, ahead=given), ahead + main_text.encode(), code_hash(main_text)
 
 
 def compile_candidate(artefact: Artefact, text: bytes, phases: Stopwatch) -> tuple[Artefact, bytes]:
-    """The texts of a candidate to machine code, its parts behind the whole as well. Raises BuildError."""
+    """The texts of a candidate to machine code, that of the prologue before the main part's. Raises BuildError."""
     target = Target.parse(artefact.target)
-    texts = (text,) if artefact.parts is None else artefact.parts.split(text)
+    ahead, timed = artefact.split(text)
     with phases.timed("compile"):
-        whole, *parts = (compile_text(part.decode(), target).data for part in texts)
-    if artefact.parts is None:
-        return artefact, whole
-    prologue, main = parts
-    divided = replace(artefact.parts, sizes=(len(prologue), len(main)))
-    return replace(artefact, parts=divided), whole + prologue + main
+        prologue = b"" if artefact.ahead is None else _compiled_before(ahead, target)
+        main = compile_text(timed.decode(), target).data
+    if artefact.ahead is None:
+        return artefact, main
+    return replace(artefact, ahead=replace(artefact.ahead, size=len(prologue))), prologue + main
+
+
+@lru_cache(maxsize=64)
+def _compiled_before(text: bytes, target: Target) -> bytes:
+    """The machine code of a prologue: most candidates of a task pack their constants like others."""
+    return compile_text(text.decode(), target).data
 
 
 def _bytes_of(buffer: Buffer) -> int:

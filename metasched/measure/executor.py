@@ -28,8 +28,8 @@ class Executor:
     def run(self, request: Message) -> Message:
         """Visit the candidate of a RUN request: the first time (`first`) it is checked twice, then timed.
 
-        One that computes something of its constant arguments ahead is checked as a whole, and in its two parts, of
-        which the main one is timed.
+        One that computes something of its constant arguments ahead is checked in its two parts, of which the main one
+        is timed.
 
         Where `verify` says so it is compared once more after that: a race between threads may show in one call of
         many.
@@ -39,43 +39,55 @@ class Executor:
         artefact = Artefact.from_json(body["artefact"])
         with phases.timed("load"):
             plan = TimingPlan(**body["plan"])
-            bench = _bench(body["data"], USUAL_OFFSET if plan.surroundings is Surroundings.ALONE else 0)
+            bench = _bench_of(body["data"], plan)
             code = loaded(artefact, request.blob)
-            timed = code[-1]
         with phases.timed("check"):
-            bound, seconds, failure = _check(code, bench) if body["first"] else _called(timed, bench)
+            bound, seconds, failure = _check(code, bench) if body["first"] else _called(code, bench)
         times: tuple[float, ...] = ()
         if failure is None:
             with phases.timed("run"):
                 enough = rotation_bytes(plan.surroundings, Target.parse(artefact.target))
-                run = rotating(bound, timed.held(bench), enough) if enough else bound.run
+                run = rotating(bound, code.held(bench), enough) if enough else bound.run
                 times = take_samples(run, plan, seconds, body["best_s"], body.get("before_s"))
             with phases.timed("check"):
-                failure = _status(bound) or (bench.verify(*timed.scratch) if body["verify"] else None)
+                failure = _status(bound) or (bench.verify(*code.scratch) if body["verify"] else None)
         if failure is not None:
-            bench.forget()
-            return Message(
-                MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds()}
-            )
-        answer = {"times": times, "prologue_seconds": timed.prologue_seconds, "phases": phases.seconds()}
+            return _failed(bench, failure, phases)
+        answer = {"times": times, "prologue_seconds": code.prologue_seconds, "phases": phases.seconds()}
         return Message(MessageKind.DONE, answer)
+
+    def check(self, request: Message) -> Message:
+        """Check the code of a CHECK request, and time nothing."""
+        phases = Stopwatch()
+        with phases.timed("load"):
+            bench = _bench_of(request.body["data"], TimingPlan(**request.body["plan"]))
+            code = loaded(Artefact.from_json(request.body["artefact"]), request.blob)
+        with phases.timed("check"):
+            _, _, failure = _check(code, bench)
+        if failure is not None:
+            return _failed(bench, failure, phases)
+        return Message(MessageKind.DONE, {"phases": phases.seconds()})
+
+
+def _failed(bench: Bench, failure: Failure, phases: Stopwatch) -> Message:
+    bench.forget()
+    return Message(MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds()})
 
 
 _Called = tuple[BoundKernel, list[float], Failure | None]
 
 
-def _check(code: tuple[CallableCode, ...], bench: Bench) -> _Called:
-    """The last of the code on the last case's data, the seconds that its calls took, and what is wrong with any."""
-    for each in code:
-        seconds = []
-        for case in (bench.cases.integers, bench.cases.random):
-            bench.load(case, *each.scratch)
-            bound = each.bind(bench)
-            seconds.append(bound.run(1))
-            failure = _status(bound) or bench.verify(*each.scratch)
-            if failure is not None:
-                return bound, seconds, failure
-    return bound, seconds, None
+def _check(code: CallableCode, bench: Bench) -> _Called:
+    """Code on the last case's data, the seconds that its calls took, and what is wrong with them."""
+    seconds = []
+    for case in (bench.cases.integers, bench.cases.random):
+        bench.load(case, *code.scratch)
+        bound = code.bind(bench)
+        seconds.append(bound.run(1))
+        failure = _status(bound) or bench.verify(*code.scratch)
+        if failure is not None:
+            break
+    return bound, seconds, failure
 
 
 def _called(code: CallableCode, bench: Bench) -> _Called:
@@ -93,6 +105,11 @@ def _status(bound: BoundKernel) -> Failure | None:
     if bound.status == Status.NO_MEMORY:
         return Failure(Reason.OUT_OF_MEMORY.value, "the kernel's workspace")
     return Failure(Reason.STATUS.value, f"the kernel returned {bound.status}")
+
+
+def _bench_of(data: str, plan: TimingPlan) -> Bench:
+    """The memory for a program's data, which begins as `plan` says."""
+    return _bench(data, USUAL_OFFSET if plan.surroundings is Surroundings.ALONE else 0)
 
 
 @lru_cache(maxsize=2)

@@ -26,6 +26,8 @@ _MANY = 8
 class Job:
     """A candidate on its way. Phases are seconds by name, `prologues` those of what is run once, of each visit.
 
+    It `is_timed` when it had its visits and is still to be checked as a whole.
+
     Its future is pending until there is a result, so that whoever waits for it may give it up by `cancel`.
     """
 
@@ -41,6 +43,7 @@ class Job:
     visits: list[Times] = field(default_factory=list)
     visited_at: float = 0.0
     prologues: list[float] = field(default_factory=list)
+    is_timed: bool = False
 
     @cached_property
     def arithmetic(self) -> AllowedArithmetic:

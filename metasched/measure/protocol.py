@@ -31,7 +31,9 @@ class MessageKind(Enum):
     LOWER = "lower"
     COMPILE = "compile"
     BUILD = "build"  # both of them
+    BUILD_WHOLE = "build-whole"  # the same of a candidate that was built in two parts, as one
     RUN = "run"
+    CHECK = "check"
     DONE = "done"
     FAILED = "failed"  # the candidate's fault: `reason` to count by, and `detail`
     LACK = "lack"  # the machine's: `detail` says what it denies

@@ -19,6 +19,7 @@ class RecentlyBuilt:
         self._most = most_bytes
         self._bytes = 0
         self._answers: OrderedDict[MeasureCandidate, Message] = OrderedDict()
+        self._checked: set[MeasureCandidate] = set()
         self._lock = threading.Lock()
 
     def get(self, candidate: MeasureCandidate) -> Message | None:
@@ -36,5 +37,17 @@ class RecentlyBuilt:
             self._bytes += len(answer.blob) - (0 if before is None else len(before.blob))
             self._answers[candidate] = answer
             while self._bytes > self._most:
-                _, dropped = self._answers.popitem(last=False)
+                candidate, dropped = self._answers.popitem(last=False)
+                self._checked.discard(candidate)
                 self._bytes -= len(dropped.blob)
+
+    def note_checked(self, candidate: MeasureCandidate) -> None:
+        """A candidate computes what it should as a whole, too. It is forgotten with its machine code."""
+        with self._lock:
+            if candidate in self._answers:
+                self._checked.add(candidate)
+
+    def is_checked(self, candidate: MeasureCandidate) -> bool:
+        """Whether that is known of a candidate."""
+        with self._lock:
+            return candidate in self._checked

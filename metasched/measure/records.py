@@ -46,11 +46,11 @@ class MeasureCandidate:
 
 @dataclass(frozen=True)
 class Artefact:
-    """What a runner needs to know of a candidate's machine code.
+    """What a runner needs to know of the machine code that it calls.
 
     `entry` is the symbol of its function, `workspace_bytes` the size of the workspace it takes, `parallel` whether it
-    starts threads; `scalars` are the (position, dtype) of the arguments that are passed by value. `parts` are those of
-    a candidate that computes something of its constant arguments ahead.
+    starts threads; `scalars` are the (position, dtype) of the arguments that are passed by value. Where a candidate
+    computes something of its constant arguments ahead, this is its main part, and `ahead` says what runs before.
     """
 
     entry: str
@@ -58,7 +58,7 @@ class Artefact:
     parallel: bool
     target: str
     scalars: tuple[tuple[int, str], ...]
-    parts: ArtefactParts | None = None
+    ahead: ArtefactPrologue | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -66,38 +66,34 @@ class Artefact:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Artefact:
         scalars = tuple((int(position), str(dtype)) for position, dtype in data["scalars"])
-        parts = None if data["parts"] is None else ArtefactParts.from_json(data["parts"])
-        return Artefact(**(data | {"scalars": scalars, "parts": parts}))
+        ahead = None if data["ahead"] is None else ArtefactPrologue.from_json(data["ahead"])
+        return Artefact(**(data | {"scalars": scalars, "ahead": ahead}))
+
+    def split(self, blob: bytes) -> tuple[bytes, bytes]:
+        """The code of the prologue, which may be none, and what is timed, in what carries both."""
+        size = 0 if self.ahead is None else self.ahead.size
+        return blob[:size], blob[size:]
 
 
 @dataclass(frozen=True)
-class ArtefactParts:
-    """The prologue and the main part of a candidate (`metasched.ir.prologue`), which lie behind the code of the whole.
+class ArtefactPrologue:
+    """The prologue of a candidate (`metasched.ir.prologue`), whose code of `size` bytes lies before that of the main
+    part.
 
-    `sizes` are the bytes of their code, in this order. `given` and `taken` are the positions, among the candidate's
-    arguments, of those that the prologue and the main part take; the prologue's results, of `result_bytes` each, follow
-    them in both.
+    `given` and `taken` are the positions, among the candidate's arguments, of those that the prologue and the main part
+    take; the prologue's results, of `result_bytes` each, follow them in both.
     """
 
-    prologue: Artefact
-    main: Artefact
+    code: Artefact
     given: tuple[int, ...]
     taken: tuple[int, ...]
     result_bytes: tuple[int, ...]
-    sizes: tuple[int, int]
+    size: int
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> ArtefactParts:
-        prologue, main = (Artefact.from_json(data[name]) for name in ("prologue", "main"))
-        first, second = data["sizes"]
+    def from_json(data: dict[str, Any]) -> ArtefactPrologue:
         given, taken, result_bytes = (tuple(map(int, data[name])) for name in ("given", "taken", "result_bytes"))
-        return ArtefactParts(prologue, main, given, taken, result_bytes, (int(first), int(second)))
-
-    def split(self, blob: bytes) -> tuple[bytes, bytes, bytes]:
-        """The whole, the prologue and the main part in what carries all three."""
-        first, second = self.sizes
-        end = len(blob) - second
-        return blob[: end - first], blob[end - first : end], blob[end:]
+        return ArtefactPrologue(Artefact.from_json(data["code"]), given, taken, result_bytes, int(data["size"]))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -45,6 +46,8 @@ WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
 _TICK_S = 0.02  # how often it is seen whether what is built was given up
 _MOST_AHEAD = 64  # codes that are compiled before they are asked for
+# A candidate so many times slower than the best may turn out to be the best: all its code is checked.
+_NEAR = 1.05
 _MAX_BATCH = 64  # candidates built before the first of them runs: their machine code is held meanwhile
 
 
@@ -350,6 +353,7 @@ class LocalRunner:
             return
         with self._turns.timing(), self._apart():
             self._visit_in_turns(batch)
+        self._check_wholes([job for job in batch if job.is_timed])
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
@@ -378,7 +382,7 @@ class LocalRunner:
                 self._try(job, self._note_best)
             for job in left:
                 self._try(job, self._end)
-            left = [job for job in left if not job.future.done()]
+            left = [job for job in left if not (job.future.done() or job.is_timed)]
             turn += 1
 
     def _try(self, job: Job, act: Callable[[Job], None]) -> None:
@@ -410,7 +414,7 @@ class LocalRunner:
             self._closed.wait(max(0.0, job.visited_at + job.plan.apart_s - time.monotonic()))
         body = {
             "artefact": job.artefact.body["artefact"],
-            "data": str(self._expected.of(job.program, job.arithmetic).result()),
+            "data": self._data_of(job),
             "plan": asdict(job.plan),
             "best_s": self._best_of(job),
             "before_s": median_of(job.visits[-1:]) if job.visits else None,
@@ -424,10 +428,7 @@ class LocalRunner:
                     Message(MessageKind.RUN, body, job.artefact.blob), self._settings.limits.run_s
                 )
         except WorkerLost as lost:
-            if self._closed.is_set():
-                raise RunnerClosed("the runner was closed while this was measured") from lost
-            job.failure = lost.failure(Reason.RUN_TIMEOUT)
-            job.finish()
+            self._fail(job, lost, Reason.RUN_TIMEOUT)
             return
         job.visited_at = time.monotonic()
         job.count(answer.body.get("phases", {}))
@@ -447,13 +448,68 @@ class LocalRunner:
             self._best[job.task] = min(self._best.get(job.task, float("inf")), median_of(job.visits))
 
     def _end(self, job: Job) -> None:
-        """Report a job that had its visits, or needs no more of them."""
-        if len(job.visits) >= job.plan.visits:
-            job.finish()
-        elif is_clearly_slower(job.visits, self._best_of(job), job.plan.race_ratio):
+        """Report a job that had its visits, or needs no more of them; one of the fastest, once its whole is checked."""
+        best_s = self._best_of(job)
+        had_all = len(job.visits) >= job.plan.visits
+        if not had_all and is_clearly_slower(job.visits, best_s, job.plan.race_ratio):
             job.finish(raced=True)
-        elif is_known_well(job.visits, self._best_of(job), job.plan):
-            job.finish()
+        elif had_all or is_known_well(job.visits, best_s, job.plan):
+            job.is_timed = self._may_be_best(job, best_s) and not self._is_checked(job)
+            if not job.is_timed:
+                job.finish()
+
+    @staticmethod
+    def _may_be_best(job: Job, best_s: float | None) -> bool:
+        return best_s is None or median_of(job.visits) <= _NEAR * best_s
+
+    def _is_checked(self, job: Job) -> bool:
+        """Whether all its code was checked. What has a prologue has code that computes all in one call, too."""
+        assert job.artefact is not None
+        return job.artefact.body["artefact"]["ahead"] is None or self._built.is_checked(job.candidate)
+
+    def _check_wholes(self, jobs: Sequence[Job]) -> None:
+        """Check timed candidates as wholes, and report them: before a time counts as the best, all code is right."""
+        wholes = [(job, self._building.submit(self._build_whole, job)) for job in jobs]
+        for job, whole in wholes:
+            self._try(job, partial(self._check_whole, whole))
+
+    def _build_whole(self, job: Job) -> Message:
+        """Its code in one piece, or why there is none. Raises WorkerLost."""
+        with self._builder() as builder, self._interrupting(job.future, builder):
+            request = Message(MessageKind.BUILD_WHOLE, asdict(job.candidate))
+            return builder.request(request, self._settings.limits.build_s)
+
+    def _check_whole(self, building: Future[Message], job: Job) -> None:
+        reason = Reason.BUILD_TIMEOUT
+        try:
+            answer = building.result()
+            if answer.kind is MessageKind.DONE:
+                reason = Reason.RUN_TIMEOUT
+                job.count(answer.body["phases"])
+                body = {"artefact": answer.body["artefact"], "data": self._data_of(job), "plan": asdict(job.plan)}
+                with self._interrupting(job.future, self._runner):
+                    request = Message(MessageKind.CHECK, body, answer.blob)
+                    answer = self._runner.request(request, self._settings.limits.run_s)
+        except WorkerLost as lost:
+            self._fail(job, lost, reason)
+            return
+        job.count(answer.body.get("phases", {}))
+        if answer.kind is MessageKind.DONE:
+            self._built.note_checked(job.candidate)
+        else:
+            job.failure = _failure(answer, job.candidate)
+        job.finish()
+
+    def _fail(self, job: Job, lost: WorkerLost, timeout: Reason) -> None:
+        """Report a job over which a worker was lost."""
+        if self._closed.is_set():
+            raise RunnerClosed("the runner was closed while this was measured") from lost
+        job.failure = lost.failure(timeout)
+        job.finish()
+
+    def _data_of(self, job: Job) -> str:
+        """Where the data is that a job is checked on."""
+        return str(self._expected.of(job.program, job.arithmetic).result())
 
     def _prepared(self, request: Message, what: str) -> Message:
         """The answer to a request for expected results; a builder that dies over it is no candidate's fault, and is

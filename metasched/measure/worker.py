@@ -119,6 +119,10 @@ class Worker:
             return self.lower(candidate_of(request.body))
         if request.kind is MessageKind.COMPILE:
             return self.compile(request)
+        if request.kind is MessageKind.BUILD_WHOLE:
+            return self.build_whole(candidate_of(request.body))
+        if request.kind is MessageKind.CHECK:
+            return self.check(request)
         if request.kind is MessageKind.PREPARE:
             return self.prepare(request.body)
         if request.kind is MessageKind.RUN:
@@ -133,6 +137,12 @@ class Worker:
 
     def compile(self, request: Message) -> Message:
         return self._builder.compile(request.body, request.blob)
+
+    def build_whole(self, candidate: MeasureCandidate) -> Message:
+        return self._builder.build_whole(candidate)
+
+    def check(self, request: Message) -> Message:
+        return self._executor.check(request)
 
     def prepare(self, body: dict[str, Any]) -> Message:
         return self._builder.prepare(body)
@@ -160,7 +170,7 @@ def not_ready(error: Exception) -> Message | None:
 
 
 def candidate_of(body: dict[str, Any]) -> MeasureCandidate:
-    """The candidate in a BUILD request."""
+    """The candidate of a request to build."""
     params = settings_from_json(body["params"])
     return MeasureCandidate(body["program"], params, body["trace"], body["target"])
 

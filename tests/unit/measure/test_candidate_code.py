@@ -1,4 +1,4 @@
-"""Candidates with constant arguments: checked as a whole and in their two parts, and timed by the main part."""
+"""Candidates with constant arguments: checked in their two parts, timed by the main part, and checked as wholes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 import metasched as ms
+from metasched.compiler.cpu.codegen import compile_text
+from metasched.measure import compiling
 from metasched.measure.check import Bench, Cases, prepare
-from metasched.measure.compiling import code_hash, compile_candidate, lower_candidate, lower_func
+from metasched.measure.compiling import code_hash, compile_candidate, compile_func, lower_candidate, lower_func
 from metasched.measure.executor import Executor
 from metasched.measure.inputs import Given
 from metasched.measure.load import BoundKernel, LoadedKernel
@@ -78,9 +80,9 @@ def executor() -> Executor:
 @pytest.mark.parametrize("dtype", ["f32", "i32", "f64"])
 def test_the_main_part_is_timed_and_the_prologue_apart(executor: Executor, tmp_path: Path, dtype: str) -> None:
     artefact, code = built(scheduled(T=dtype))
-    assert artefact.parts is not None
-    assert (artefact.parts.given, artefact.parts.taken) == ((2, 3), (0, 1))
-    assert artefact.parts.result_bytes == (9 * 37 * (8 if dtype == "f64" else 4),)
+    assert artefact.ahead is not None
+    assert (artefact.ahead.given, artefact.ahead.taken) == ((2, 3), (0, 1))
+    assert artefact.ahead.result_bytes == (9 * 37 * (8 if dtype == "f64" else 4),)
     asked = request(tmp_path, artefact, code, T=dtype)
     for body in (asked.body, asked.body | {"first": False}):
         done = executor.run(replace(asked, body=body))
@@ -103,7 +105,7 @@ def test_the_prologue_runs_once_before_the_calls_that_are_timed(
 
     def named(self: LoadedKernel, addresses: Sequence[int], workspace: int) -> BoundKernel:
         bound = bind(self, addresses, workspace)
-        bound.part = {4 + 2: "whole", 2 + 1: "prologue", 2 + 1 + 2: "main"}[len(addresses)]
+        bound.part = {2 + 1: "prologue", 2 + 1 + 2: "main"}[len(addresses)]
         return bound
 
     monkeypatch.setattr(BoundKernel, "run", counted)
@@ -111,7 +113,7 @@ def test_the_prologue_runs_once_before_the_calls_that_are_timed(
     monkeypatch.setattr(LoadedKernel, "bind", named)
     done = executor.run(request(tmp_path, *built(scheduled())))
     assert done.kind is MessageKind.DONE
-    checks = [("whole", 1)] * 2 + [("prologue", 1), ("main", 1)] * 2
+    checks = [("prologue", 1), ("main", 1)] * 2
     assert calls[: len(checks)] == checks
     timed = calls[len(checks) :]
     assert {part for part, _ in timed} == {"main"}
@@ -120,35 +122,53 @@ def test_the_prologue_runs_once_before_the_calls_that_are_timed(
 
 def test_without_a_prologue_all_of_it_is_timed(executor: Executor, tmp_path: Path) -> None:
     artefact, code = built(scheduled(in_the_main_part))
-    assert artefact.parts is None
+    assert artefact.ahead is None
     done = executor.run(request(tmp_path, artefact, code))
     assert done.kind is MessageKind.DONE, done.body
     assert done.body["prologue_seconds"] is None
 
 
-WRONG = {
-    "the whole": ("whole", "W[k, j] * W[k, j] + bias[j]", "W[k, j] + bias[j]"),
-    "the prologue": ("prologue", "W[k, j] * W[k, j] + bias[j]", "W[k, j] + bias[j]"),
-    "the main part": ("main", "D[i, j] * alpha", "D[i, j] + alpha"),
-}
+SQUARED = "W[k, j] * W[k, j] + bias[j]", "W[k, j] + bias[j]"
+SCALED = "D[i, j] * alpha", "D[i, j] + alpha"
 
 
-@pytest.mark.parametrize("part", WRONG)
-def test_each_part_is_checked(executor: Executor, tmp_path: Path, part: str) -> None:
-    which, right, wrong = WRONG[part]
+def spoilt(change: tuple[str, str]) -> ms.Schedule:
+    """A schedule of a program that computes something else."""
+    return ms.Schedule(ms.parse_program(TEXT.replace(*change)))
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["prologue", "main"])
+def test_each_part_is_checked(executor: Executor, tmp_path: Path, part: int) -> None:
     artefact, code = built(scheduled())
-    spoilt, other = built(ms.Schedule(ms.parse_program(TEXT.replace(right, wrong))))
-    assert artefact.parts is not None
-    assert spoilt.parts is not None
-    names = ("whole", "prologue", "main")
-    sound, bad = (
-        dict(zip(names, a.parts.split(b), strict=True)) for a, b in ((artefact, code), (spoilt, other)) if a.parts
-    )
-    mixed = sound | {which: bad[which]}
-    parts = replace(artefact.parts, sizes=(len(mixed["prologue"]), len(mixed["main"])))
-    answer = executor.run(request(tmp_path, replace(artefact, parts=parts), b"".join(mixed.values())))
+    codes = list(artefact.split(code))
+    other, bad = built(spoilt((SQUARED, SCALED)[part]))
+    codes[part] = other.split(bad)[part]
+    assert artefact.ahead is not None
+    mixed = replace(artefact, ahead=replace(artefact.ahead, size=len(codes[0])))
+    answer = executor.run(request(tmp_path, mixed, b"".join(codes)))
     assert answer.kind is MessageKind.FAILED
     assert answer.body["reason"] == Reason.WRONG_RESULT.value
+
+
+def test_the_whole_is_checked(executor: Executor, tmp_path: Path) -> None:
+    right, wrong = (compile_func(s.func, TARGET, Stopwatch()) for s in (scheduled(), spoilt(SQUARED)))
+    assert executor.check(request(tmp_path, *right)).kind is MessageKind.DONE
+    answer = executor.check(request(tmp_path, *wrong))
+    assert answer.kind is MessageKind.FAILED
+    assert answer.body["reason"] == Reason.WRONG_RESULT.value
+
+
+def test_a_prologue_that_several_have_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def counted(text: str, target: Target) -> Any:
+        texts.append(text)
+        return compile_text(text, target)
+
+    monkeypatch.setattr(compiling, "compile_text", counted)
+    first, second = (built(scheduled(N=rows, K=11)) for rows in (6, 7))
+    assert len(texts) == 3
+    assert first[0].split(first[1])[0] == second[0].split(second[1])[0] != b""
 
 
 def test_constants_are_aligned_as_packing_copies_them(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_each_call_takes_the_next_copy_and_gives_the_same(tmp_path: Path) -> Non
     artefact, text, _ = lower_candidate(func, SMALL, phases)
     artefact, code = compile_candidate(artefact, text, phases)
     bench = Bench(prepare(func, Given({}, {}), 0))
-    divided = loaded(artefact, code)[-1]
+    divided = loaded(artefact, code)
     bench.load(bench.cases.random, *divided.scratch)
     bound = divided.bind(bench)
     held = divided.held(bench)

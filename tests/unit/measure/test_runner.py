@@ -17,6 +17,7 @@ from metasched.measure.cores import CoreShare, share_of
 from metasched.measure.job import turn_order
 from metasched.measure.process import Loss, WorkerLost, WorkerRole, WorkerSpec
 from metasched.measure.protocol import Message, MessageKind
+from metasched.measure.records import Failure
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 
@@ -27,13 +28,19 @@ _S = 10.0  # the most that a test waits for what must come
 
 @dataclass
 class Journal:
-    """What is under way now, and what was under way together with a timing."""
+    """What is under way now, and what was under way together with a timing.
+
+    Candidates take the `seconds` of their traces, by default half a second; as wholes some are `wrong`.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: list[MessageKind] = field(default_factory=list)
     beside: list[MessageKind] = field(default_factory=list)
     built: threading.Event = field(default_factory=threading.Event)
     pinned: list[Set[int]] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    wrong: Set[str] = frozenset()
+    seconds: dict[str, float] = field(default_factory=dict)
     waits_for_build: bool = False
     hangs: threading.Event = field(default_factory=threading.Event)
     goes_on: threading.Event = field(default_factory=threading.Event)
@@ -83,8 +90,15 @@ class FakeProcess:
                 time.sleep(2e-3)  # others could begin
                 if self.journal.waits_for_build:
                     assert self.journal.built.wait(_S)
-                return Message(MessageKind.DONE, {"times": [0.5], "prologue_seconds": None})
-            body = {"candidate": candidate, "artefact": {}, "code": trace, "phases": {}}
+                seconds = self.journal.seconds.get(message.body["artefact"]["trace"], 0.5)
+                return Message(MessageKind.DONE, {"times": [seconds], "prologue_seconds": None})
+            if message.kind is MessageKind.CHECK:
+                checked = message.body["artefact"]["trace"]
+                self.journal.checked.append(checked)
+                if checked in self.journal.wrong:
+                    return Message(MessageKind.FAILED, {"reason": "wrong-result", "detail": checked})
+            ahead = {} if trace.startswith("packs") else None
+            body = {"candidate": candidate, "artefact": {"ahead": ahead, "trace": trace}, "code": trace, "phases": {}}
             return Message(MessageKind.DONE, body, b"code")
 
     def run_on(self, cpus: Set[int]) -> None:
@@ -135,6 +149,25 @@ def test_only_builders_run_beside_a_timing_and_on_other_cores(monkeypatch: pytes
     assert set(journal.beside) <= {MessageKind.LOWER, MessageKind.COMPILE}
     assert MessageKind.COMPILE in journal.beside, "what is next is built meanwhile"
     assert journal.pinned[:2] == [share.building] * 2
+
+
+def test_what_may_be_the_best_is_checked_as_a_whole_before_its_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(wrong={"packs wrong"}, seconds={"packs slow": 0.8, "packs wrong": 0.51})
+    with runner_of(journal, monkeypatch, None) as runner:
+        names = ("packs", "packs wrong", "packs slow", "plain")
+        lowered = [runner.lower(PROGRAM, name, "t").result(_S) for name in names]
+        futures = [runner.submit(PROGRAM, one.candidate.trace, "t", lowered=one) for one in lowered]
+        found = dict(zip(names, (future.result(_S) for future in futures), strict=True))
+        again = runner.submit(PROGRAM, "packs", "t").result(_S)
+    assert {name: one.seconds for name, one in found.items()} == {
+        "packs": 0.5,
+        "packs wrong": None,
+        "packs slow": 0.8,
+        "plain": 0.5,
+    }
+    assert found["packs wrong"].failure == Failure("wrong-result", "packs wrong")
+    assert again.seconds == 0.5
+    assert sorted(journal.checked) == ["packs", "packs wrong"], "each once, and none that is slow"
 
 
 def test_what_is_given_up_is_ended_and_the_next_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
