@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,19 @@ Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def keys(rows: Rows) -> Keys:
-    """A 64-bit hash of each row; equal rows have equal keys."""
-    key = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.T:
-        # A round of a multiplicative mix per column: the finaliser of splitmix64 (Steele et al. 2014).
-        key = (key ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        key ^= key >> np.uint64(31)
+    """A 64-bit hash of each row; equal rows have equal keys.
+
+    The sum of its numbers times random ones, modulo 2**64: two given rows meet in 1 of some 2**64 draws of these
+    (multilinear hashing, Carter and Wegman 1979).
+    """
+    key: Keys = rows.astype(np.uint64) @ _factors(rows.shape[1])
     return key
+
+
+@lru_cache(maxsize=64)
+def _factors(count: int) -> Keys:
+    """Random odd numbers, the same in every process."""
+    return np.random.default_rng(0).integers(0, 1 << 64, count, dtype=np.uint64) | np.uint64(1)
 
 
 def unlike(rows: Rows, known: Keys) -> Positions:
