@@ -55,6 +55,7 @@ Its files, in reading order:
   versions
 - `exported_parts`: What of a network an export writes: its compiled members with what they take, over weights that are
   written once
+- `exported_sizes`: What an export of a network has whose sizes are ranges
 - `export`: A compiled network as a folder that runs with NumPy alone: a Python file, machine code, and packed
   weights
 - `profile`: Where a network's time goes: each kernel's in place, its share of the machine's limit, where its

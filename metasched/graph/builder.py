@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -66,6 +67,7 @@ class NodeOrigin:
 
 # A node of the model, what it computes, and the number of a program of it.
 FoldedPlace: TypeAlias = tuple[str, str, int]
+NOTHING_DECIDED: Mapping[FoldedPlace, bool] = MappingProxyType({})
 
 
 class Folding:
@@ -75,11 +77,16 @@ class Folding:
     A program is known by its place: the node that it is of, what that computes, and how many the node had before.
     """
 
-    def __init__(self, never: Collection[FoldedPlace] = ()) -> None:
-        """`never`: what is not computed at load."""
-        self._decided: dict[FoldedPlace, bool] = dict.fromkeys(never, False)
+    def __init__(self, decided: Mapping[FoldedPlace, bool] = NOTHING_DECIDED) -> None:
+        """`decided`: of some programs, whether they are computed at load."""
+        self._decided: dict[FoldedPlace, bool] = dict(decided)
         self._seen: Counter[tuple[str, str]] = Counter()
         self.made: dict[FoldedPlace, list[Array]] = {}
+
+    @property
+    def decided(self) -> Mapping[FoldedPlace, bool]:
+        """What was decided so far."""
+        return dict(self._decided)
 
     def again(self) -> None:
         """Begin with another graph."""

@@ -169,12 +169,14 @@ class Growth:
         longest: the largest that it may be.
         values: of inputs and outputs that grow with it, for each dimension how much longer than the length it is; None
             for one that does not grow. What lies beyond means nothing.
+        caches: inputs that are next themselves with new elements behind as many as the length says.
 
     """
 
     length: str
     longest: int
     values: Mapping[str, tuple[int | None, ...]]
+    caches: frozenset[str] = frozenset()
 
     def shape(self, name: str, whole: tuple[int, ...], length: int) -> tuple[int, ...]:
         """The shape that a value has at a length, where there is room for `whole`."""

@@ -177,6 +177,8 @@ class _Source:
         """The networks of all sizes in the ranges."""
         weights = WeightStore()
         key = None if place is None else place.key
+        grows = any(isinstance(size, GrowingSize) for size in self.sizes.values())
+        change = partial(folded, target=self.target)
         return NetworkOfSizes(
             lambda more: folded(self.opened_later(key).graph(more), self.target),
             lambda graph, at: self.made(graph, weights, at),
@@ -185,6 +187,7 @@ class _Source:
             lambda: _open_inputs(self.opened),
             weights,
             place,
+            (lambda largest: self.opened_later(key).alike(largest, change)) if grows else None,
         )
 
 

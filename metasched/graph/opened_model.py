@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from metasched.graph.buckets.bucket import Sizes
 from metasched.graph.builder import Folding
 from metasched.graph.errors import NetworkError
+from metasched.graph.growing.alike import GraphsAlike, GrowingModel
 from metasched.graph.growing.graph import GrownGraphs, growing_sizes, grown_graphs
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.importing import Binding, import_model, initializers, open_sizes
@@ -16,6 +18,7 @@ from metasched.graph.ir import Graph
 from metasched.graph.model_file import ModelFile
 from metasched.graph.size_expressions import size_of
 from metasched.graph.state import with_states
+from metasched.support.cached import cached_property
 
 
 @dataclass(frozen=True)
@@ -38,22 +41,42 @@ class OpenedModel:
 
     def graphs(self, more: Sizes) -> GrownGraphs:
         """The graphs of these sizes in the ranges: one, or more of a size that grows."""
-        return self._without_states(more).changed(lambda graph: with_states(graph, {**graph.states, **self.states}))
+        return self._without_states(more).changed(self._with_states)
 
     def _without_states(self, more: Sizes) -> GrownGraphs:
+        growing = self._growing
+        if growing is None:
+            return GrownGraphs(import_model(self.file, self._binding(more)))
+
+        def smallest(length: int) -> Graph:
+            return growing.make({**more, **self.lowest}, length, Folding())
+
+        make = partial(growing.make, more)
+        return grown_graphs(make, growing.name, growing.size, growing.axes, growing.same, smallest)
+
+    def alike(self, largest: Sizes, change: Callable[[Graph], Graph]) -> GraphsAlike:
+        """What makes graphs of sizes in the ranges up to the largest, with the same room for caches that grow, each
+        with a change.
+        """
+        assert self._growing is not None
+        return GraphsAlike(self._growing, largest, self.lowest, lambda graph: change(self._with_states(graph)))
+
+    def _with_states(self, graph: Graph) -> Graph:
+        return with_states(graph, {**graph.states, **self.states})
+
+    @cached_property
+    def _growing(self) -> GrowingModel | None:
+        """What grows, if anything does."""
         growing = growing_sizes(self.sizes)
         if not growing:
-            return GrownGraphs(import_model(self.file, self._binding(more)))
+            return None
         ((name, size),) = growing.items()
         axes = {value: dims.index(name) for value, dims in open_sizes(self.file).items() if list(dims).count(name) == 1}
 
-        def graph(length: int, folding: Folding) -> Graph:
+        def make(more: Sizes, length: int, folding: Folding) -> Graph:
             return import_model(self.file, self._binding({**more, name: length}), folding)
 
-        def smallest(length: int) -> Graph:
-            return import_model(self.file, self._binding({**more, **self.lowest, name: length}), Folding())
-
-        return grown_graphs(graph, name, size, axes, initializers(self.file), smallest)
+        return GrowingModel(make, name, size, axes, initializers(self.file))
 
     def _binding(self, more: Sizes) -> Binding:
         known = {**{name: size for name, size in self.sizes.items() if isinstance(size, int)}, **more}

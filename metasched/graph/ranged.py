@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import itertools
 import logging
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +21,18 @@ import numpy as np
 
 from metasched.database.backends import DatabaseLike
 from metasched.errors import KernelError
-from metasched.graph.buckets.bucket import Bucket, KnownForms, Sizes, masked_graph
+from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import call_forms, described_forms, forms_of
+from metasched.graph.buckets.forms import described_forms, forms_of
+from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
 from metasched.graph.execution_plan import StepInfo
-from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.exported_parts import NetworkExport
+from metasched.graph.exported_sizes import exported_sizes
+from metasched.graph.growing.alike import GraphsAlike
+from metasched.graph.growing.calls import whole_number
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
 from metasched.graph.members import MembersFace
@@ -40,7 +43,7 @@ from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
 from metasched.graph.profile import NetworkProfile
 from metasched.graph.signature import DeferredGraph, Signature
-from metasched.graph.size_range import OpenType, SizeRange
+from metasched.graph.size_range import OpenType, SizeRange, more_than_one
 from metasched.graph.state import NetworkState
 from metasched.graph.weights import WeightStore
 from metasched.permissions import Allow
@@ -52,10 +55,8 @@ LOGGER = logging.getLogger(__name__)
 _UP_TO = " up to "
 # Networks of single sizes that are kept, those used last.
 _KEPT = 8
-# Networks of single sizes that are exported instead of a bucket.
-_ALONE = 16
-
-Key = tuple[int, ...]
+# More buckets than the same sizes have for lengths of caches.
+_MOST_ROOMS = 16
 
 
 class NetworkOfSizes(MembersFace):
@@ -93,12 +94,13 @@ class NetworkOfSizes(MembersFace):
         inputs: Callable[[], Mapping[str, Sequence[str]]],
         weights: WeightStore | None = None,
         place: CachePlace | None = None,
+        grown: Callable[[Sizes], GraphsAlike] | None = None,
     ) -> None:
         """`graph_of` reads the model for some sizes, `make` makes a network of a graph, `network_of` one of some sizes.
 
         `inputs` are the names of what a call gives, each with the names of its sizes, '' for one that is fixed;
-        `weights` those that all networks share, `place` where these are kept on disk. Raises NetworkError for a range
-        that no input has.
+        `weights` those that all networks share, `place` where these are kept on disk. `grown` reads a model whose
+        caches grow at sizes up to the largest. Raises NetworkError for a range that no input has.
         """
         self.ranges = dict(ranges)
         self._graph_of = graph_of
@@ -107,7 +109,8 @@ class NetworkOfSizes(MembersFace):
         self._place = place
         self.weights = weights
         self._networks: OrderedDict[Key, Network] = OrderedDict()
-        self._buckets: dict[Key, Bucket] = {}
+        self._grown = grown
+        self._rooms: dict[Key, Rooms] = {}
         self._apart: dict[Key, str] = {}
         self._lock = threading.Lock()
         self.choices: Choices = NO_CHOICES
@@ -133,7 +136,8 @@ class NetworkOfSizes(MembersFace):
 
     def _stored_face(self) -> tuple[Signature, Mapping[str, Sequence[str]]] | None:
         """The same from what is on disk; None where the network of the largest sizes is not there."""
-        for name in (_said(self._largest, _UP_TO), _said(self._largest, " ")):
+        up_to = _said(self._largest, _UP_TO)
+        for name in (up_to, _said(self._largest, " "), *(up_to + _in_room(number) for number in range(_MOST_ROOMS))):
             stored = None if self._place is None else self._place.member(name).get()
             if stored is not None:
                 own = stored.signature
@@ -159,21 +163,18 @@ class NetworkOfSizes(MembersFace):
             return self._network(sizes)
 
     def bucket(self, **sizes: int) -> Bucket | None:
-        """What calls of these sizes run on; None where that is a network of their own.
+        """What calls of these sizes run on; None where that is a network of their own. Of a model whose caches grow,
+        the bucket with the most room.
 
         Raises NetworkError for sizes that are in no range, or are missing.
         """
         self._require_sizes(sizes)
-        made = self._buckets.get(self._bucket_key(sizes))
-        if made is not None:  # nobody waits while another one is made
-            return made
-        with self._lock:
-            return self._bucket(sizes)
+        return self._bucket(sizes, None)
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
         """The buckets that were made so far: `network` of one is tuned and profiled as any other."""
-        return tuple(self._buckets.values())
+        return tuple(own for rooms in list(self._rooms.values()) for own in rooms.made)
 
     @property
     def exact(self) -> Mapping[Key, str]:
@@ -199,10 +200,12 @@ class NetworkOfSizes(MembersFace):
         combinations = itertools.product(*(reversed(range_.bounds) for range_ in self.ranges.values()))
         for bounds in combinations:
             sizes = {name: high for name, (_, high) in zip(self.ranges, bounds, strict=True)}
-            own = self.bucket(**sizes)
-            if own is not None:
-                found[_said(sizes, _UP_TO)] = own.network
-            elif all(low == high for low, high in bounds):
+            rooms = self._rooms_of(sizes)
+            for longest in () if rooms is None else reversed(rooms.longest):
+                own = self._bucket(sizes, longest)
+                if own is not None:
+                    found[_said_up_to(own)] = own.network
+            if rooms is None and all(low == high for low, high in bounds):
                 found |= _named(sizes, self.at(**sizes))
         for key, network in list(self._networks.items()):
             found |= _named(dict(zip(self.ranges, key, strict=True)), network)
@@ -253,49 +256,90 @@ class NetworkOfSizes(MembersFace):
     def _bucket_key(self, sizes: Sizes) -> Key:
         return tuple(range_.bucket(sizes[name])[1] for name, range_ in self.ranges.items())
 
-    def _bucket(self, sizes: Sizes) -> Bucket | None:
-        bounds = {name: range_.bucket(sizes[name]) for name, range_ in self.ranges.items()}
-        key = tuple(high for _, high in bounds.values())
+    def _bucket(self, sizes: Sizes, length: int | None) -> Bucket | None:
+        """What calls of sizes run on, on caches of a length where they grow."""
+        rooms = self._rooms_of(sizes)
+        try:
+            return None if rooms is None else rooms.bucket(length)
+        except NotAlike as reason:
+            self._apart[self._bucket_key(sizes)] = str(reason)
+            return None
+
+    def _rooms_of(self, sizes: Sizes) -> Rooms | None:
+        """The buckets of sizes; None where these have networks of their own."""
+        key = self._bucket_key(sizes)
         if key in self._apart:
             return None
-        if key not in self._buckets:
-            try:
-                self._buckets[key] = self._made_bucket(bounds)
-            except NotAlike as reason:
-                self._apart[key] = str(reason)
-                return None
-        return self._buckets[key]
+        if key not in self._rooms:
+            with self._lock:
+                try:
+                    self._rooms.setdefault(key, self._made_rooms(sizes))
+                except (NotAlike, NetworkError) as reason:
+                    self._apart[key] = str(reason)
+                    return None
+        return self._rooms[key]
 
-    def _made_bucket(self, bounds: Mapping[str, tuple[int, int]]) -> Bucket:
-        """The bucket of these smallest and largest sizes. Raises NotAlike where there is none."""
+    def _made_rooms(self, sizes: Sizes) -> Rooms:
+        """The buckets that sizes are in. Raises NotAlike where there are none."""
+        bounds = {name: range_.bucket(sizes[name]) for name, range_ in self.ranges.items()}
+        if all(low == high for low, high in bounds.values()):
+            raise NotAlike("it has one size")
+        grown = self._grown
+        if grown is None:
+            return Rooms((None,), lambda _: self._made_bucket(bounds, self._graph_of, "", ()))
+        largest = {name: high for name, (_, high) in bounds.items()}
+        alike = cache(lambda: grown(largest))
+        rooms = self._stored_rooms(largest) or alike().rooms
+
+        def made(longest: int | None) -> Bucket:
+            assert longest is not None
+            number = rooms.index(longest)
+            return self._made_bucket(bounds, lambda sizes: alike().graph(sizes, longest), _in_room(number), rooms)
+
+        return Rooms(rooms, made)
+
+    def _stored_rooms(self, largest: Sizes) -> tuple[int, ...]:
+        """How long caches may be for each bucket of some sizes, by one that is on disk; none where there is none."""
+        for number in range(_MOST_ROOMS) if self._place is not None else ():
+            stored = self._place.member(_said(largest, _UP_TO) + _in_room(number)).get() if self._place else None
+            if stored is not None:
+                return tuple(stored.note["rooms"])
+        return ()
+
+    def _made_bucket(
+        self,
+        bounds: Mapping[str, tuple[int, int]],
+        graph_of: Callable[[Sizes], Graph],
+        room: str,
+        rooms: Sequence[int],
+    ) -> Bucket:
+        """The bucket of these smallest and largest sizes, called by its room. Raises NotAlike where there is none."""
         largest = {name: high for name, (_, high) in bounds.items()}
         wide = {name: (low, high) for name, (low, high) in bounds.items() if low < high}
-        if not wide:
-            raise NotAlike("it has one size")
         # Along a size of one, models broadcast: it is no sample of the others.
         lowest = [{**largest, name: min(max(low, 2), high - 1)} for name, (low, high) in wide.items()]
-        place = None if self._place is None else self._place.member(_said(largest, _UP_TO))
+        place = None if self._place is None else self._place.member(_said(largest, _UP_TO) + room)
         stored = None if place is None else place.get()
-        graphs = cache(lambda: masked_graph(largest, lowest, self._graph_of))
-        known, graph = None, DeferredGraph(stored.signature, lambda: graphs().graph) if stored else graphs().graph
-        if stored is not None:
-            known = KnownForms(forms_of(stored.note["forms"]), _more_than_one(bounds))
-        made = Bucket(largest, self._with_weights(self._make(graph, place)), graphs, self._graph_of, known)
-        made.network.keep_with(lambda: self._bucket_note(made, bounds))
+        read = cache(lambda: masked_graph(largest, lowest, graph_of))
+        graph = DeferredGraph(stored.signature, lambda: read().graph.graph) if stored else read().graph.graph
+        forms = None if stored is None else forms_of(stored.note["forms"])
+        network = self._with_weights(self._make(graph, place))
+        made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms)
+        network.keep_with(lambda: self._bucket_note(made, rooms))
         return made
 
     def _note(self, signature: Signature) -> dict[str, Any]:
         """What is kept with a network: so much of the face of all that the model is not read for it."""
         return {"given": [*signature.inputs], "inputs": {name: list(dims) for name, dims in self._inputs.items()}}
 
-    def _bucket_note(self, own: Bucket, bounds: Mapping[str, tuple[int, int]]) -> dict[str, Any] | None:
+    def _bucket_note(self, own: Bucket, rooms: Sequence[int]) -> dict[str, Any] | None:
         """The same with what calls take by their sizes; None where nothing short says that."""
         try:
-            forms = call_forms(own.sizes, _more_than_one(bounds))
-        except (NotAlike, NetworkError) as reason:
+            forms = own.forms()
+        except NotAlike as reason:
             LOGGER.info("the bucket %s is not kept: %s", own, reason)
             return None
-        return {**self._note(self.signature), "forms": described_forms(forms)}
+        return {**self._note(self.signature), "forms": described_forms(forms), "rooms": list(rooms)}
 
     # --- calls
 
@@ -306,7 +350,7 @@ class NetworkOfSizes(MembersFace):
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
         """Run on a state of its types; raises KernelError for inputs that it cannot take."""
         sizes = self._sizes(inputs)
-        own = self.bucket(**sizes)
+        own = self._bucket(sizes, self._length(inputs))
         taken = None if own is None else own.sizes(sizes)
         if own is None or taken is None:
             return self.at(**sizes).run_on(state, inputs)
@@ -325,7 +369,7 @@ class NetworkOfSizes(MembersFace):
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
         sizes = self._sizes(inputs)
-        own = self.bucket(**sizes)
+        own = self._bucket(sizes, self._length(inputs))
         taken = None if own is None else own.sizes(sizes)
         if own is None or taken is None:
             return self.at(**sizes).profile_on(state, inputs, runs)
@@ -371,6 +415,16 @@ class NetworkOfSizes(MembersFace):
                 if have != size:
                     raise KernelError(f"`{dim}` is {have} in the input `{other}`, and {size} in `{name}`")
         return {name: size for name, (size, _) in found.items()}
+
+    def _length(self, inputs: Sequence[Any]) -> int | None:
+        """How long caches that grow are before a call; None where there are none.
+
+        Raises KernelError for what is no length. Whether there is room, the network of the sizes knows.
+        """
+        growth = self.signature.growth
+        if growth is None:
+            return None
+        return whole_number(growth, inputs[[*self.signature.given].index(growth.length)])
 
     # --- what it has as a `Network` has it
 
@@ -434,7 +488,9 @@ class NetworkOfSizes(MembersFace):
     def is_compiled(self) -> bool:
         """Whether the kernels are made that calls run, of all buckets."""
         combinations = itertools.product(*(range_.buckets for range_ in self.ranges.values()))
-        if any(key not in self._buckets and key not in self._apart for key in combinations):
+        if any(key not in self._rooms and key not in self._apart for key in combinations):
+            return False
+        if any(len(rooms.made) < len(rooms.longest) for rooms in self._rooms.values()):
             return False
         return all(member.is_compiled for member in self.members)
 
@@ -473,53 +529,7 @@ class NetworkOfSizes(MembersFace):
 
         Raises NetworkError where what calls of some sizes take cannot be said without reading the model.
         """
-        self.compile()
-        parts: list[ExportedPart] = []
-        combinations = itertools.product(*(range_.bounds for range_ in self.ranges.values()))
-        for bounds in combinations:
-            parts += self._exported_parts(dict(zip(self.ranges, bounds, strict=True)))
-        given, made = ({name: type_.names for name, type_ in types.items()} for types in (self.inputs, self.outputs))
-        return NetworkExport(self.signature, tuple(parts), given, made)
-
-    def _exported_parts(self, bounds: Mapping[str, tuple[int, int]]) -> list[ExportedPart]:
-        """What calls of a bucket's sizes run on, as an export has it."""
-        own = self.bucket(**{name: high for name, (_, high) in bounds.items()})
-        if own is None:
-            return self._exported_alone(bounds)
-        ones = [name for name, (low, high) in bounds.items() if low == 1 < high]
-        parts = [part for name in ones for part in self._exported_alone({**bounds, name: (1, 1)})]
-        many = _more_than_one(bounds)
-        try:
-            forms = call_forms(own.sizes, many)
-        except NotAlike as reason:
-            raise NetworkError(
-                f"calls of {_said_bounds(bounds)} cannot be exported together: {reason}\n"
-                "  hint: export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size"
-            ) from None
-        signature = own.network.signature
-        held = set(signature.states.values())
-        returned = tuple(
-            dims for label, dims in zip(signature.outputs, forms.outputs, strict=True) if label not in held
-        )
-        member = ExportedMember(signature, own.network.compiled())
-        return [*parts, ExportedPart((member,), many, replace(forms, outputs=returned))]
-
-    def _exported_alone(self, bounds: Mapping[str, tuple[int, int]]) -> list[ExportedPart]:
-        """Networks of single sizes, where calls of a bucket's sizes run on these."""
-        sizes = [range(low, high + 1) for low, high in bounds.values()]
-        if math.prod(map(len, sizes)) > _ALONE:
-            key = tuple(high for _, high in bounds.values())
-            reason = self._apart.get(key, "along a size of one, the model is another")
-            raise NetworkError(
-                f"calls of {_said_bounds(bounds)} run on a network each, which are too many to export: {reason}\n"
-                "  hint: load the model with buckets of one size, for those that are needed"
-            )
-        found = []
-        for numbers in itertools.product(*sizes):
-            alone = self.at(**dict(zip(bounds, numbers, strict=True))).exported()
-            exact = {name: (size, size) for name, size in zip(bounds, numbers, strict=True)}
-            found += [replace(part, sizes=exact) for part in alone.parts]
-        return found
+        return exported_sizes(self)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in type(self).OF_MEMBERS:
@@ -531,22 +541,22 @@ class NetworkOfSizes(MembersFace):
 
     def __repr__(self) -> str:
         ranges = ", ".join(f"{name}: {range_}" for name, range_ in self.ranges.items())
-        made = [f"{len(self._buckets)} buckets and {len(self._networks)} networks of single sizes made"]
+        made = [f"{len(self.buckets)} buckets and {len(self._networks)} networks of single sizes made"]
         made += [f"none up to {', '.join(map(str, key))}: {reason}" for key, reason in self._apart.items()]
         return f"<network of sizes ({ranges}), {'; '.join(made)}>"
-
-
-def _more_than_one(bounds: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """A bucket's smallest and largest sizes without a size of one that is not its only one."""
-    return {name: (2 if low == 1 < high else low, high) for name, (low, high) in bounds.items()}
 
 
 def _said(sizes: Sizes, between: str) -> str:
     return ", ".join(f"{name}{between}{size}" for name, size in sizes.items())
 
 
-def _said_bounds(bounds: Mapping[str, tuple[int, int]]) -> str:
-    return ", ".join(f"{name} {low} to {high}" for name, (low, high) in bounds.items())
+def _in_room(number: int) -> str:
+    """What a bucket is called on disk, by its number among those of its sizes, the one with the least room first."""
+    return f", room {number}"
+
+
+def _said_up_to(own: Bucket) -> str:
+    return _said(own.largest, _UP_TO) + ("" if own.longest is None else f" on caches up to {own.longest}")
 
 
 def _named(sizes: Sizes, network: Network) -> dict[str, Network]:

@@ -77,3 +77,8 @@ class OpenType:
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.dims))}]"
+
+
+def more_than_one(bounds: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """A bucket's smallest and largest sizes without a size of one that is not its only one."""
+    return {name: (2 if low == 1 < high else low, high) for name, (low, high) in bounds.items()}

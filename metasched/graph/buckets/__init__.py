@@ -10,4 +10,5 @@ Its files, in reading order:
 - `choices`: Schedules for a network of other sizes, such that its kernels read weights as those of another network do
 - `forms`: What calls of a bucket take as functions of their sizes, so that no model is read for a size
 - `bucket`: A network for a range of sizes, called with any of them
+- `rooms`: The buckets of some sizes, by how long caches are before a call
 """

@@ -6,26 +6,37 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import CallForms
-from metasched.graph.buckets.masking import CallSizes, MaskedGraph, masked
+from metasched.graph.buckets.forms import CallForms, call_forms
+from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, masked
 from metasched.graph.errors import NetworkError
-from metasched.graph.inputs import checked_inputs
-from metasched.graph.ir import Array, Graph
+from metasched.graph.growing.calls import with_room
+from metasched.graph.inputs import as_arrays, checked_types
+from metasched.graph.ir import Array, Graph, Growth
 from metasched.graph.network import Network
+from metasched.graph.signature import Signature
 from metasched.graph.state import NetworkState
 
 LOGGER = logging.getLogger(__name__)
 
 Sizes: TypeAlias = Mapping[str, int]
+Key: TypeAlias = tuple[int, ...]
 
 # What calls of so many sizes take is kept: a few numbers, and constants that depend on sizes.
 _KEPT = 256
+
+
+@dataclass(frozen=True)
+class ReadSizes:
+    """What a bucket runs, and what calls of the sizes take that the model was read for, by these."""
+
+    graph: MaskedGraph
+    known: Mapping[Key, CallSizes | None]
 
 
 class Bucket:
@@ -34,32 +45,40 @@ class Bucket:
     Attributes:
         largest: the largest sizes.
         network: what runs.
+        longest: how long caches that grow may be before a call; None where there are none.
 
     """
 
     def __init__(
         self,
         largest: Sizes,
+        bounds: Mapping[str, tuple[int, int]],
         network: Network,
-        graphs: Callable[[], MaskedGraph],
+        read: Callable[[], ReadSizes],
         graph_of: Callable[[Sizes], Graph],
-        known: KnownForms | None = None,
+        forms: CallForms | None = None,
     ) -> None:
-        """`graphs` has what `network` runs; `graph_of` reads the model, but for sizes that are `known`."""
+        """`read` has what `network` runs; `graph_of` reads the model. `bounds` are the sizes for which it may say the
+        same, and `forms` what calls of these take, where that is known.
+        """
         self.largest = dict(largest)
         self.network = network
-        self._graphs = graphs
+        growth = network.signature.growth
+        self.longest = None if growth is None else growth.longest
+        self._bounds = bounds
+        self._read = read
         self._graph_of = graph_of
-        self._known = known
-        self._sizes: OrderedDict[tuple[int, ...], CallSizes | None] = OrderedDict()
+        self._forms = forms
+        self._no_forms = ""
+        self._sizes: OrderedDict[Key, CallSizes | None] = OrderedDict()
         self._lock = threading.Lock()
 
     def sizes(self, sizes: Sizes) -> CallSizes | None:
         """What a call of sizes takes; None where the model says something else for them.
 
-        The model is read for them when they are first asked for. Raises NetworkError where it has not these sizes.
+        Raises NetworkError where it has not these sizes.
         """
-        key = tuple(sizes[name] for name in self.largest)
+        key = self._key(sizes)
         with self._lock:
             if key not in self._sizes:
                 self._sizes[key] = self._found(sizes)
@@ -68,31 +87,78 @@ class Bucket:
                 self._sizes.popitem(last=False)
             return self._sizes[key]
 
+    def forms(self) -> CallForms:
+        """What calls take as functions of their sizes. Raises NotAlike, which says why, where there are none."""
+        with self._lock:
+            return self._made_forms()
+
+    def _made_forms(self) -> CallForms:
+        if self._no_forms:
+            raise NotAlike(self._no_forms)
+        if self._forms is None:
+            try:
+                self._forms = call_forms(self._read_for, self._bounds)
+            except (NotAlike, NetworkError) as reason:
+                self._no_forms = str(reason)
+                raise NotAlike(self._no_forms) from reason
+        return self._forms
+
     def _found(self, sizes: Sizes) -> CallSizes | None:
-        if self._known is not None and self._known.has(sizes):
-            return self._known.forms.at(sizes)
-        try:
-            return self._graphs().numbers_of(self._graph_of(sizes))
-        except NotAlike as reason:
-            LOGGER.info("sizes %s have a network of their own: %s", dict(sizes), reason)
-            return None
+        if all(low <= sizes[name] <= high for name, (low, high) in self._bounds.items()):
+            try:
+                return self._made_forms().at(sizes)
+            except NotAlike as reason:
+                LOGGER.info("%s: the model is read for each size: %s", self, reason)
+        return self._read_for(sizes)
+
+    def _read_for(self, sizes: Sizes) -> CallSizes | None:
+        """What the model says that calls of some sizes take."""
+        read = self._read()
+        if self._key(sizes) in read.known:
+            return read.known[self._key(sizes)]
+        return _numbers(read.graph, self._key(sizes), self._graph_of(sizes))
+
+    def _key(self, sizes: Sizes) -> Key:
+        return tuple(sizes[name] for name in self.largest)
 
     def given(self, sizes: CallSizes, inputs: Sequence[Any]) -> list[Array]:
         """What the network takes for inputs of some sizes. Raises KernelError for inputs that it cannot take."""
-        held = self.network.signature.states
-        wanted = {name: type_ for name, type_ in sizes.inputs.items() if name not in held}
-        taken = checked_inputs(self.network.signature.name, wanted, inputs)
-        padded = [self._padded(name, array) for name, array in zip(wanted, taken, strict=True)]
+        signature = self._signature(sizes)
+        taken = as_arrays(signature.name, signature.given, inputs)
+        if signature.growth is not None:
+            taken = with_room(signature, dict(zip(signature.given, taken, strict=True)))
+        taken = checked_types(signature.given, taken)
+        padded = [self._padded(name, array) for name, array in zip(signature.given, taken, strict=True)]
         return [*padded, *sizes.more]
+
+    def _signature(self, sizes: CallSizes) -> Signature:
+        """What a call of some sizes takes, where caches are as long as they may be."""
+        own = self.network.signature
+        growth = own.growth
+        if growth is not None:
+            longest = growth.longest
+            grown = {
+                name: tuple(
+                    None if b is None else n - longest for b, n in zip(offsets, sizes.inputs[name].shape, strict=True)
+                )
+                for name, offsets in growth.values.items()
+                if name in sizes.inputs
+            }
+            growth = replace(growth, values=grown)
+        return replace(own, inputs=sizes.inputs, growth=growth)
 
     def run_on(self, state: NetworkState, sizes: CallSizes, inputs: Sequence[Any]) -> Any:
         """The results for inputs of some sizes. Raises KernelError for inputs that the network cannot take."""
-        made = self.network.run_on(state, self.given(sizes, inputs))
+        given = self.given(sizes, inputs)
+        made = self.network.run_on(state, given)
         results = made if isinstance(made, tuple) else (made,)
         signature = self.network.signature
         held = set(signature.states.values())
-        given = [dims for label, dims in zip(signature.outputs, sizes.outputs, strict=True) if label not in held]
-        cut = [_cut(array, dims) for array, dims in zip(results, given, strict=True)]
+        dims = {label: d for label, d in zip(signature.outputs, sizes.outputs, strict=True) if label not in held}
+        if signature.growth is not None:
+            length = int(given[[*signature.given].index(signature.growth.length)])
+            dims = {label: _at_length(signature.growth, label, d, length) for label, d in dims.items()}
+        cut = [_cut(array, d) for array, d in zip(results, dims.values(), strict=True)]
         return cut[0] if len(cut) == 1 else tuple(cut)
 
     def _padded(self, name: str, array: Array) -> Array:
@@ -108,27 +174,39 @@ class Bucket:
         return f"<bucket up to {', '.join(f'{name} {size}' for name, size in self.largest.items())}>"
 
 
-@dataclass(frozen=True)
-class KnownForms:
-    """What calls take of sizes within bounds, both included."""
-
-    forms: CallForms
-    bounds: Mapping[str, tuple[int, int]]
-
-    def has(self, sizes: Sizes) -> bool:
-        """Whether these are such sizes."""
-        return all(low <= sizes[name] <= high for name, (low, high) in self.bounds.items())
-
-
-def masked_graph(largest: Sizes, samples: Sequence[Sizes], graph_of: Callable[[Sizes], Graph]) -> MaskedGraph:
+def masked_graph(largest: Sizes, samples: Sequence[Sizes], graph_of: Callable[[Sizes], Graph]) -> ReadSizes:
     """What a bucket runs, by the model at its largest sizes and at samples. Raises NotAlike where there is none."""
     try:
-        return masked(graph_of(largest), [graph_of(sizes) for sizes in samples])
+        graphs = {tuple(sizes[name] for name in largest): graph_of(sizes) for sizes in (largest, *samples)}
     except NetworkError as error:
         raise NotAlike(str(error)) from error
+    whole, *others = graphs.values()
+    made = masked(whole, others)
+    return ReadSizes(made, {key: _numbers(made, key, graph) for key, graph in graphs.items()})
 
 
-def _cut(array: Array, dims: tuple[tuple[tuple[int, int], ...], ...]) -> Array:
+def _numbers(masked_: MaskedGraph, key: Key, graph: Graph) -> CallSizes | None:
+    """What calls of a graph's sizes take; None where they have to run on a network of their own."""
+    try:
+        return masked_.numbers_of(graph)
+    except NotAlike as reason:
+        LOGGER.info("the sizes %s have a network of their own: %s", key, reason)
+        return None
+
+
+def _at_length(growth: Growth, label: str, dims: OutputDims, length: int) -> OutputDims:
+    """The dimensions of an output whose caches are shorter than they may be."""
+    offsets = growth.values.get(label)
+    if offsets is None:
+        return dims
+    less = growth.longest - length
+    return tuple(
+        factors if b is None else tuple((large - less, small - less) for large, small in factors)
+        for factors, b in zip(dims, offsets, strict=True)
+    )
+
+
+def _cut(array: Array, dims: OutputDims) -> Array:
     """The elements of a result that are those of a call's sizes."""
     if all(large == small for factors in dims for large, small in factors):
         return array

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit
+
+# The dimensions of an output as factors, each what it is in the largest graph and in a call.
+OutputDims: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 
 # What nodes are called that make values zero beyond a call's sizes.
 _MASK = "Mask"
@@ -42,7 +46,7 @@ class CallSizes:
 
     inputs: Mapping[str, ValueType]
     more: tuple[Array, ...]
-    outputs: tuple[tuple[tuple[tuple[int, int], ...], ...], ...]
+    outputs: tuple[OutputDims, ...]
 
 
 @dataclass(frozen=True)
@@ -136,8 +140,7 @@ def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
 
     Raises NotAlike, which says why, where there is none.
     """
-    if largest.growth is not None:
-        raise NotAlike("its caches grow")
+    _require_same_room(largest, samples)
     found = [differences(largest, sample) for sample in samples]
     following = Following(largest, found)
     numbers = CallNumbers()
@@ -151,6 +154,20 @@ def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
     )
     graph = _Masking(largest, following, numbers, varying).run()
     return MaskedGraph(graph, largest, following, numbers, varying)
+
+
+def _require_same_room(largest: Graph, samples: Sequence[Graph]) -> None:
+    """Raise NotAlike for caches that grow to another length, or of which other dimensions do."""
+
+    def grows(graph: Graph) -> object:
+        growth = graph.growth
+        if growth is None:
+            return None
+        values = {name: tuple(b is not None for b in offsets) for name, offsets in growth.values.items()}
+        return growth.length, growth.longest, growth.caches, values
+
+    if any(grows(sample) != grows(largest) for sample in samples):
+        raise NotAlike("its caches grow in another way")
 
 
 @dataclass(frozen=True)
@@ -172,6 +189,10 @@ class _Masking:
         self._types = dict(graph.types)
         self._zeros: set[str] = set()
         self._renamed: dict[str, str] = {}
+        made = dict(graph.outputs)
+        self._length = None if graph.growth is None else graph.growth.length
+        caches = () if graph.growth is None else graph.growth.caches
+        self._lengthened = {made[graph.states[cache]] for cache in caches}
 
     def run(self) -> Graph:
         graph = self._graph
@@ -203,14 +224,18 @@ class _Masking:
     def _masked(self, number: int, node: Node) -> Node | _Rewritten:
         """A node with its numbers read from the call, and masks."""
         form = self._following.forms.get(number)
+        if self._lengthened.intersection(node.outputs):
+            # What is written behind the elements of a call means nothing: it is there until the next call's are.
+            return node
         if not isinstance(node, Compute) or form is None:
             if set(self._varying) & set(node.inputs):
                 raise NotAlike(f"`{node.name}` reads a constant that depends on sizes")
             return node
         stages = []
         named = dict(zip((*form.inputs, *form.outputs), (*node.inputs, *node.outputs), strict=True))
+        length = next((own for own, name in named.items() if name == self._length), "")
         for n, stage in enumerate(form.stages):
-            one = MaskedStage(number, n, form, self._following, self._numbers)
+            one = MaskedStage(number, n, form, self._following, self._numbers, length)
             stages.append(replace(stage, value=one.value()))
             self._zeros |= {named[buffer] for buffer in one.zeros}
         consts = frozenset(own for own in form.consts if named[own] not in self._varying)

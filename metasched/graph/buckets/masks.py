@@ -91,6 +91,7 @@ class MaskedStage:
     """A stage of a node, rewritten: `value()` is what it computes. Raises NotAlike for what cannot be.
 
     Attributes:
+        length: the buffer that says how long caches are that grow; empty where there are none.
         zeros: buffers that have to be zero beyond a call's sizes, so that sums of products stay as they are.
 
     """
@@ -100,6 +101,7 @@ class MaskedStage:
     form: Stages
     following: Following
     numbers: CallNumbers
+    length: str = ""
     zeros: set[str] = field(default_factory=set)
     _part: int = -1
 
@@ -174,7 +176,8 @@ class MaskedStage:
             self._part += sum(1 for _ in axis.walk())
         operand = self._visit(node.operand, dtype_of(node.operand, self.form.dtypes) or wanted)
         cond = None if node.cond is None else self._visit(node.cond, DType.BOOL)
-        free = [axis for axis in node.axes if any(map(is_free, self._own.axes[axis.name]))]
+        held = self._held_axes(node)
+        free = [axis for axis in node.axes if axis.name not in held and any(map(is_free, self._own.axes[axis.name]))]
         made = replace(node, operand=operand, cond=cond)
         if not free:
             return made
@@ -184,6 +187,20 @@ class MaskedStage:
         masks = [c for axis in free for c in self.numbers.inside(Name(axis.name), self._own.axes[axis.name])]
         given = [] if made.cond is None else [made.cond]
         return replace(made, cond=both([*given, *masks]))
+
+    def _held_axes(self, node: Reduce) -> set[str]:
+        """The axes of a reduction that take the terms below the length of the caches and no others: none of these is
+        beyond a call's sizes.
+        """
+        found, parts = set(), [node.cond]
+        length = Read(self.length, ())
+        while parts:
+            match parts.pop():
+                case Operation(op=BinOp.AND, a=a, b=b):
+                    parts += [a, b]
+                case Operation(op=BinOp.LT, a=Name(name=name), b=b) if length in (b, getattr(b, "a", None)):
+                    found.add(name)
+        return found
 
     def _by_zeros(self, node: Reduce, free: Sequence[Axis]) -> bool:
         """Whether a sum of products is as it should be if all factors are zero beyond a call's sizes."""

@@ -9,5 +9,6 @@ Its files, in reading order:
 - `caches`: What a cache is next: itself with new elements after its last
 - `pinned`: A model at one length of its caches as a network of fixed room
 - `graph`: The graphs of a model at several lengths as one, or as one for each bucket of lengths
+- `alike`: A model at several of its other sizes, with the same room for caches, so that one network may serve all
 - `calls`: Calls of such a network: arrays are given and returned as long as they are
 """

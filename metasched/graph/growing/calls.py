@@ -59,16 +59,21 @@ def _first(array: Array, shape: Sequence[int]) -> Array:
 
 def length_of(growth: Growth, value: Any) -> int:
     """How long the caches are before a call. Raises KernelError for what is no length, or one that is too long."""
-    array = np.asarray(value)
-    if array.size != 1 or array.dtype.kind not in "iu":
-        raise KernelError(f"`{growth.length}` is one whole number, how long the caches are, and {value!r} is given")
-    length = int(array.reshape(-1)[0])
+    length = whole_number(growth, value)
     if not 0 <= length <= growth.longest:
         raise KernelError(
             f"`{growth.length}` is {length}, and there is room for a call at 0 to {growth.longest}\n"
             "  hint: load the model with a larger GrowingSize"
         )
     return length
+
+
+def whole_number(growth: Growth, value: Any) -> int:
+    """The number that a call gives as the length. Raises KernelError for what is none."""
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise KernelError(f"`{growth.length}` is one whole number, how long the caches are, and {value!r} is given")
+    return int(array.reshape(-1)[0])
 
 
 def _extended(signature: Signature, growth: Growth, name: str, array: Array, length: int) -> Array:

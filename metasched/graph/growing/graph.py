@@ -19,7 +19,7 @@ import numpy as np
 
 from metasched.dtypes import INDEX
 from metasched.errors import LanguageError
-from metasched.graph.builder import FoldedPlace, Folding
+from metasched.graph.builder import NOTHING_DECIDED, FoldedPlace, Folding
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.caches import Cache, caches, update_program
 from metasched.graph.growing.constants import grown_constant
@@ -32,7 +32,7 @@ from metasched.graph.site import dtype_of
 T = TypeVar("T")
 
 # The length at which a model is looked at first, to find its caches.
-_FIRST = 2
+FIRST = 2
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,7 @@ def grown_graphs(
     try:
         return _joined_graphs(make, name, size, axes, same)
     except RefusedModel:
-        labels = {value: label for label, value in looked.outputs}
-        known = {value: LabelledCache(cache.input, labels[value], cache.axis) for value, cache in found.items()}
+        known = labelled(looked, found)
         longest = _longest_alone(make, known, size)
         if longest is None:
             raise
@@ -96,12 +95,18 @@ def grown_graphs(
         return GrownGraphs(alone(longest), {length: partial(alone, length) for length in range(longest)})
 
 
+def labelled(graph: Graph, found: Mapping[str, Cache]) -> dict[str, LabelledCache]:
+    """Caches of a graph by the names that the model has for them."""
+    labels = {value: label for label, value in graph.outputs}
+    return {value: LabelledCache(cache.input, labels[value], cache.axis) for value, cache in found.items()}
+
+
 def _looked_at(make: Callable[[int, Folding], Graph], smallest: Callable[[int], Graph]) -> Graph:
     """A graph to find caches in: at other sizes where the model has not the room for these at that length."""
     try:
-        return make(_FIRST, Folding())
+        return make(FIRST, Folding())
     except RefusedModel:
-        return smallest(_FIRST)
+        return smallest(FIRST)
 
 
 def _longest_alone(
@@ -125,46 +130,72 @@ def _joined_graphs(
     same: Collection[str],
 ) -> GrownGraphs:
     """The graphs for all lengths together; see `grown_graphs`."""
-    looked = make(_FIRST, Folding())
+    looked = make(FIRST, Folding())
     found = caches(looked, axes)
     lengths = lengths_of(size.capacity, [cache.added(looked) for cache in found.values()])
-    samples, folding = _samples(make, lengths)
+    samples, folded = sampled_graphs(make, lengths)
 
-    def joined(longest: int) -> _Joined:
-        return _Joined(samples, name, size.capacity, replace(lengths, longest=longest), found, same)
+    def joined(longest: int) -> Graph:
+        return joined_graph(samples, name, size.capacity, replace(lengths, longest=longest), found, same)
 
-    whole = joined(lengths.longest)
+    whole = _Joined(samples, name, size.capacity, lengths, found, same)
     made = whole.graph()
     for length in (length for length in CHECKED if length <= lengths.longest):
-        whole.require_at(length, make, folding)
-    return GrownGraphs(
-        made, {longest: partial(_graph_of, joined, longest) for longest in size.shorter(lengths.longest)}
-    )
+        whole.require_at(length, make, folded)
+    return GrownGraphs(made, {longest: partial(joined, longest) for longest in size.shorter(lengths.longest)})
 
 
-def _graph_of(joined: Callable[[int], _Joined], longest: int) -> Graph:
-    return joined(longest).graph()
+def joined_graph(
+    samples: Sequence[Graph],
+    name: str,
+    capacity: int,
+    lengths: Lengths,
+    found: Mapping[str, Cache],
+    same: Collection[str],
+) -> Graph:
+    """The graph for all lengths up to the longest, of caches of a capacity, by those of a model at the samples.
+
+    Raises NetworkError where what the model computes depends on the length otherwise.
+    """
+    return _Joined(samples, name, capacity, lengths, found, same).graph()
 
 
-_Decided = tuple[frozenset[FoldedPlace], Mapping[FoldedPlace, Sequence[Array]]]
+@dataclass(frozen=True)
+class FoldedSamples:
+    """What was computed at load for samples.
+
+    Attributes:
+        decided: for each program, whether it was.
+        never: those that were not since what they compute depends on the length otherwise than constants can.
+        made: what the others computed.
+
+    """
+
+    decided: Mapping[FoldedPlace, bool]
+    never: Mapping[FoldedPlace, bool]
+    made: Mapping[FoldedPlace, Sequence[Array]]
 
 
-def _samples(make: Callable[[int, Folding], Graph], lengths: Lengths) -> tuple[list[Graph], _Decided]:
-    """The graphs at the samples, and what was computed at load for them, and what was not.
+def sampled_graphs(
+    make: Callable[[int, Folding], Graph],
+    lengths: Lengths,
+    decided: Mapping[FoldedPlace, bool] = NOTHING_DECIDED,
+) -> tuple[list[Graph], FoldedSamples]:
+    """The graphs at the samples, by decisions on what is computed at load.
 
     What depends on the length otherwise than constants can is not computed at load.
     """
-    never: frozenset[FoldedPlace] = frozenset()
+    never: dict[FoldedPlace, bool] = {}
     while True:
-        folding = Folding(never)
+        folding = Folding({**decided, **never})
         made = []
         for length in lengths.samples:
             folding.again()
             made.append(make(length, folding))
         other = {place for place, arrays in folding.made.items() if not _fits(arrays, lengths)}
         if not other:
-            return made, (never, folding.made)
-        never |= other
+            return made, FoldedSamples(folding.decided, never, folding.made)
+        never |= dict.fromkeys(other, False)
 
 
 def _fits(samples: Sequence[Array], lengths: Lengths) -> bool:
@@ -229,7 +260,7 @@ class _Joined:
             constants=self._constants,
             nodes=tuple(self._nodes),
             states=states,
-            growth=Growth(self._length, self._lengths.longest, grown),
+            growth=Growth(self._length, self._lengths.longest, grown, frozenset(states)),
         )
         made.validate()
         return made
@@ -269,13 +300,12 @@ class _Joined:
                 names = {*names, node.output}
         return names
 
-    def require_at(self, length: int, make: Callable[[int, Folding], Graph], decided: _Decided) -> None:
+    def require_at(self, length: int, make: Callable[[int, Folding], Graph], folded: FoldedSamples) -> None:
         """Require that the model has the shapes and numbers at a short length that it has at the samples.
 
         What cannot be expressed at this length cannot be compared. Raises NetworkError.
         """
-        never, at_samples = decided
-        folding = Folding(never)
+        folding = Folding(folded.never)
         try:
             graph = make(length, folding)
         except RefusedModel:
@@ -289,7 +319,7 @@ class _Joined:
                 self._refuse_at(length, f"`{name}` has the shape {graph.types[there].shape} there, and not {shape}")
         count = len(self._samples)
         for place, arrays in folding.made.items():
-            samples = at_samples.get(place, ())
+            samples = folded.made.get(place, ())
             if len(samples) == count * len(arrays):
                 for n, array in enumerate(arrays):
                     expected = grown_constant(samples[n :: len(arrays)], self._lengths).at(length, array.shape)

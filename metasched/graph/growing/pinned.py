@@ -99,9 +99,6 @@ def _next(cache: LabelledCache, new: str, made: str, type_: ValueType, whole: Va
     """What a cache is next: what the model gives, and behind it what was there."""
     over = indices(whole.rank)
     total = type_.shape[cache.axis]
-    if type_ == whole:
-        text = f"program next(A: {type_}) -> Y: {whole}:\n    {at('Y', over)} = {at('A', over)}\n"
-        return Compute(made, _OP, parsed(text), (new,), (made,))
     text = (
         f"program next(A: {type_}, B: {whole}) -> Y: {whole}:\n"
         f"    {at('Y', over)} = {at('A', over)} if {over[cache.axis]} < {total} else {at('B', over)}\n"

@@ -198,6 +198,22 @@ def test_buckets_of_lengths_start_without_the_model(tmp_path: Path, monkeypatch:
     assert second[1] == first[1]
 
 
+@pytest.mark.usefixtures("cache")
+def test_buckets_of_prompts_start_without_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, path = Decoder(layers=1), tmp_path / "m.onnx"
+    path.write_bytes(decoder.growing_model().SerializeToString())
+    ids = np.arange(5) % decoder.words
+
+    def prompt(count: int) -> np.ndarray:
+        net = ms.load_onnx(path, seq=(1, 4), past=ms.GrowingSize(decoder.room))
+        return np.asarray(net(ids[:count], past=0))
+
+    first = prompt(3)
+    forbid_reading(monkeypatch)
+    np.testing.assert_array_equal(prompt(3), first)
+    np.testing.assert_allclose(prompt(4)[:3], first, rtol=1e-5, atol=1e-6)
+
+
 def test_buckets_of_sizes_start_without_the_model(
     cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 
 import metasched as ms
-from metasched.graph.buckets.bucket import Bucket
+from metasched.graph.buckets.bucket import Bucket, Sizes, masked_graph
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.masking import masked
 from metasched.graph.ir import Graph
@@ -61,11 +61,18 @@ def graph_of(text: str, sizes: dict[str, int]) -> Graph:
     return ms.load_onnx(model, **sizes).graph
 
 
+def bucket_of(text: str, other: str = "") -> Bucket:
+    """The bucket of a model up to its largest sizes, which says something else at sizes that are read later."""
+    largest, bounds = {"b": 3, "n": 9}, {"b": (2, 3), "n": (4, 9)}
+    samples = [{"b": 2, "n": 9}, {"b": 3, "n": 4}]
+    read = masked_graph(largest, samples, lambda sizes: graph_of(text, dict(sizes)))
+    network = ms.Network(read.graph.graph)
+    return Bucket(largest, bounds, network, lambda: read, lambda sizes: graph_of(other or text, dict(sizes)))
+
+
 @pytest.mark.parametrize("text", MODELS.values(), ids=MODELS)
 def test_results_are_those_of_every_size(text: str) -> None:
-    largest = {"b": 3, "n": 9}
-    graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
-    bucket = Bucket(largest, ms.Network(graphs.graph), lambda: graphs, lambda sizes: graph_of(text, dict(sizes)))
+    bucket = bucket_of(text)
     for b, n in ((2, 7),):
         exact = ms.Network(graph_of(text, {"b": b, "n": n}))
         x = np.random.default_rng(n).standard_normal(next(iter(exact.inputs.values())).shape).astype(np.float32)
@@ -76,15 +83,31 @@ def test_results_are_those_of_every_size(text: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_the_model_is_read_for_few_sizes_of_a_bucket() -> None:
+    text = "(float[b, n] x) => (y) { t = Transpose(x) s = MatMul(x, t) y = Softmax(s) }"
+    seen: list[dict[str, int]] = []
+
+    def graph_at(sizes: Sizes) -> Graph:
+        seen.append(dict(sizes))
+        return graph_of(text, seen[-1])
+
+    read = masked_graph({"b": 2, "n": 99}, [{"b": 2, "n": 50}], graph_at)
+    bounds = {"b": (2, 2), "n": (50, 99)}
+    bucket = Bucket({"b": 2, "n": 99}, bounds, ms.Network(read.graph.graph), lambda: read, graph_at)
+    for n in range(50, 100):
+        found = bucket.sizes({"b": 2, "n": n})
+        assert found is not None
+        assert found.inputs["x"].shape == (2, n)
+    assert [sizes["n"] for sizes in seen] == [99, 50, 51, 66]
+
+
 def test_what_is_beyond_a_calls_sizes_counts_for_nothing_even_where_it_is_not_a_number() -> None:
     text = """(float[b, n] x) => (y) {
         r = Reciprocal(x)
         t = Transpose(r)
         y = MatMul(r, t)
     }"""  # of zeros beyond the sizes, infinities
-    largest = {"b": 3, "n": 9}
-    graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
-    bucket = Bucket(largest, ms.Network(graphs.graph), lambda: graphs, lambda sizes: graph_of(text, dict(sizes)))
+    bucket = bucket_of(text)
     x = np.arange(1, 11, dtype=np.float32).reshape(2, 5)
     sizes = bucket.sizes({"b": 2, "n": 5})
     assert sizes is not None
@@ -110,8 +133,6 @@ def graph_of_with(text: str, weights: str, sizes: dict[str, int]) -> Graph:
 
 def test_a_size_for_which_the_model_says_something_else_has_no_place_in_the_bucket() -> None:
     text = "(float[b, n] x, float[n, b] z) => (y) { y = MatMul(x, z) }"
-    largest = {"b": 3, "n": 9}
-    graphs = masked(graph_of(text, largest), [graph_of(text, {"b": 2, "n": 9}), graph_of(text, {"b": 3, "n": 4})])
     other = "(float[b, n] x, float[n, b] z) => (y) { k = MatMul(x, z) y = Relu(k) }"
-    bucket = Bucket(largest, ms.Network(graphs.graph), lambda: graphs, lambda sizes: graph_of(other, dict(sizes)))
+    bucket = bucket_of(text, other)
     assert bucket.sizes({"b": 2, "n": 5}) is None

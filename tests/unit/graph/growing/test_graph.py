@@ -38,6 +38,19 @@ def test_a_text_in_pieces_is_the_whole_text(grown: ms.NetworkOfSizes, pieces: li
     np.testing.assert_allclose(decoded(grown, pieces), DECODER.whole(IDS), rtol=2e-4, atol=2e-4)
 
 
+def test_prompts_of_a_bucket_run_on_one_network_and_what_has_no_room_there_on_its_own(grown: ms.NetworkOfSizes) -> None:
+    pieces = [3, 4, 3, 2]
+    np.testing.assert_allclose(decoded(grown, pieces), DECODER.whole(IDS), rtol=2e-4, atol=2e-4)
+    own = grown.bucket(seq=3)
+    assert own is grown.bucket(seq=5)
+    assert own is not None
+    assert own.longest == DECODER.room - 5
+    assert own.network.signature.held == grown.at(seq=1).signature.held
+    states = {n.inputs[0] for n in own.network.optimised.nodes if isinstance(n, InPlace)}
+    assert states >= set(DECODER.states)
+    np.testing.assert_allclose(decoded(grown, [4, 4, 4]), DECODER.whole(IDS), rtol=2e-4, atol=2e-4)  # at 8, no room
+
+
 def test_calls_are_those_of_onnx_runtime_with_caches_that_grow(grown: ms.NetworkOfSizes) -> None:
     runtime = pytest.importorskip("onnxruntime")
     model = DECODER.growing_model()
@@ -122,6 +135,27 @@ def test_masks_that_grow_are_given_as_long_as_they_are() -> None:
         net(rows[:1], np.zeros((1, 3), np.float32), 3)
     with_room = np.ones((1, 5), np.float32)
     np.testing.assert_array_equal(net(rows[3:4], with_room, 3)[1][0], rows[:4])
+
+
+def test_masks_that_grow_are_given_as_long_as_they_are_at_every_size() -> None:
+    body = """m (float[1, seq, 2] x, float[1, past, 2] c, float[1, total] mask) => (y, next, seen, means)
+    <int64[1] one = {1}, int64[1] two = {2}> {
+        next = Concat<axis=1>(c, x)
+        m = Unsqueeze(mask, two)  seen = Mul(next, m)
+        y = ReduceSum<keepdims=0>(seen, one)  means = ReduceMean<keepdims=0>(x, one) }"""
+    net = ms.load_onnx(model(body), seq=ms.SizeRange(1, 4, buckets=(4,)), past=ms.GrowingSize(9), total="past + seq")
+    rows = np.arange(1, 19, dtype=np.float32).reshape(9, 2)
+    past = 0
+    for count in (3, 2, 4):
+        end = past + count
+        mask = np.float32([[0.0] + [1.0] * (end - 1)])
+        total, seen, means = net(rows[None, past:end], mask, past)
+        np.testing.assert_array_equal(seen[0], rows[:end] * mask[0][:, None])
+        np.testing.assert_allclose(total, seen.sum(1), rtol=1e-6)
+        np.testing.assert_allclose(means[0], rows[past:end].mean(0), rtol=1e-6)
+        past = end
+    with pytest.raises(ms.KernelError, match=r"`mask` has the shape \(1, 3\), and at `past` 3 it is to have \(1, 5\)"):
+        net(rows[None, 3:5], np.zeros((1, 3), np.float32), 3)
 
 
 def test_tables_windows_and_means_at_the_length() -> None:
