@@ -4,21 +4,27 @@ A node that only moves elements, each from a place that is linear in its indices
 through, it costs nothing. Several readers each read through it. It stays where a reader could not say the place in
 linear indices, as behind a view that puts dimensions together: then it is left to what computes its input, which can
 write in that order (see `fusion`).
+
+A slice that is one stretch of memory of what another node computes stays, too: it is read where it lies (see `parts`),
+and what reads such slices, as the steps of a recurrent layer do, are equal programs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+from metasched.graph.copies import copied_boxes
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
-from metasched.graph.ir import Compute, Graph, Node, ShapeView
+from metasched.graph.ir import Compute, Graph, Node, ShapeView, type_of
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.nodes import BinOp
+from metasched.ir.pitch import is_packed, packed_strides
 from metasched.ir.source import Operation, Read
 
 
@@ -59,9 +65,24 @@ def _moved(name: str, producer: dict[str, Node]) -> list[Node]:
     while isinstance(node := producer.get(name), ShapeView):
         chain.insert(0, node)
         name = node.input
-    if not isinstance(node, Compute) or not is_movement(node):
+    if not isinstance(node, Compute) or not is_movement(node) or _is_stretch(node, producer):
         return []
     return [node, *chain]
+
+
+def _is_stretch(node: Compute, producer: dict[str, Node]) -> bool:
+    """Whether a node takes elements that lie side by side of what another node computes, and moves none of them."""
+    name = node.inputs[0]
+    while isinstance(view := producer.get(name), ShapeView):
+        name = view.input
+    computed = producer.get(name)
+    if not isinstance(computed, Compute) or is_movement(computed):
+        return False
+    boxes = copied_boxes(node.program.func) or ()
+    if len(boxes) != 1:
+        return False
+    given, made = (type_of(buffer).shape for buffer in (node.program.inputs[0], node.program.outputs[0]))
+    return math.prod(made) < math.prod(given) and is_packed(made, boxes[0].strides(packed_strides(given)))
 
 
 def is_movement(node: Compute) -> bool:

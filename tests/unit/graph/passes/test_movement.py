@@ -41,6 +41,15 @@ def test_what_moves_elements_is_read_through(body: str, lines: list[str]) -> Non
     assert last_lines(moved(body)[0]) == lines
 
 
+def test_stretches_of_what_is_computed_are_read_where_they_lie_by_equal_programs() -> None:
+    body = """m (float[3, 4] x) => (y) {
+        e = Exp(x)  a, b, c = Split<axis = 0, num_outputs = 3>(e)
+        p = Mul(a, a)  q = Mul(b, p)  y = Mul(c, q)
+    }"""
+    graph, _ = moved(body)
+    assert last_lines(graph)[-2:] == ["Y[i0, i1] = A[0, i1] * B[0, i1]"] * 2
+
+
 def test_a_value_that_is_an_output_is_moved_and_read_through() -> None:
     graph, _ = moved("m (float[3, 4] x) => (t, y) { t = Transpose<perm = [1, 0]>(x)  y = Exp(t) }")
     assert last_lines(graph) == ["Y[i0, i1] = A[i1, i0]", "Y[i0, i1] = exp(A[i1, i0])"]

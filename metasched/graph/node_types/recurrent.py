@@ -1,0 +1,362 @@
+"""Recurrent layers, step by step.
+
+Products with the inputs of all steps are one product; then each step is a product with what the step before made, and
+its gates. Steps are the same programs, so they are the same tasks, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import Array, ValueType
+from metasched.graph.node_types.movement import sliced
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite, names
+from metasched.graph.text import at, declared, indices, real
+
+Results = tuple[GraphValue | None, ...]
+
+# Steps that a node is taken apart into; each is a few kernels.
+_MOST_STEPS = 2048
+# Values that one program joins; more are joined in turns.
+_JOINED = 16
+_ACTIVATIONS = {
+    "Relu": "max({0}, 0.0)",
+    "Sigmoid": "sigmoid({0})",
+    "Softplus": "(max({0}, 0.0) + log1p(exp(-abs({0}))))",
+    "Softsign": "({0} / (1.0 + abs({0})))",
+    "Tanh": "tanh({0})",
+}
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer in one direction.
+
+    Attributes:
+        site: the node.
+        inputs: of each step, its products with the weights, and biases: `f32[batch, gates * hidden]`.
+        recurrent: the weights of what the step before made: `f32[gates * hidden, hidden]`.
+        bias: what is added to products with these, gate by gate, where it is not among `inputs`.
+        peepholes: weights of cells in gates.
+        hidden, cells: what the first step begins with; None for zeros.
+        active: of each step, which rows of the batch have it; empty where all have.
+        functions: the activations, as texts with {0}.
+
+    """
+
+    site: NodeSite
+    inputs: Sequence[GraphValue]
+    recurrent: GraphValue
+    bias: GraphValue | None
+    peepholes: GraphValue | None
+    hidden: GraphValue | None
+    cells: GraphValue | None
+    active: Sequence[GraphValue]
+    functions: Sequence[str]
+
+    @property
+    def type(self) -> ValueType:
+        """That of what a step makes."""
+        return ValueType(DType.F32, (self.inputs[0].shape[0], self.recurrent.shape[1]))
+
+    def product(self, hidden: GraphValue | None, begin: int, end: int, added: GraphValue) -> GraphValue:
+        """Products of what the step before made with some gates' weights, and what is added to each."""
+        if hidden is None:
+            return added
+        rows, inner = hidden.shape
+        weights = self.recurrent
+        if (begin, end) != (0, weights.shape[0]):
+            weights = _rows(self.site, weights, begin, end)
+        type_ = ValueType(DType.F32, (rows, end - begin))
+        own = at("C", ["i", "j"] if added.rank == len(type_.shape) else ["j"])
+        stages = [
+            declared("T", type_),
+            f"T[i, j] = sum[k < {inner}](A[i, k] * B[j, k])",
+            f"Y[i, j] = T[i, j] + {own}",
+        ]
+        return self.site.single(stages, type_, A=hidden, B=weights, C=added)
+
+    def zeros(self) -> GraphValue:
+        """What a step begins with that nothing says."""
+        return self.site.constant(_zeros(self.type), DType.F32)
+
+
+# What a step makes: of what is added for it, and what the step before made, hidden and cells.
+_Step = Callable[[_Layer, GraphValue, GraphValue | None, GraphValue | None], tuple[GraphValue, GraphValue | None]]
+
+
+def _rnn_step(
+    layer: _Layer, added: GraphValue, hidden: GraphValue | None, cells: GraphValue | None
+) -> tuple[GraphValue, GraphValue | None]:
+    total = layer.product(hidden, 0, layer.recurrent.shape[0], added)
+    return layer.site.elementwise(layer.functions[0], total), cells
+
+
+def _gru_step(
+    layer: _Layer, added: GraphValue, hidden: GraphValue | None, cells: GraphValue | None
+) -> tuple[GraphValue, GraphValue | None]:
+    """Gates are update, reset and new."""
+    site, n = layer.site, layer.recurrent.shape[1]
+    of_gate, of_new = layer.functions
+    before = layer.zeros() if hidden is None else hidden
+    update = of_gate.format("A[i, j]")
+    if layer.bias is not None:
+        # The reset gate takes part after the product, so what is added to that is apart.
+        products = layer.product(before, 0, 3 * n, layer.bias)
+        update = of_gate.format("(A[i, j] + B[i, j])")
+        reset = of_gate.format(f"(A[i, j + {n}] + B[i, j + {n}])")
+        new = of_new.format(f"(A[i, j + {2 * n}] + {reset} * B[i, j + {2 * n}])")
+        return _mixed(layer, new, update, A=added, B=products, C=before), cells
+    gates = layer.product(hidden, 0, 2 * n, _columns(site, added, 0, 2 * n))
+    reset = of_gate.format(f"A[i, j + {n}]")
+    left = site.single([f"Y[i, j] = {reset} * C[i, j]"], layer.type, A=gates, C=before)
+    product = layer.product(left, 2 * n, 3 * n, _columns(site, added, 2 * n, 3 * n))
+    return _mixed(layer, of_new.format("B[i, j]"), update, A=gates, B=product, C=before), cells
+
+
+def _mixed(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
+    """What is new, and so much of what was before, `C`, as the update gate says."""
+    stages = [declared("N", layer.type), f"N[i, j] = {new}", f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])"]
+    return layer.site.single(stages, layer.type, **given)
+
+
+def _lstm_step(
+    layer: _Layer, added: GraphValue, hidden: GraphValue | None, cells: GraphValue | None
+) -> tuple[GraphValue, GraphValue | None]:
+    """Gates are input, output, forget and cell."""
+    site, n = layer.site, layer.recurrent.shape[1]
+    of_gate, of_cell, of_output = layer.functions
+    gates = layer.product(hidden, 0, 4 * n, added)
+    before = layer.zeros() if cells is None else cells
+
+    def gate(number: int, seen: str) -> str:
+        peephole = "" if layer.peepholes is None else f" + P[{_moved(number * n)}] * {seen}"
+        return of_gate.format(f"(A[i, {_moved(number * n)}]{peephole})")
+
+    entry, output, forget = gate(0, "C[i, j]"), gate(1, "Y[i, j]"), gate(2, "C[i, j]")
+    made = of_cell.format(f"A[i, {_moved(3 * n)}]")
+    stages = [
+        f"Y[i, j] = {forget} * C[i, j] + {entry} * {made}",
+        f"Z[i, j] = {output} * {of_output.format('Y[i, j]')}",
+    ]
+    after, made_hidden = site.program(stages, {"Y": layer.type, "Z": layer.type}, A=gates, C=before, P=layer.peepholes)
+    return made_hidden, after
+
+
+def _run(layer: _Layer, step: _Step, order: Sequence[int]) -> tuple[list[GraphValue], GraphValue, GraphValue | None]:
+    """What each step makes, in the order of the inputs, and the last hidden values and cells."""
+    hidden, cells = layer.hidden, layer.cells
+    made: dict[int, GraphValue] = {}
+    for number in order:
+        before = hidden, cells
+        hidden, cells = step(layer, layer.inputs[number], hidden, cells)
+        made[number] = hidden
+        if layer.active:
+            own = layer.active[number]
+            made[number] = _where(layer, own, hidden, None)
+            hidden = _where(layer, own, hidden, before[0])
+            cells = None if cells is None else _where(layer, own, cells, before[1])
+    assert hidden is not None
+    return [made[number] for number in sorted(made)], hidden, cells
+
+
+def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValue | None) -> GraphValue:
+    """What is new for rows that have a step, and what was before, or zero, for the others."""
+    other = "0.0" if before is None else "C[i, j]"
+    return layer.site.single([f"Y[i, j] = B[i, j] if A[i] else {other}"], layer.type, A=active, B=new, C=before)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A type of layers: how many gates it has, its activations unless others are said, and its step."""
+
+    gates: int
+    functions: tuple[str, ...]
+    step: _Step
+    # Which input holds what cells and peepholes begin with; None where there are none.
+    cells: int | None = None
+    peepholes: int | None = None
+
+
+_KINDS = {
+    "RNN": _Kind(1, ("Tanh",), _rnn_step),
+    "GRU": _Kind(3, ("Sigmoid", "Tanh"), _gru_step),
+    "LSTM": _Kind(4, ("Sigmoid", "Tanh", "Tanh"), _lstm_step, 6, 7),
+}
+
+
+@node_type("RNN", "GRU", "LSTM")
+def recurrent(site: NodeSite) -> Results:
+    kind = _KINDS[site.op]
+    x = site.operand(0)
+    if site.flag("layout"):
+        x = _turned(site, x, (1, 0, 2))
+    steps, batch, _ = x.shape
+    if not 1 <= steps <= _MOST_STEPS:
+        raise Unsupported(f"it has {steps} steps, each of which is kernels of its own; 1 to {_MOST_STEPS} are taken")
+    if site.flag("input_forget"):
+        raise Unsupported("input and forget gates that are one are not known")
+    word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
+    backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
+    functions = _functions(site, kind, len(backwards))
+    active = _active(site, steps, batch)
+    outputs, last, cells = [], [], []
+    for number, is_reverse in enumerate(backwards):
+        layer = _layer(site, kind, number, x, functions[number], active)
+        order = range(steps)[::-1] if is_reverse else range(steps)
+        made, hidden, cell = _run(layer, kind.step, order)
+        if site.wants(0):
+            outputs.append(_stacked(site, made, 0))
+        last.append(hidden)
+        cells += [] if cell is None else [cell]
+    dtype, own_layout = x.type.dtype, site.flag("layout")
+    ends = [_stacked(site, values, 1 if own_layout else 0) if values else None for values in (last, cells)]
+    whole = _stacked(site, outputs, 1) if outputs else None
+    if whole is not None and own_layout:
+        whole = _turned(site, whole, (2, 0, 1, 3))
+    return tuple(None if value is None else site.cast(value, dtype) for value in (whole, *ends))
+
+
+def _layer(
+    site: NodeSite, kind: _Kind, number: int, x: GraphValue, functions: Sequence[str], active: Sequence[GraphValue]
+) -> _Layer:
+    """The layer of one direction."""
+    weights, own = (_direction(site, site.operand(n), number) for n in (1, 2))
+    bias = None if site.optional(3) is None else _direction(site, site.operand(3), number)
+    rows, hidden = own.shape
+    if rows != kind.gates * hidden or weights.shape != (rows, x.shape[2]):
+        raise Unsupported(f"weights of {weights.type} and {own.type} are none of {kind.gates} gates")
+    apart = site.op == "GRU" and site.flag("linear_before_reset")
+    inner = site.constant(_zeros(ValueType(DType.F32, (rows,))), DType.F32) if apart else None
+    if bias is not None:
+        first, second = _rows(site, bias, 0, rows), _rows(site, bias, rows, 2 * rows)
+        inner, bias = (second, first) if apart else (None, site.elementwise("{0} + {1}", first, second))
+    products = _inputs(site, x, weights, bias)
+    return _Layer(
+        site,
+        [site.view(sliced(site, products, {0: (n, 1, 1)}), products.shape[1:]) for n in range(x.shape[0])],
+        own,
+        inner,
+        None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
+        _begin(site, 5, number, is_state=True),
+        None if kind.cells is None else _begin(site, kind.cells, number, is_state=True),
+        active,
+        functions,
+    )
+
+
+def _inputs(site: NodeSite, x: GraphValue, weights: GraphValue, bias: GraphValue | None) -> GraphValue:
+    """The products of the inputs of all steps with weights, and biases."""
+    steps, batch, inner = x.shape
+    flat = site.view(site.cast(x, DType.F32), (steps * batch, inner))
+    type_ = ValueType(DType.F32, (steps * batch, weights.shape[0]))
+    product = f"sum[k < {inner}](A[i, k] * B[j, k])"
+    stages = [f"Y[i, j] = {product}"]
+    if bias is not None:
+        stages = [declared("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
+    made = site.single(stages, type_, A=flat, B=weights, C=bias)
+    return site.view(made, (steps, batch, weights.shape[0]))
+
+
+def _functions(site: NodeSite, kind: _Kind, directions: int) -> list[list[str]]:
+    """The activations of each direction. Raises Unsupported for those that take numbers."""
+    if site.attribute("activation_alpha") or site.attribute("activation_beta"):
+        raise Unsupported("activations with numbers of their own are not known")
+    said = [name.decode() if isinstance(name, bytes) else name for name in site.attribute("activations") or ()]
+    said = said or list(kind.functions) * directions
+    unknown = [name for name in said if name not in _ACTIVATIONS]
+    if unknown or len(said) < directions * len(kind.functions):
+        raise Unsupported(f"its activations are {', '.join(said)}; {', '.join(_ACTIVATIONS)} are known")
+    limit = float(site.attribute("clip", 0.0))
+    if limit and site.op == "LSTM":
+        raise Unsupported("runtimes do not agree on what `clip` is of")
+    inner = f"max(min({{0}}, {real(limit)}), {real(-limit)})" if limit else "{0}"
+    texts = [_ACTIVATIONS[name].replace("{0}", inner) for name in said]
+    count = len(kind.functions)
+    return [texts[number * count : (number + 1) * count] for number in range(directions)]
+
+
+def _active(site: NodeSite, steps: int, batch: int) -> list[GraphValue]:
+    """Of each step, which rows have it; none where all rows have all steps."""
+    lengths = site.optional(4)
+    if lengths is None or (lengths.constant is not None and (lengths.constant >= steps).all()):
+        return []
+    type_ = ValueType(DType.BOOL, (steps, batch))
+    all_ = site.single(["Y[i, j] = i64(A[j]) > i"], type_, A=lengths)
+    return [site.view(sliced(site, all_, {0: (n, 1, 1)}), (batch,)) for n in range(steps)]
+
+
+def _begin(site: NodeSite, number: int, direction: int, *, is_state: bool) -> GraphValue | None:
+    """What a direction begins with; None for zeros."""
+    given = site.optional(number)
+    if given is None or (given.constant is not None and not given.constant.any()):
+        return None
+    if is_state and site.flag("layout"):
+        given = _turned(site, given, (1, 0, 2))
+    return _direction(site, given, direction)
+
+
+def _direction(site: NodeSite, value: GraphValue, number: int) -> GraphValue:
+    """The part of a direction, in f32."""
+    shape = value.shape[1:]
+    if value.constant is not None:
+        return site.cast(site.constant(value.constant[number], value.type.dtype), DType.F32)
+    return site.cast(site.view(sliced(site, value, {0: (number, 1, 1)}), shape), DType.F32)
+
+
+def _moved(by: int) -> str:
+    """The index along columns, moved."""
+    return f"j + {by}" if by else "j"
+
+
+def _zeros(type_: ValueType) -> Array:
+    return np.zeros(type_.shape, type_.dtype.numpy)
+
+
+def _rows(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue:
+    """Some rows; of constants without a program."""
+    if value.constant is not None:
+        return site.constant(value.constant[begin:end], value.type.dtype)
+    return sliced(site, value, {0: (begin, 1, end - begin)})
+
+
+def _columns(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue:
+    return sliced(site, value, {1: (begin, 1, end - begin)})
+
+
+def _turned(site: NodeSite, value: GraphValue, order: Sequence[int]) -> GraphValue:
+    over = indices(value.rank)
+    shape = tuple(value.shape[axis] for axis in order)
+    subscripts = [over[list(order).index(axis)] for axis in range(value.rank)]
+    return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(value.type.dtype, shape), A=value)
+
+
+def _stacked(site: NodeSite, values: Sequence[GraphValue], axis: int) -> GraphValue:
+    """Values along a new dimension; programs of a few values each, since one of many is deep."""
+    shape = values[0].shape
+    made = [site.view(value, (*shape[:axis], 1, *shape[axis:])) for value in values]
+    while len(made) > 1:
+        made = [_joined(site, made[n : n + _JOINED], axis) for n in range(0, len(made), _JOINED)]
+    return made[0]
+
+
+def _joined(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
+    if len(parts) == 1:
+        return parts[0]
+    over, letters = indices(parts[0].rank), names(len(parts))
+    text, end = "", 0
+    for number, (letter, part) in enumerate(zip(letters, parts, strict=True), 1):
+        subscripts = list(over)
+        subscripts[axis] = f"{over[axis]} - {end}" if end else over[axis]
+        end += part.shape[axis]
+        text += at(letter, subscripts) + ("" if number == len(parts) else f" if {over[axis]} < {end} else ")
+    shape = tuple(end if dim == axis else n for dim, n in enumerate(parts[0].shape))
+    given = dict(zip(letters, parts, strict=True))
+    return site.single([f"{at('Y', over)} = {text}"], ValueType(parts[0].type.dtype, shape), **given)
