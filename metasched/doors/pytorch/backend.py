@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from metasched.doors.pytorch.compiled import LOGGER, CompiledGraph, GraphReport
@@ -119,16 +121,20 @@ class _PerShape:
             for node in module.graph.nodes
             if node.op == "placeholder"
         ]
+        self._numbers = _numbers(module)
         self._marked = False
         self._module = module
         self._known: set[Any] = set()
-        self._compiled = torch.compile(module, backend=own, dynamic=False)
+        self._compile = partial(torch.compile, backend=own, dynamic=False)
+        self._compiled: dict[tuple[float, ...], Callable[..., Any]] = {}
 
     def __call__(self, *values: Any) -> Any:
         """Raises nothing of its own: beyond `_MOST_SIZES` combinations, PyTorch runs the others."""
+        numbers = tuple(values[number].item() for number in self._numbers)
         sizes = tuple(_layout(value) for value, static in zip(values, self._static, strict=True) if not static)
+        sizes = (numbers, *sizes)
         if sizes in self._known:
-            return self._compiled(*values)
+            return self._compiled[numbers](*values)
         dynamo = imports.module("torch._dynamo")
         if len(self._known) >= _MOST_SIZES:
             if len(self._known) == _MOST_SIZES:
@@ -142,9 +148,47 @@ class _PerShape:
             self._marked = True
         # PyTorch's own limit of graphs is for models that it traces again, and gives up for all sizes.
         with dynamo.config.patch(recompile_limit=_NO_LIMIT, accumulated_recompile_limit=_NO_LIMIT):
-            made = self._compiled(*values)
+            made = self._with_numbers(numbers)(*values)
         self._known.add(sizes)
         return made
+
+    def _with_numbers(self, numbers: tuple[float, ...]) -> Callable[..., Any]:
+        """What runs the graph with these numbers in the place of those that it is given as tensors."""
+        if numbers not in self._compiled:
+            known = dict(zip(self._numbers, numbers, strict=True))
+            self._compiled[numbers] = self._compile(_with_numbers(self._module, known))
+        return self._compiled[numbers]
+
+
+def _numbers(module: Any) -> list[int]:
+    """The inputs of a graph that are numbers, such as the epsilon of a norm: tensors that it takes the number out of.
+
+    PyTorch gives them so where sizes are open, and does not trace that again.
+    """
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    return [n for n, node in enumerate(placeholders) if node.users and all(map(_takes_number, node.users))]
+
+
+def _takes_number(node: Any) -> bool:
+    return bool(node.op == "call_method" and node.target == "item")
+
+
+def _with_numbers(module: Any, numbers: Mapping[int, float]) -> Any:
+    """A graph with numbers in the place of inputs, which it still has."""
+    fx = imports.module("torch.fx")
+    made = fx.GraphModule(module, copy.deepcopy(module.graph))
+    placeholders = [node for node in made.graph.nodes if node.op == "placeholder"]
+    for place, number in numbers.items():
+        for item in list(placeholders[place].users):
+
+            def known(node: Any, item: Any = item, number: float = number) -> Any:
+                return number if node is item else node
+
+            for user in list(item.users):
+                user.args, user.kwargs = fx.map_arg((user.args, user.kwargs), known)
+            made.graph.erase_node(item)
+    made.recompile()
+    return made
 
 
 def _layout(value: Any) -> Any:

@@ -76,3 +76,47 @@ def index_(site: AtenSite, x: GraphValue, given: Sequence[GraphValue | None]) ->
         text = f"{text} if {' and '.join(met)} else {number(0, x.type.dtype)}"
     stages.append(f"{at('Y', over)} = {text}")
     return node.single(stages, ValueType(x.type.dtype, site.shape), A=x, **inputs)
+
+
+@aten("topk")
+def top_k(
+    site: AtenSite, x: GraphValue, k: int, dim: int = -1, largest: bool = True, *order: Any, **named: Any
+) -> tuple[GraphValue | None, ...]:
+    """In order whether that is asked for or not."""
+    del order, named
+    axis = site.axis(dim, x.rank)
+    return site.nodes.several("TopK", x, site.integers([k]), outputs=2, axis=axis, largest=int(largest))
+
+
+@aten("scatter.src", "scatter.value", "scatter_add")
+def scatter(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any) -> GraphValue:
+    """One number is put in all places; of a tensor that is larger than the indices, the first elements are."""
+    reduction = "add" if "scatter_add" in site.name else "none"
+    updates = site.value(src, site.result)
+    if not isinstance(src, GraphValue):
+        updates = site.call("Expand", updates, site.integers(index.shape))
+    parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if extent < updates.shape[n]}
+    if parts:
+        updates = sliced(site.nodes.site("Slice"), updates, parts)
+    return site.call("ScatterElements", x, index, updates, axis=site.axis(dim, x.rank), reduction=reduction)
+
+
+@aten("index_put")
+def index_put(
+    site: AtenSite,
+    x: GraphValue,
+    given: Sequence[GraphValue | None],
+    values: GraphValue,
+    accumulate: bool = False,
+) -> GraphValue:
+    """Places are of the first dimensions, by tensors of indices that are broadcast together."""
+    picked = [index for index in given if index is not None]
+    if any(index is None for index in given[: len(picked)]):
+        raise Unsupported("places of dimensions behind one that is whole are not known")
+    if any(index.type.dtype.is_bool or not index.type.dtype.is_integer for index in picked):
+        raise Unsupported("a mask picks as many elements as the data say")
+    shape = broadcast(*(index.shape for index in picked))
+    wide = [site.call("Expand", site.value(index, DType.I64), site.integers(shape)) for index in picked]
+    places = site.call("Concat", *(site.nodes.view(index, (*shape, 1)) for index in wide), axis=len(shape))
+    updates = site.call("Expand", values, site.integers((*shape, *x.shape[len(picked) :])))
+    return site.call("ScatterND", x, places, updates, reduction="add" if accumulate else "none")

@@ -100,6 +100,14 @@ OPERATORS: dict[str, Any] = {
         x.gather(1, (x > 0).long()),
         x.index_select(1, torch.tensor([1, 0])),
     ),
+    "largest": lambda x: (*x.topk(2), *x.topk(2, 1, largest=False)),
+    "scattered": lambda x: (
+        torch.zeros_like(x).scatter(-1, x.topk(2)[1], x.topk(2)[0]),
+        x.scatter(1, (x > 0).long(), 2.5),
+        x.scatter_add(1, (x > 0).long()[:, :2], x),
+        torch.zeros(3, 4).index_add(0, torch.tensor([2, 0, 2]), x[0]),
+        x.index_put((torch.tensor([1, -2]), torch.tensor([0, 2])), x[0, 0]),
+    ),
 }
 
 
@@ -217,3 +225,17 @@ def test_sizes_that_vary_have_a_network_each_up_to_a_number(
             torch.testing.assert_close(fast(torch.full((n, 3), 0.5)), torch.full((n, 3), 2.0))
     assert len(backend.networks) == 10
     assert caplog.text.count("networks for 10 combinations of sizes") == 1
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_numbers_of_a_model_whose_sizes_vary_are_no_reason_to_take_it_apart() -> None:
+    n = torch.nn
+    net = n.Sequential(n.Linear(4, 4), n.LayerNorm(4), n.GELU(), n.LayerNorm(4, eps=0.1), n.Linear(4, 2)).eval()
+    backend = TorchBackend()
+    fast = torch.compile(net, backend=backend, dynamic=True)
+    with torch.no_grad():
+        for rows in (3, 5):
+            x = torch.randn(2, rows, 4)
+            torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+    assert [len(report.networks) for report in backend.reports] == [1, 1]
+    assert not any(report.refused for report in backend.reports)
