@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,15 @@ _MORE = (
     "PyTorch runs the others. Pad inputs to fewer sizes, or export the model to ONNX and load it with ranges of sizes"
 )
 _NO_LIMIT = 1 << 30
+# What PyTorch has for sizes that are open, and does not trace of those that are numbers.
+_OF_SIZES: Mapping[str, Callable[..., Any]] = {
+    "sym_sum": sum,
+    "sym_max": max,
+    "sym_min": min,
+    "sym_int": int,
+    "sym_float": float,
+    "sym_not": operator.not_,
+}
 
 
 class TorchBackend:
@@ -174,9 +184,13 @@ def _takes_number(node: Any) -> bool:
 
 
 def _with_numbers(module: Any, numbers: Mapping[int, float]) -> Any:
-    """A graph with numbers in the place of inputs, which it still has."""
-    fx = imports.module("torch.fx")
+    """A graph with numbers in the place of inputs, which it still has; it computes with sizes as Python does."""
+    fx, torch = imports.module("torch.fx"), torch_module()
     made = fx.GraphModule(module, copy.deepcopy(module.graph))
+    of_python = {getattr(torch, name): function for name, function in _OF_SIZES.items()}
+    for node in made.graph.nodes:
+        if node.op == "call_function":
+            node.target = of_python.get(node.target, node.target)
     placeholders = [node for node in made.graph.nodes if node.op == "placeholder"]
     for place, number in numbers.items():
         for item in list(placeholders[place].users):
