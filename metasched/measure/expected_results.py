@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -17,10 +19,22 @@ from metasched.measure.archive import write_arrays
 from metasched.measure.arithmetic import AS_WRITTEN, AllowedArithmetic
 from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.protocol import Message, MessageKind
-from metasched.measure.records import CheckError, MeasureCandidate, WorkerBug
+from metasched.measure.records import CheckError, MeasureCandidate, Reason, WorkerBug
 from metasched.measure.resources import explaining
 
+MEMORY_HINT = (
+    "it may take three quarters of the memory that this machine has to spare: end what holds memory, "
+    "or tune the program at a smaller size, and compile it at this one with that trace"
+)
 _Key = tuple[str, tuple[tuple[str, Setting], ...]]  # a program's text and parameters
+
+
+def memory_for_expected_results(least: int) -> int:
+    """The bytes that a worker may hold while it computes expected results.
+
+    The program and its sizes say what that takes, no candidate: it may have most of what the machine has to spare.
+    """
+    return max(least, int(psutil.virtual_memory().available) * 3 // 4)
 
 
 class Begin(Protocol):
@@ -84,6 +98,8 @@ class ExpectedResults:
         }
         what = f"computing the expected result of {program.key}"
         answer = self._ask(Message(MessageKind.PREPARE, body), what)
+        if answer.kind is MessageKind.FAILED and answer.body["reason"] == Reason.OUT_OF_MEMORY.value:
+            raise CheckError(f"{what} failed: {answer.said}\n  hint: {MEMORY_HINT}")
         if answer.kind is MessageKind.FAILED:
             raise CheckError(f"{what} failed: {answer.said}")
         if answer.kind is MessageKind.LACK:

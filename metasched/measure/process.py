@@ -136,6 +136,7 @@ class WorkerProcess:
         self._limits = limits
         self._stderr = place.folder / f"{place.name}.stderr"
         self._spawn = spawn
+        self._allowed = limits.memory_bytes
         self._started: Started | None = None
         self._decoder = Decoder()
         self._ready = False
@@ -211,10 +212,14 @@ class WorkerProcess:
         times = "" if attempts == 1 else f", {attempts} times"
         return ResourceError(f"a worker process ended while it started{times} ({lost.reason}){said}\n  hint: {hint}")
 
-    def request(self, message: Message, timeout_s: float) -> Message:
-        """Send a request and wait for its answer; raises `WorkerLost`, with a new process on its way."""
+    def request(self, message: Message, timeout_s: float, memory_bytes: int | None = None) -> Message:
+        """Send a request and wait for its answer; raises `WorkerLost`, with a new process on its way.
+
+        `memory_bytes` is what the worker may hold meanwhile, by default what its limits say.
+        """
         self.await_ready()
         deadline = time.monotonic() + timeout_s
+        self._allowed = memory_bytes or self._limits.memory_bytes
         try:
             self._send(message.encode(), deadline)
             answer = self._receive(deadline)
@@ -320,7 +325,7 @@ class WorkerProcess:
     def _watch(self, deadline: float) -> None:
         """Kill a worker that takes too long or holds too much."""
         held = self._observe()
-        if held > self._limits.memory_bytes:
+        if held > self._allowed:
             self.kill()
             raise WorkerLost(Loss.MEMORY, Reason.OUT_OF_MEMORY.value, f"held {held >> 20} MiB")
         if time.monotonic() > deadline:

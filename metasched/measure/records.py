@@ -145,8 +145,8 @@ class Limits:
 
     `build_s`, `run_s` and `prepare_s` are the seconds a builder may take for a candidate, the runner for one visit
     (checks included), and a worker to compute a program's expected result. `memory_bytes` bounds what a worker holds,
-    beyond which it is killed. A worker is replaced after `recycle_after` candidates, or when it holds
-    `recycle_bytes` between two of them.
+    beyond which it is killed; for an expected result it may hold most of what the machine has to spare, if more.
+    A worker is replaced after `recycle_after` candidates, or when it holds `recycle_bytes` between two of them.
     """
 
     build_s: float = 20.0

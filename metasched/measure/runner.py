@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -19,10 +19,10 @@ from typing import Any, Protocol, Self
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.measure.cores import CoreShare, shared_cores
-from metasched.measure.expected_results import ExpectedResults
+from metasched.measure.expected_results import MEMORY_HINT, ExpectedResults, memory_for_expected_results
 from metasched.measure.inputs import Inputs
 from metasched.measure.job import Job, turn_order
-from metasched.measure.process import WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
+from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec, WorkerUsage
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.quiet import TimingTurns
 from metasched.measure.recently_built import RecentlyBuilt
@@ -514,15 +514,18 @@ class LocalRunner:
     def _prepared(self, request: Message, what: str) -> Message:
         """The answer to a request for expected results; a builder that dies over it is no candidate's fault, and is
         replaced."""
+        limits = self._settings.limits
         for attempt in range(1, _PREPARATIONS + 1):
             try:
                 with self._builder() as builder:
-                    return builder.request(request, self._settings.limits.prepare_s)
+                    memory = memory_for_expected_results(limits.memory_bytes)
+                    return builder.request(_allowing(request, memory), limits.prepare_s, memory)
             except WorkerLost as lost:
                 if self._closed.is_set():
                     raise RunnerClosed("the runner was closed while this was measured") from lost
                 if attempt == _PREPARATIONS or not lost.how.may_pass:
-                    raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}") from lost
+                    hint = f"\n  hint: {MEMORY_HINT}" if lost.how is Loss.MEMORY else ""
+                    raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}{hint}") from lost
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
@@ -570,3 +573,8 @@ def _failure(answer: Message, candidate: MeasureCandidate) -> Failure:
     if answer.kind is MessageKind.LACK:
         raise ResourceError(f"measuring a candidate failed: {answer.said}")
     raise WorkerBug("a worker raised an exception while measuring a candidate", answer.said, candidate)
+
+
+def _allowing(request: Message, memory_bytes: int) -> Message:
+    """The request to a worker that may hold so much for it."""
+    return replace(request, body=request.body | {"memory_bytes": memory_bytes})

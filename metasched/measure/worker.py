@@ -124,10 +124,17 @@ class Worker:
         if request.kind is MessageKind.CHECK:
             return self.check(request)
         if request.kind is MessageKind.PREPARE:
-            return self.prepare(request.body)
+            return self._prepare_within(int(request.body["memory_bytes"]), request.body)
         if request.kind is MessageKind.RUN:
             return self.run(request)
         raise ValueError(f"a worker does not answer {request.kind}")
+
+    def _prepare_within(self, memory_bytes: int, body: dict[str, Any]) -> Message:
+        limit_memory(memory_bytes)
+        try:
+            return self.prepare(body)
+        finally:
+            limit_memory(self.settings.memory_bytes)
 
     def build(self, candidate: MeasureCandidate) -> Message:
         return self._builder.build(candidate)

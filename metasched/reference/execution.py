@@ -17,6 +17,7 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, For, Func, Node, Seq, Stmt
 from metasched.reference.error_bounds import bound_name, contests, in_double, rival_name, with_bounds
 from metasched.reference.interpreter import interpret
+from metasched.reference.memory import compact_state
 from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
 
@@ -115,10 +116,11 @@ def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[
 
 
 def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> tuple[Array, ...]:
-    state = new_state(func, dict(inputs), dict(scalars))
     if _work(func.body) <= _INTERPRETED_WORK:
+        state = new_state(func, dict(inputs), dict(scalars))
         interpret(func, state)
     else:
+        state = compact_state(func, dict(inputs), dict(scalars))
         run_numba(func, state)
     return outputs(func, state)
 

@@ -53,12 +53,25 @@ class State:
 
 
 def new_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any]) -> State:
-    state = State(arrays=dict(inputs), scalars=scalars)
-    for buffer in func.outputs + func.temps:
-        shape = concrete_shape(buffer)
-        state.arrays[buffer.name] = np.zeros(shape, buffer.dtype.numpy)
-        state.written[buffer.name] = np.zeros(shape, np.bool_)
+    """A state in which every buffer has memory of its own."""
+    state = outputs_state(func, inputs, scalars)
+    for buffer in func.temps:
+        _add(state, buffer)
     return state
+
+
+def outputs_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any]) -> State:
+    """A state of inputs and outputs, to which temporaries are to be added."""
+    state = State(arrays=dict(inputs), scalars=scalars)
+    for buffer in func.outputs:
+        _add(state, buffer)
+    return state
+
+
+def _add(state: State, buffer: Buffer) -> None:
+    shape = concrete_shape(buffer)
+    state.arrays[buffer.name] = np.zeros(shape, buffer.dtype.numpy)
+    state.written[buffer.name] = np.zeros(shape, np.bool_)
 
 
 def outputs(func: Func, state: State) -> tuple[Array, ...]:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from metasched.lang import parse_program
-from metasched.measure.records import Limits, Measurement, RunnerClosed, WorkerBug
+from metasched.measure.records import CheckError, Limits, Measurement, RunnerClosed, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 
@@ -171,6 +171,28 @@ def test_workers_are_replaced_when_they_have_grown(importable: None) -> None:
     with LocalRunner(settings(Limits(recycle_bytes=1 << 20), builders=1)) as runner:
         pids = [reason(m) for m in measure(runner, "pid", "pid")]
     assert pids[0] != pids[1]
+
+
+def test_an_expected_result_may_take_more_memory_than_a_candidate(
+    importable: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METASCHED_TEST_FAULT", "prepare:much")
+    with LocalRunner(settings(builders=1)) as made:
+        made.prepare(PROGRAM)
+        assert reason(measure(made, "good")[0]) is None
+
+
+@pytest.mark.parametrize("fault", ["hoard", "reserve"])
+def test_an_expected_result_that_memory_is_too_small_for_says_what_to_do(
+    importable: None, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr("metasched.measure.runner.memory_for_expected_results", lambda least: least)
+    monkeypatch.setenv("METASCHED_TEST_FAULT", f"prepare:{fault}")
+    with (
+        LocalRunner(settings(builders=1)) as made,
+        pytest.raises(CheckError, match="tune the program at a smaller size"),
+    ):
+        list(made.measure(PROGRAM, ["good"], "target"))
 
 
 def test_closing_ends_what_is_under_way(importable: None) -> None:

@@ -142,13 +142,13 @@ def test_nothing_is_prepared_or_lowered_while_a_candidate_is_timed(
     lowered: list[Future[Lowered]] = []
     request = WorkerProcess.request
 
-    def timed(worker: WorkerProcess, message: Message, timeout_s: float) -> Message:
+    def timed(worker: WorkerProcess, message: Message, timeout_s: float, memory_bytes: int | None = None) -> Message:
         is_run = message.kind is MessageKind.RUN
         if is_run and not lowered:
             runner.prepare(parse_program(str(PROGRAM), N=34))
             lowered.extend(runner.lower(PROGRAM, TILED.replace("None, 7", f"None, {n}"), TARGET) for n in (3, 4, 5))
         start = time.perf_counter()
-        answer = request(worker, message, timeout_s)
+        answer = request(worker, message, timeout_s, memory_bytes)
         times.append((is_run, start, time.perf_counter()))
         return answer
 

@@ -22,6 +22,19 @@ from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import MeasureCandidate, Reason
 from metasched.measure.worker import Failure, Worker, failed, main
 
+
+def hoard() -> None:
+    """Touches what it takes."""
+    held = []
+    while True:
+        held.append(np.ones(1 << 22))
+
+
+def reserve() -> None:
+    """Asks for too much at once."""
+    np.empty(1 << 40, np.uint8)
+
+
 # What happens while a worker starts or prepares: METASCHED_TEST_FAULT is such a name, with `*N` for the first N times
 # only, and METASCHED_TEST_FOLDER has a file for each time.
 EARLY: dict[str, Callable[[], object]] = {
@@ -31,6 +44,9 @@ EARLY: dict[str, Callable[[], object]] = {
     "start:kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "start:exit": lambda: (print("the reason", file=sys.stderr, flush=True), os._exit(1)),
     "prepare:kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "prepare:much": lambda: np.ones(50 << 20),  # 400 MiB
+    "prepare:hoard": hoard,
+    "prepare:reserve": reserve,
     "prepare:full": lambda: raised(OSError(errno.ENOSPC, "any")),
     "build:full": lambda: raised(OSError(errno.ENOSPC, "any")),
 }
@@ -92,18 +108,6 @@ def hang() -> None:
 def spin() -> None:
     """In native code, with the interpreter's lock released."""
     ctypes.CDLL(None).pause()
-
-
-def hoard() -> None:
-    """Touches what it takes."""
-    held = []
-    while True:
-        held.append(np.ones(1 << 22))
-
-
-def reserve() -> None:
-    """Asks for too much at once."""
-    np.empty(1 << 40, np.uint8)
 
 
 def noise() -> None:

@@ -67,7 +67,7 @@ class FakeProcess:
         self.journal, self.place = journal, place
         self.ended = threading.Event()
 
-    def request(self, message: Message, timeout_s: float) -> Message:
+    def request(self, message: Message, timeout_s: float, memory_bytes: int | None = None) -> Message:
         with self.journal.entered(message.kind):
             candidate = message.body.get("candidate", message.body)
             trace = str(candidate.get("trace", ""))
