@@ -172,7 +172,7 @@ class Task:
         return str(found.trace), tuple(map(str, rivals))[: MOST_KNOWN - len(neighbours)], neighbours
 
     def _default_arms(self, rules: RuleSpec, _: int) -> SpaceArms:
-        if self.source.by_default:
+        if self.source.ingredients() == source_of(rules).ingredients():
             return self.arms
         return SpaceArms(self._space_of(rules), self.target, self.core, Knowledge.of(self.knowledge))
 

@@ -228,6 +228,7 @@ class TaskSearch:
             runner.prepare(self.task.program, self.task.inputs)
             with self.phases.timed(Phase.GUESS):
                 guesses = self.task.guesses() if self._parts.guess else Guesses()
+            self._parts.waiting.give_way()
             if not self.known.observed:
                 self._measuring.begin(runner, guesses.traces)
             with self.phases.timed(Phase.SPACE):
@@ -312,6 +313,7 @@ class TaskSearch:
         return goal.until is not None and time.perf_counter() + self._proposing_s >= goal.until
 
     def _propose(self, at: _Open) -> list[Proposal]:
+        self._parts.waiting.give_way()
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
         with self.phases.timed(Phase.SCORING), collection.put_off():

@@ -20,18 +20,35 @@ class OutOfTime(Exception):
 
 
 class _Turn:
-    """Which one of several threads computes. Those that come back from waiting are before those that begin."""
+    """Which one of several threads computes. Those that come back from waiting are before those that give way, and
+    these before those that begin.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._is_taken = False
         self._back = 0
+        self._giving_way = 0
 
     def begin(self) -> None:
-        """Wait until no thread computes and none is back."""
+        """Wait until no thread computes, none is back and none has given way."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_taken and not self._back)
+            self._changed.wait_for(lambda: not self._is_taken and not self._back and not self._giving_way)
             self._is_taken = True
+
+    def give_way(self) -> None:
+        """Let those that are back compute first, if there are any."""
+        with self._changed:
+            if not self._back:
+                return
+            self._giving_way += 1
+            self._is_taken = False
+            self._changed.notify_all()
+            try:
+                self._changed.wait_for(lambda: not self._is_taken and not self._back)
+                self._is_taken = True
+            finally:
+                self._giving_way -= 1
 
     def go_on(self) -> None:
         """Wait until no thread computes."""
@@ -70,6 +87,10 @@ class Waiting:
             yield
         finally:
             self._turn.end()
+
+    def give_way(self) -> None:
+        """Let threads whose results are there go on first; called while computing, in the midst of what takes long."""
+        self._turn.give_way()
 
     def interrupt(self) -> None:
         """Have every thread that waits, or is about to, raise KeyboardInterrupt, until `resume`."""

@@ -204,3 +204,29 @@ def test_what_is_back_from_waiting_goes_on_before_what_begins() -> None:
         for thread in both:
             thread.result()
     assert order == ["back", "begun"]
+
+
+def test_what_takes_long_lets_those_go_on_whose_results_are_there_and_is_before_those_that_begin() -> None:
+    waiting, answer, order = Waiting(), Future[None](), list[str]()
+    begun = threading.Event()
+
+    def asks() -> None:
+        begun.set()
+        waiting.result(answer)
+        order.append("goes on")
+
+    def takes_long() -> None:
+        answer.set_result(None)
+        while not waiting._turn._back:
+            time.sleep(1e-3)
+        steps.begin(lambda: order.append("begins"))
+        waiting.give_way()
+        order.append("takes long")
+
+    with SideBySide[None](waiting) as steps:
+        steps.begin(asks)
+        begun.wait()
+        steps.begin(takes_long)
+        while steps:
+            steps.end_first()
+    assert order == ["goes on", "takes long", "begins"]

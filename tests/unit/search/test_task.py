@@ -189,3 +189,10 @@ def test_expert_traces_that_the_guess_did_not_take_are_measured_where_no_space_i
         assert ms.parse_trace(text).apply_to(product).trace == ms.parse_trace(text)
         assert "tensorize" not in text, "this target has no such instructions"
     assert experts == ()
+
+
+def test_the_usual_rules_named_have_one_space_with_those_that_nobody_named() -> None:
+    product = ms.operator("matmul_nn", M=8, N=8, K=8)
+    named, other = Task(product, "cpu", TARGET), Task(product, "cpu,-inline", TARGET)
+    assert named._default_arms(None, 0) is named.arms
+    assert other._default_arms(None, 0) is not other.arms
