@@ -49,6 +49,8 @@ from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.bounds import Assumptions
 from metasched.target import Target
 
+Conditions = tuple[Expr, ...]
+
 
 @dataclass(frozen=True)
 class _Accumulator:
@@ -88,28 +90,30 @@ class Promotion:
 
     def run(self, stmt: NestStmt) -> tuple[NestStmt, dict[str, Storage]]:
         """`stmt` with accumulators in registers, and their storage by name."""
-        return many(self._visit(stmt, (), [])), self._made
+        return many(self._visit(stmt, (), (), [])), self._made
 
-    def _visit(self, stmt: NestStmt, path: Path, before: list[NestStmt]) -> list[NestStmt]:
-        """What replaces `stmt`. `before` are the statements before it in its sequence, and may lose some."""
+    def _visit(self, stmt: NestStmt, path: Path, conds: Conditions, before: list[NestStmt]) -> list[NestStmt]:
+        """What replaces `stmt`, which runs under `conds`. `before` are the statements before it in its sequence, and
+        may lose some.
+        """
         if isinstance(stmt, Many):
             out: list[NestStmt] = []
             for child in stmt.stmts:
-                out += self._visit(child, path, out)
+                out += self._visit(child, path, conds, out)
             return out
         if isinstance(stmt, NestRegion):
-            return [map_children(stmt, lambda phase: many(self._visit(phase, path, [])))]
+            return [map_children(stmt, lambda phase: many(self._visit(phase, path, conds, [])))]
         if isinstance(stmt, When):
             # A case of its own: registers of the others are free in it.
             case = NestLoop(self._names.fresh("case"), 1, stmt.body)
-            return [replace(stmt, body=many(self._visit(stmt.body, (*path, case), [])))]
+            return [replace(stmt, body=many(self._visit(stmt.body, (*path, case), (*conds, *stmt.conds), [])))]
         if not isinstance(stmt, NestLoop):
             return [stmt]
         loads_before: list[NestStmt] = []
         stores_after: list[NestStmt] = []
         if stmt.kind is LoopKind.SERIAL:
             for inner, update in list(assigns(stmt)):
-                made = self._accumulator(stmt, path, inner, update)
+                made = self._accumulator(stmt, path, conds, inner, update)
                 if made is not None:
                     start = _take_start(before, update.block, made.may_start)
                     # Conditions inside the loop are guards of what is loaded before it and stored after it.
@@ -117,10 +121,12 @@ class Promotion:
                     loads_before.append(self._load(inner, guarded, made, start))
                     stores_after.append(self._store(inner, guarded, made))
                     stmt = with_body(stmt, _accumulate(stmt.body, update, made))
-        body = many(self._visit(stmt.body, (*path, stmt), []))
+        body = many(self._visit(stmt.body, (*path, stmt), conds, []))
         return [*loads_before, with_body(stmt, body), *stores_after]
 
-    def _accumulator(self, loop: NestLoop, path: Path, inner: Path, update: Assign) -> _Accumulator | None:
+    def _accumulator(
+        self, loop: NestLoop, path: Path, conds: Conditions, inner: Path, update: Assign
+    ) -> _Accumulator | None:
         """A register array for `update` while `loop` runs, where there can be one."""
         storage = self._storages.get(update.array)
         if storage is None or storage.kind is ArrayKind.REGISTER or update.reducer is None or update.in_memory:
@@ -132,7 +138,7 @@ class Promotion:
                 # Cases of a tile are inside the reduction where a loop of the tile is not unrolled.
                 self._note_rolled(loop, path, inner, update)
             return None
-        if not self._stays_inside(loop, path, inner, update, storage):
+        if not self._stays_inside(loop, path, conds, inner, update, storage):
             return None
         nest = tiled_nest(inner)
         if nest is not None:
@@ -153,7 +159,9 @@ class Promotion:
         made = self._new(update, update.indices, found[0][0], None)
         return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
 
-    def _stays_inside(self, loop: NestLoop, path: Path, inner: Path, update: Assign, storage: Storage) -> bool:
+    def _stays_inside(
+        self, loop: NestLoop, path: Path, conds: Conditions, inner: Path, update: Assign, storage: Storage
+    ) -> bool:
         """Whether elements that the loop updates are there also where a guard that ends with the loop does not hold.
 
         Guards over loops that end and loops that go on are looked at: the store behind the loop lacks them.
@@ -164,9 +172,8 @@ class Promotion:
         if all(free_vars(g) <= absent for g in lost):
             return True
         assumed = Assumptions({each.var: each.extent for each in (*path, loop, *inner)})
-        for guard in guards:
-            if guard not in lost:
-                assumed = assumed.assume(guard, True)
+        for condition in (*conds, *(g for g in guards if g not in lost)):
+            assumed = assumed.assume(condition, True)
         for dim, extent in zip(storage.axes, storage.shape, strict=True):
             if storage.fold is not None and storage.fold[0] == dim:
                 continue

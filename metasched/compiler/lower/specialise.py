@@ -228,9 +228,10 @@ def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | Non
 def _holds_reductions(stmt: NestStmt, crossed: Path) -> bool:
     """Whether there is a reduction, and cases here leave its accumulators in registers.
 
-    Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them.
+    Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them. What is in
+    memory anyway, such as a sum of partial sums, has none.
     """
-    updates = [(inner, a) for inner, a in assigns(stmt) if a.reducer is not None]
+    updates = [(inner, a) for inner, a in assigns(stmt) if a.reducer is not None and not a.in_memory]
     return bool(updates) and all(
         all(x.var not in a.reduction for x in crossed) or any(x.var in a.reduction and not x.unroll for x in inner)
         for inner, a in updates

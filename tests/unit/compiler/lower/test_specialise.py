@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from metasched.compiler.lir import ArrayKind, If, Loop, LoopProgram, LStmt
+from metasched.compiler.lir import ArrayKind, If, Loop, LoopProgram, LStmt, Write
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Load
 from metasched.lang import parse_program
@@ -52,6 +52,12 @@ def walk(stmt: LStmt, reduction: bool = False, *, around: str = "k_1") -> Iterat
 
 def conditions_inside_the_reduction(kernel: LoopProgram) -> int:
     return sum(isinstance(stmt, If) and inside for stmt, inside in walk(kernel.body))
+
+
+def written_inside_the_reduction(kernel: LoopProgram, *, around: str = "k_1") -> set[ArrayKind]:
+    kinds = {array.name: array.kind for array in kernel.arrays}
+    found = walk(kernel.body, around=around)
+    return {kinds[stmt.array] for stmt, inside in found if isinstance(stmt, Write) and inside}
 
 
 def run_against_numpy(sch: Schedule) -> None:
@@ -109,6 +115,35 @@ def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -
     registers = [a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]
     assert len(registers) == 4
     assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
+
+
+@SIZES
+def test_cases_of_tiles_accumulate_in_registers_where_the_last_block_of_a_sum_is_shorter(n: int, m: int) -> None:
+    """A guard leaves its terms out by the number of the block, which is outside of the tiles."""
+    sch = tiled(n, m, rows=(3, 4), columns=(2, 16))
+    sch.annotate(sch.get_block("C"), "blocked_sum", 16)
+    assert written_inside_the_reduction(lower(sch.func, AVX512)) == {ArrayKind.REGISTER}
+    run_against_numpy(sch)
+
+
+def test_sums_of_partial_sums_do_not_keep_tiles_from_cases() -> None:
+    """They are in memory in any case; what else is in the loop around them keeps the cases inside of it."""
+    copied = MATMUL.replace("A[i, k] *", "T[k, i] *").replace("C[i, j] =", "T[k, i] = A[i, k]\n    C[i, j] =")
+    sch = Schedule(parse_program(copied, N=16, M=61, K=96))
+    block = sch.get_block("C")
+    sch.annotate(block, "blocked_sum", 16)
+    i, j, k = sch.get_loops(block)
+    j0, j1 = sch.split(j, [None, 16])
+    k0, k1, k2 = sch.split(k, [None, 4, 8])
+    i0, i1 = sch.split(i, [None, 4])
+    sch.reorder(j0, k0, i0, k1, k2, i1, j1)
+    sch.unroll(i1)
+    sch.vectorize(j1, lanes=16)
+    sch.compute_at(sch.get_block("T"), k0)
+    kernel = lower(sch.func, AVX512)
+    assert not any(isinstance(stmt, If) and inside for stmt, inside in walk(kernel.body, around="k_C_2"))
+    assert written_inside_the_reduction(kernel, around="k_C_2") == {ArrayKind.REGISTER}
+    run_against_numpy(sch)
 
 
 @pytest.mark.parametrize(("n", "m"), [(128, 130), (7, 32), (15, 50), (30, 34)])
