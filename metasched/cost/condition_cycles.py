@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
 from metasched.cost.conditions import Below, loops_in
 from metasched.cost.feature import Columns
-from metasched.cost.footprint import Array
+from metasched.cost.footprint import Array, Ranges
+from metasched.cost.shares import Shares
 from metasched.cost.statement import View, once
 
 
@@ -20,13 +22,35 @@ def alive(view: View) -> Array:
     A vector runs if any of its lanes does: a guard that differs from lane to lane leaves out whole vectors where it
     bounds an index, and none otherwise. What a selection gives zero is left out where that is known in unrolled code.
     """
+    return _alive(view, view.ranges, view.shares)
+
+
+@once
+def alive_in_busiest(view: View) -> Array:
+    """The same for the thread that has most to do.
+
+    Threads take neighbouring iterations, and what lies beyond a bound is in the last ones: where rows in two tiles are
+    8 and 6, the thread with 8 decides when both have ended.
+    """
+    uneven = (loop for loop in view.parallel if any(loop in loops_in(g) for g in _bounds(view)))
+    loop = next(uneven, None)
+    if loop is None or view.target.threads < 2:
+        return alive(view)
+    most = np.ceil(view.extents[loop] / view.target.threads)
+    first = Ranges(view.statement, view.sizes, view.rows, {loop: most})
+    return np.maximum(_alive(view, first, view.shares.over(first)), alive(view))
+
+
+def _bounds(view: View) -> list[Below]:
+    return [guard for guard in view.statement.guards if isinstance(guard, Below)]
+
+
+def _alive(view: View, ranges: Ranges, within: Shares) -> Array:
     lanes, loops, shares = np.minimum(view.vector.lanes, view.vector.extent), [], []
-    for guard in view.statement.guards:
-        if not isinstance(guard, Below):
-            continue
-        holds = view.shares.holds(guard)
+    for guard in _bounds(view):
+        holds = within.holds(guard)
         if view.statement.vector in loops_in(guard):
-            reached = view.ranges.reach(guard.value)[0] + 1.0
+            reached = ranges.reach(guard.value)[0] + 1.0
             holds = np.minimum(np.ceil(holds * reached / lanes) * lanes / reached, 1.0)
         loops.append(loops_in(guard))
         shares.append(holds)
@@ -37,6 +61,34 @@ def alive(view: View) -> Array:
     # Some instance runs: a share is taken from uniform indices.
     least: Array = np.maximum(share, 1.0 / np.maximum(view.iterations, 1.0))
     return least
+
+
+@dataclass(frozen=True)
+class PartialTile:
+    """What a bound leaves of the last tile: the share of its instances that are in it, and of a tile that it is."""
+
+    share: Array
+    whole: Array
+
+
+def partial_tiles(view: View) -> list[PartialTile]:
+    """The last tiles along each axis that unrolled tiles do not divide."""
+    found = []
+    for guard in _bounds(view):
+        lanes, tile = view.full(1.0), view.full(1.0)
+        for loop in loops_in(guard):
+            if view.statement.loops[loop].reduces:
+                break
+            straight = (view.unrolled[loop] > 0) & view.shares.moves(guard, loop)
+            tile = tile * np.where(straight, view.extents[loop], 1.0)
+            if loop == view.statement.vector:
+                lanes = np.where(straight, np.minimum(view.vector.lanes, view.vector.extent), lanes)
+        else:
+            limit = np.maximum(-view.sizes[guard.value.constant], 1.0) + view.full(0.0)
+            rest = np.where(limit > tile, np.mod(limit, tile), 0.0)
+            whole = np.where(rest > 0, np.ceil(rest / lanes) / np.ceil(tile / lanes), 1.0)
+            found.append(PartialTile(rest / limit, whole))
+    return found
 
 
 @once

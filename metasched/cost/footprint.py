@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,20 @@ FAR = 1e12  # the reach of an index that is not quasi-affine: everywhere
 
 
 class Ranges:
-    """Reach of index expressions under every level of one statement."""
+    """Reach of index expressions under every level of one statement.
 
-    def __init__(self, statement: Statement, sizes: Sizes, rows: int) -> None:
+    `extents` are those of loops of which only the first iterations count.
+    """
+
+    def __init__(
+        self, statement: Statement, sizes: Sizes, rows: int, extents: Mapping[int, Array] = MappingProxyType({})
+    ) -> None:
         self.sizes = sizes
         self.rows = rows
         self.depth = len(statement.loops)
         self.extents = np.empty((self.depth, rows), np.float32)
         for loop, info in enumerate(statement.loops):
-            self.extents[loop] = sizes[info.extent]
+            self.extents[loop] = extents.get(loop, sizes[info.extent])
         # What is in an empty part of a loop is described as if it ran once, and does not count.
         self.runs: Mask = np.logical_and.reduce(self.extents > 0, axis=0)
         np.maximum(self.extents, 1.0, out=self.extents)

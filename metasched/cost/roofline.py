@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.condition_cycles import alive, branches, conditions_left, gated_reads, there
+from metasched.cost.condition_cycles import (
+    alive_in_busiest,
+    branches,
+    conditions_left,
+    gated_reads,
+    partial_tiles,
+    there,
+)
 from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
@@ -65,11 +72,12 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     if statement.vector is None:
         # The few instructions of a loop over single elements run beside its own.
         looping = np.maximum(looping - np.maximum(np.maximum(issue, ports), chain), 0.0)
+    waits = _waits_at_bounds(view, np.maximum(np.maximum(issue, ports), chain))
     return {
         "operations": issue,
         "ports": ports,
         "latency": chain,
-        "overhead": transfers + masked + branching + looping + _across_lanes(view) + _code_size_penalty(view),
+        "overhead": transfers + masked + branching + looping + waits + _across_lanes(view) + _code_size_penalty(view),
     }
 
 
@@ -141,26 +149,41 @@ def moved_out(view: View) -> Array:
     return out
 
 
-def _chain(view: View) -> Array:
+def _chain(view: View, whole: float | Array = 1.0) -> Array:
     """Cycles an instance waits for the one before in its accumulator.
 
-    Accumulators of a tile are independent chains, and so are the tiles that the core can see at once.
+    Accumulators of a tile are independent chains, and so are the tiles that the core can see at once. Of a tile at a
+    bound there is the share `whole`.
     """
     tile, statement, core = view.tile, view.statement, view.core
     if not statement.reduces:
         return view.full(0.0)
     step = np.where(tile.held > 0, _latency(view), core.memory_round_trip)
-    runs, chains = tile.together, tile.accumulators
+    runs, chains = tile.together, np.maximum(tile.accumulators * whole, 1.0)
     if statement.vector is not None and statement.loops[statement.vector].reduces:
         # Each register of a vector has sums of its own; a tile of such vectors counts them already.
         counted = view.vector.of_terms
         runs = np.where(counted, runs, runs * view.vector.strips / view.vector.extent)
         chains = np.where(counted, chains, chains * view.vector.strips / view.vector.steps)
     # Operations that wait for one another hold places: the fewer there are of a tile, the more of the next is begun.
-    begun = 1.0 + core.window / (runs * tile.operations * view.instructions * chains)
+    operations = np.maximum(tile.operations * whole, 1.0)
+    begun = 1.0 + core.window / (runs * operations * view.instructions * chains)
     outside = view.instances / (runs * tile.operations)
     waiting: Array = step / (chains * np.minimum(begun, np.maximum(outside, 1.0)))
     return waiting
+
+
+def _waits_at_bounds(view: View, bound: Array) -> Array:
+    """Cycles for an instance that tiles at a bound wait beyond `bound`, as they have fewer accumulators.
+
+    Of rows of 7 in tiles of 6, a seventh is in tiles of 1.
+    """
+    found, cases = view.full(0.0), [(view.full(1.0), view.full(1.0))]
+    for rest in partial_tiles(view) if view.statement.reduces else ():
+        cases = [(s * t, w * v) for s, w in cases for t, v in ((1.0 - rest.share, 1.0), (rest.share, rest.whole))]
+    for share, whole in cases[1:]:
+        found = found + share * np.maximum(_chain(view, whole) - bound, 0.0)
+    return np.where(view.tile.held > 0, found, 0.0)
 
 
 def _latency(view: View) -> float:
@@ -214,7 +237,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         for by_access, level in zip(far, view.fits[1:], strict=True)
     ]
     share = 1.0 / speedup
-    work = view.instances * alive(view) * share
+    work = view.instances * alive_in_busiest(view) * share
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
     read = there(view)

@@ -84,6 +84,10 @@ class Shares:
         self._in_copies: dict[int, InCopies] = {}
         self._of_atoms: dict[Atom, tuple[_Part, _Part]] = {}
 
+    def over(self, ranges: Ranges) -> Shares:
+        """The same over other ranges of the loops."""
+        return Shares(ranges, self._copied, self._reducing)
+
     def holds(self, condition: Condition) -> Array:
         """The share of all instances for which a condition holds; one on data is taken to hold everywhere."""
         found = self._holds.get(id(condition))

@@ -1,0 +1,61 @@
+"""What the last tiles and the last tasks cost where tiles do not divide rows: fewer accumulators, and idle threads."""
+
+from __future__ import annotations
+
+from math import exp2
+
+import pytest
+
+import metasched as ms
+from metasched.cost.features import NAMES, features_of
+from metasched.dtypes import DType
+from tests.support.targets import AVX2, AVX512
+
+PRODUCT = """
+program product[N=7, M=32, K=64](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+TARGETS = pytest.mark.parametrize("target", [AVX2, AVX512], ids=["AVX2", "AVX512"])
+
+
+def cycles(name: str, target: ms.Target, rows: int, tile: int, *, task: int = 0) -> float:
+    """Of a product with so many rows, in register tiles of `tile` rows; in tasks of `task` tiles where that is said."""
+    lanes = 2 * target.lanes(DType.F32)
+    sch = ms.Schedule(ms.parse_program(PRODUCT, N=rows, M=lanes))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1, i2 = sch.split(i, [None, task or 1, tile])
+    sch.reorder(i0, i1, k, i2, j)
+    if task:
+        sch.parallel(i0)
+    sch.unroll(i2)
+    sch.vectorize(j, lanes=target.lanes(DType.F32))
+    sch.annotate(k, "unroll_limit", 64)
+    return exp2(float(features_of(sch.func, target)[NAMES.index(name)])) - 1.0
+
+
+@TARGETS
+def test_a_tile_of_a_single_row_waits_for_its_sums(target: ms.Target) -> None:
+    """Of 7 rows one is in a tile of its own, with two accumulators; of 61 as well, which matters little."""
+    whole, seven, many = (cycles("s0.core_cycles", target, rows, 6) / rows for rows in (6, 7, 61))
+    assert seven > 1.2 * whole
+    assert whole < many < 1.05 * whole
+
+
+@TARGETS
+def test_tiles_that_divide_the_rows_wait_for_nothing_more(target: ms.Target) -> None:
+    few, many = (cycles("s0.core_cycles", target, rows, 6) / rows for rows in (6, 60))
+    assert few == pytest.approx(many, rel=0.01)
+
+
+@TARGETS
+def test_the_thread_with_whole_tiles_decides(target: ms.Target) -> None:
+    """Of 14 rows one thread has 8 and the other 6: the region ends no sooner than 16 rows would."""
+    uneven, even = (cycles("s0.operation_cycles", target, rows, 4, task=2) for rows in (14, 16))
+    assert uneven == pytest.approx(even, rel=0.01)
+
+
+@TARGETS
+def test_a_tail_among_many_tasks_is_one_among_many(target: ms.Target) -> None:
+    """Of 2 threads one has 32 tasks of 4 rows, whatever the last of the other is."""
+    uneven, even = (cycles("s0.operation_cycles", target, rows, 4, task=1) for rows in (253, 256))
+    assert uneven == pytest.approx(even, rel=0.01)
