@@ -120,6 +120,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.space.combinators import each_consumer as each_consumer
     from metasched.space.combinators import sequence as sequence
     from metasched.space.combinators import when as when
+    from metasched.space.rule import LEFT_ALONE as LEFT_ALONE
     from metasched.space.rule import Rule as Rule
     from metasched.space.rule import RuleError as RuleError
     from metasched.space.rule import Skip as Skip
@@ -253,6 +254,7 @@ _NAMES = {
         "when",
     ),
     "metasched.space.rule": (
+        "LEFT_ALONE",
         "Rule",
         "RuleError",
         "Skip",

@@ -10,7 +10,7 @@ from metasched.rules.facts import Factored, Tiled, Vectorized
 
 import metasched as ms
 
-NONE, IN_LANES = "none", "in lanes"
+IN_LANES = "in lanes"
 
 
 @ms.rule
@@ -26,7 +26,7 @@ def dot_products(
 
     Vectors along the results would gather one number from each row of such an operand, as in a matrix of rows times a
     vector, or transpose it first, which pays only where many results use it. Structural choice: vectors along the
-    terms, with a partial result in each lane; or none of this, which leaves the block to the other rules. The
+    terms, with a partial result in each lane; or `left alone`, which leaves the block to the other rules. The
     results of a tile share the vectors that they read, and each lane of each is an independent sum; an element-wise
     consumer is computed from each tile.
 
@@ -43,7 +43,7 @@ def dot_products(
     refusal = sch.refusal(steps)
     if refusal is not None:
         return ms.skip(refusal)
-    if sch.choose("sums", [NONE, IN_LANES]) == IN_LANES:
+    if sch.choose("sums", [ms.LEFT_ALONE, IN_LANES]) == IN_LANES:
         steps(sch)
     return None
 

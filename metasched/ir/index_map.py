@@ -226,7 +226,8 @@ def inverse(index_map: IndexMap, shape: Sequence[Expr], outputs: Sequence[str]) 
     for e, name in zip(index_map.outputs, outputs, strict=True):
         known.setdefault(resolve(e, ranges), Var(name))
     while True:
-        found = [(k, v) for k, v in (*_digits(known, ranges), *_wholes(known, ranges)) if k not in known]
+        made = (*_digits(known, ranges), *_wholes(known, ranges), *_in_two_steps(known, ranges))
+        found = [(k, v) for k, v in made if k not in known]
         if not found:
             return {name: simplify(known[Var(name)]) for name in index_map.names if Var(name) in known}
         known.update(dict(reversed(found)))
@@ -270,3 +271,15 @@ def _wholes(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, 
             quotient = known.get(resolve(_flat_quotient(part.a, part.b), ranges))
             if quotient is not None:
                 yield part.a, simplify(quotient * part.b + rest)
+
+
+def _in_two_steps(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
+    """Known quotients by the divisors of known remainders: `(9*x + y) // 6` is `(3*x + y // 3) // 2`."""
+    quotients = [(e, v) for e, v in known.items() if isinstance(e, Binary) and e.op is BinOp.FLOORDIV]
+    moduli = {as_int(e.b) for e in known if isinstance(e, Binary) and e.op is BinOp.MOD}
+    for part, value in quotients:
+        whole = as_int(part.b)
+        for last in moduli if whole is not None else ():
+            if last is not None and whole is not None and last < whole and whole % last == 0:
+                first = resolve(Binary(BinOp.FLOORDIV, part.a, const(whole // last)), ranges)
+                yield Binary(BinOp.FLOORDIV, first, const(last)), value

@@ -30,7 +30,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.population import legal
 from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Rows
-from metasched.space.combinators import LEFT_ALONE
+from metasched.space.rule import LEFT_ALONE
 from metasched.space.sketch import Sketch, Variable
 from metasched.space.space import Space
 from metasched.support.cached import cached_property

@@ -18,6 +18,10 @@ from metasched.schedule.values import BlockRV
 from metasched.space.rule_errors import Place, noting_errors_of, place_of, results_of
 from metasched.support.documentation import documentation
 
+# The option of a structural choice by which a rule leaves a block to the others, as if it were not there: what was
+# found in a space without the rule is whole in one with it.
+LEFT_ALONE = "left alone"
+
 
 @dataclass(frozen=True)
 class Skip:

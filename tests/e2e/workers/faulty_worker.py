@@ -81,7 +81,11 @@ class FaultyWorker(Worker):
         early("build")
         if candidate.trace.startswith("build:"):
             misbehave(candidate.trace.removeprefix("build:"))
-        body = {"artefact": {"trace": candidate.trace}, "code": candidate.trace, "phases": {"build": 0.5}}
+        body = {
+            "artefact": {"trace": candidate.trace, "ahead": None},
+            "code": candidate.trace,
+            "phases": {"build": 0.5},
+        }
         return Message(MessageKind.DONE, body, b"code")
 
     def lower(self, candidate: MeasureCandidate) -> Message:

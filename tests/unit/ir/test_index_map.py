@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metasched.ir.affine import NotAffine, as_int, const
@@ -107,7 +107,11 @@ def maps(draw: st.DrawFn) -> tuple[IndexMap, list[int]]:
     return IndexMap(tuple(names), tuple(e for e, _ in order)), shape
 
 
+_NINES = Var("x0") * 9 + Var("x1")
+
+
 @given(maps())
+@example((IndexMap(("x0", "x1"), (_NINES // 6, _NINES % 6 // 3, _NINES % 6 % 3)), [2, 9]))
 def test_what_is_split_and_fused_is_undone(case: tuple[IndexMap, list[int]]) -> None:
     index_map, shape = case
     extents = [const(n) for n in shape]
