@@ -92,6 +92,19 @@ def partial_tiles(view: View) -> list[PartialTile]:
 
 
 @once
+def operations_there(view: View) -> Array:
+    """Operations of a register tile that run, one at least: none does of rows that are known not to be there, such as
+    five of a tile of six where there is one. What a tile loads is of rows that are there.
+    """
+    operations = view.tile.operations
+    for guard in _bounds(view):
+        if view.statement.vector not in loops_in(guard):
+            operations = operations * (1.0 - view.shares.in_copies(guard).excluded)
+    least: Array = np.maximum(operations, 1.0)
+    return least
+
+
+@once
 def there(view: View) -> Array:
     """The share of instances that guards other than bounds let run, such as those of terms (`(i + k) % 2 == 0`).
 

@@ -9,6 +9,7 @@ from metasched.cost.condition_cycles import (
     branches,
     conditions_left,
     gated_reads,
+    operations_there,
     partial_tiles,
     there,
 )
@@ -48,7 +49,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     loose = view.full(float(statement.reduces and not view.in_tiles))
     for n in view.reads():
         loose = loose + view.loads_of_one[n]
-    loads = np.where(held, tile.loads / tile.operations, loose)
+    loads = np.where(held, tile.loads / operations_there(view), loose)
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0])
@@ -123,7 +124,7 @@ def shuffles(view: View) -> Array:
         spread, apart = view.spread[n], view.steps[n] > 1
         if not apart.any() or (view.target.gathers and not spread.any()):
             continue
-        loaded = view.vectors(n, tile.level, tile.place) / tile.operations
+        loaded = tile.vectors[n] / operations_there(view)
         each = np.where(spread >= 1, 0.5, np.where((spread > 0) | view.target.gathers, 0.0, 1.0))
         found = found + np.where(apart, each * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
     return found

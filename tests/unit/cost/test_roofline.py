@@ -59,3 +59,10 @@ def test_a_tail_among_many_tasks_is_one_among_many(target: ms.Target) -> None:
     """Of 2 threads one has 32 tasks of 4 rows, whatever the last of the other is."""
     uneven, even = (cycles("s0.operation_cycles", target, rows, 4, task=1) for rows in (253, 256))
     assert uneven == pytest.approx(even, rel=0.01)
+
+
+@TARGETS
+def test_columns_are_loaded_for_rows_that_are_not_there_as_for_those_that_are(target: ms.Target) -> None:
+    """A tile of 6 rows where there is one loads as many vectors of columns as one of one, for fewer sums."""
+    one, six = (cycles("s0.port_cycles", target, 1, tile) for tile in (1, 6))
+    assert six == pytest.approx(one, rel=0.25)

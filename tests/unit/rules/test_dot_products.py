@@ -85,6 +85,12 @@ def test_the_guess_for_a_matrix_times_a_vector(target: ms.Target) -> None:
 
 
 @EACH_TARGET
+def test_the_guess_for_scores_of_one_token(target: ms.Target) -> None:
+    trace = ms.guess(ms.parse_program(SCORES, H=12, M=1, N=512, K=64), target=target)
+    assert trace.decisions[f"{NAME}(sums)/sums"] == "in lanes"
+
+
+@EACH_TARGET
 def test_the_estimate_knows_the_registers_that_lanes_of_sums_take(target: ms.Target) -> None:
     """Eight rows of 64 lanes are more than there are registers."""
 
