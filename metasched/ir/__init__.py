@@ -3,6 +3,7 @@
 Its files, in reading order:
 
 - `nodes`: The tensor-program IR: every node, and the generic traversal over them
+- `node_methods`: The methods by which a kind of node is traversed, written out for its fields
 - `query`: Finding things in a `Func`, and replacing them
 - `data`: Which integers depend on data, so that a program does not say what numbers they may be
 - `data_ranges`: What values an integer that data says may take, whatever the data is

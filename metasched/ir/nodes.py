@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from metasched.dtypes import INDEX, DType, integer_range
+from metasched.ir.node_methods import WRITTEN_OUT, write_methods
 
 T = TypeVar("T")
 
@@ -32,8 +33,9 @@ class Node:
     _hash: ClassVar[int | None] = None  # of the class: no hash yet
 
     def _values(self) -> tuple[Any, ...]:
-        """All fields in order; `node` writes it out for each kind."""
-        raise NotImplementedError
+        """All fields in order."""
+        write_methods(type(self), Node)
+        return self._values()
 
     def __hash__(self) -> int:
         value = self._hash
@@ -57,32 +59,15 @@ class Node:
         for name, value in state.items():
             object.__setattr__(self, name, value)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> tuple[Node, ...]:
         """The nodes directly below this one, in field order."""
-        for value in self._values():
-            if isinstance(value, Node):
-                yield value
-            elif isinstance(value, tuple):
-                for item in value:
-                    if isinstance(item, Node):
-                        yield item
+        write_methods(type(self), Node)
+        return self.children()
 
     def map(self, fn: Callable[[Any], Any]) -> Self:
         """This node with `fn` applied to each child; `self` itself when nothing changed."""
-        changed = False
-        values = []
-        for value in self._values():
-            if isinstance(value, Node):
-                new: Any = fn(value)
-            elif isinstance(value, tuple) and any(isinstance(item, Node) for item in value):
-                new = tuple(fn(item) if isinstance(item, Node) else item for item in value)
-                if all(a is b for a, b in zip(new, value, strict=True)):
-                    new = value
-            else:
-                new = value
-            changed = changed or new is not value
-            values.append(new)
-        return type(self)(*values) if changed else self
+        write_methods(type(self), Node)
+        return self.map(fn)
 
     def walk(self) -> Iterator[Node]:
         """This node and everything below it, parents first."""
@@ -90,7 +75,7 @@ class Node:
         while stack:
             node = stack.pop()
             yield node
-            stack.extend(reversed(list(node.children())))
+            stack.extend(node.children()[::-1])
 
 
 _NAMES: dict[type, tuple[str, ...]] = {}
@@ -108,10 +93,10 @@ def field_names(cls: type) -> tuple[str, ...]:
 def node(cls: type[T]) -> type[T]:
     """Declare a node: a frozen dataclass with `Node`'s structural equality."""
     made = dataclass(frozen=True, eq=False)(cls)
-    if "_values" not in vars(made):
-        # Traversal, equality and hashing spend their time in it: written out, it takes half as long as any loop.
-        fields_of = "".join(f"self.{name}, " for name in field_names(made))
-        made._values = eval(f"lambda self: ({fields_of})")  # type: ignore[attr-defined]  # noqa: S307, SLF001
+    # Each kind has its own of these, which are written out at their first use: not at import, which most end without.
+    for name in WRITTEN_OUT:
+        if name not in vars(made):
+            setattr(made, name, getattr(Node, name))
     return made
 
 
@@ -223,12 +208,14 @@ class Const(Expr):
         return (self.value, self.type)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Const)
-            and self.type is other.type
-            and type(self.value) is type(other.value)
-            and repr(self.value) == repr(other.value)
-        )
+        if self is other:
+            return True
+        if not isinstance(other, Const) or self.type is not other.type:
+            return False
+        mine, its = self.value, other.value
+        if type(mine) is not type(its):
+            return False
+        return mine == its if type(mine) is int else repr(mine) == repr(its)
 
     __hash__ = Node.__hash__
 
