@@ -7,7 +7,6 @@ of metasched together: what compiles and loads imports it, when it does.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -26,21 +25,11 @@ from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype as from_dtype
 from numba.np.ufunc import parallel as parallel
 
-Optimise = Callable[[Any, Any], None]
 _NAME = "metasched"
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """A library whose modules come as text and are optimised once."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen.data_layout
-
-    def _optimize_final_module(self) -> None:
-        self._codegen.optimise(self._final_module, self._codegen.target_machine)
-
-    def object_code(self) -> bytes:
-        return bytes(self._get_compiled_object())
+    """A library of code that was compiled before."""
 
     def load_object(self, data: bytes) -> None:
         self.enable_object_caching()
@@ -49,17 +38,13 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
 
 
 class CodeGenerator(JITCPUCodegen):  # type: ignore[misc]
-    """Numba's code generator for a CPU that may be less than the host, by LLVM's names of it and of its features.
-
-    Modules are optimised by `optimise(module, target machine)`.
-    """
+    """Numba's code generator for a CPU that may be less than the host, by LLVM's names of it and of its features."""
 
     _library_class = _Library
 
-    def __init__(self, cpu: str, features: str, optimise: Optimise) -> None:
+    def __init__(self, cpu: str, features: str) -> None:
         self._cpu = cpu
         self._features = features
-        self.optimise = optimise
         super().__init__(_NAME)
 
     def _get_host_cpu_name(self) -> str:

@@ -1,8 +1,9 @@
 """Machine code: Numba's code generator, for any target and with a light pipeline of passes.
 
 Emission leaves little to LLVM's middle end: vectors, unrolling, hoisting and common subexpressions are done. So the
-pipeline is short. Each kernel has an execution engine of its own, so its code is freed with it; Numba's usual
-generator keeps every module for the life of the process.
+pipeline is short, and a module goes from text to machine code without being linked or loaded. Each kernel that is
+loaded has an execution engine of its own, so its code is freed with it; Numba's usual generator keeps every module for
+the life of the process.
 
 Importing this imports Numba, which takes as long as the rest of metasched together: it is imported by what compiles
 and loads, when it does.
@@ -11,6 +12,7 @@ and loads, when it does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -24,7 +26,14 @@ _NAME = "metasched"
 
 
 def _generator(target: Target) -> CodeGenerator:
-    return CodeGenerator(target.name, target.llvm_features(), _optimize)
+    """One of its own for each kernel that is loaded."""
+    return CodeGenerator(target.name, target.llvm_features())
+
+
+@lru_cache(maxsize=8)
+def _compiler(target: Target) -> CodeGenerator:
+    """One that nothing is loaded by, for all kernels of a target."""
+    return _generator(target)
 
 
 def _optimize(module: Any, machine: Any) -> None:
@@ -44,26 +53,41 @@ def _optimize(module: Any, machine: Any) -> None:
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """Machine code as bytes, to be loaded in this process or another on the same kind of machine."""
+    """Machine code as bytes, to be loaded in this process or another on the same kind of machine.
+
+    `text` is the module that it was made of, where it is known.
+    """
 
     target: Target
     data: bytes
-    llvm: str
+    text: str
+
+    @property
+    def llvm(self) -> str:
+        """The module as it went into code generation: worked out when it is asked for, which few do."""
+        with global_compiler_lock:
+            return str(_optimised(self.text, _compiler(self.target)))
 
 
 def compile_text(text: str, target: Target) -> ObjectCode:
     """Compile a module; raises BuildError when LLVM does not take it."""
     with global_compiler_lock:
-        try:
-            module = llvm.parse_assembly(text)
-        except RuntimeError as error:
-            raise BuildError("LLVM rejected the module", str(error)) from error
-        module.triple = llvm.get_process_triple()
-        library = _generator(target).create_library(_NAME)
-        library.enable_object_caching()
-        library.add_llvm_module(module)
-        library.finalize()
-        return ObjectCode(target, library.object_code(), library.get_llvm_str())
+        compiler = _compiler(target)
+        module = _optimised(text, compiler)
+        return ObjectCode(target, bytes(compiler.target_machine.emit_object(module)), text)
+
+
+def _optimised(text: str, compiler: CodeGenerator) -> Any:
+    """The module of a text after the passes; raises BuildError when LLVM does not take it."""
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise BuildError("LLVM rejected the module", str(error)) from error
+    module.triple = llvm.get_process_triple()
+    module.data_layout = compiler.data_layout
+    _optimize(module, compiler.target_machine)
+    module.verify()
+    return module
 
 
 def assembly(code: ObjectCode) -> str:
@@ -78,10 +102,9 @@ def commented_assembly(code: ObjectCode) -> str:
 
 def _assembly(code: ObjectCode, *, comments: bool) -> str:
     with global_compiler_lock:
-        # The target machine belongs to the code generator, which has to outlive it.
-        codegen = _generator(code.target)
-        codegen.target_machine.set_asm_verbosity(comments)
-        return str(codegen.target_machine.emit_assembly(llvm.parse_assembly(code.llvm)))
+        compiler = _compiler(code.target)
+        compiler.target_machine.set_asm_verbosity(comments)
+        return str(compiler.target_machine.emit_assembly(_optimised(code.text, compiler)))
 
 
 class LoadedCode:
