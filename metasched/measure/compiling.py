@@ -92,10 +92,10 @@ def code_hash(text: str) -> str:
 
     Names come from those of loops, which differ where two schedules end at the same loops.
     """
-    numbers: dict[str, str] = {}
-
-    def number(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        return numbers.setdefault(name, f"%{len(numbers)}")
-
-    return hashlib.sha256(_LOCAL.sub(number, text).encode()).hexdigest()[:32]
+    # Between two names, the text is as it is; of a pair of groups, one matched.
+    parts = _LOCAL.split(text)
+    names = [used or defined for used, defined in zip(parts[1::3], parts[2::3], strict=True)]
+    numbers = {name: f"%{n}" for n, name in enumerate(dict.fromkeys(names))}
+    between = parts[::3]
+    renamed = [part for pair in zip(between, map(numbers.__getitem__, names), strict=False) for part in pair]
+    return hashlib.sha256("".join([*renamed, between[-1]]).encode()).hexdigest()[:32]

@@ -28,11 +28,11 @@ class Indices:
     def __init__(self) -> None:
         self._values: dict[str, Linear] = {}
         self._ranges: dict[str, Range] = {}
-        # A number for each meaning that a variable has at present. Forms are remembered by expression and the
-        # numbers of its variables, so that no cache is ever stale and unrolled copies share what they can.
+        # A number for each meaning that a variable has at present. Forms are remembered by expression, and for each by
+        # the numbers of its variables, so that no cache is ever stale and unrolled copies share what they can.
         self._meanings: dict[str, int] = {}
         self._numbers: dict[Linear | Range, int] = {}
-        self._forms: dict[tuple[object, ...], Linear] = {}
+        self._forms: dict[Expr, tuple[tuple[str, ...], dict[tuple[int | None, ...], Linear]]] = {}
         self._symbolic: dict[Expr, Linear] = {}
         self._names: dict[Expr, tuple[str, ...]] = {}
         self._reads: dict[Expr, bool] = {}
@@ -97,11 +97,14 @@ class Indices:
 
     def form(self, e: Expr) -> Linear:
         """The linear form of `e`, substitutions made and divisions resolved where ranges allow."""
-        meanings = self._meanings
-        key = (e, *[meanings.get(name) for name in self.names(e)])
-        form = self._forms.get(key)
+        known = self._forms.get(e)
+        if known is None:
+            known = self._forms[e] = self.names(e), {}
+        names, forms = known
+        meanings = tuple(map(self._meanings.get, names))
+        form = forms.get(meanings)
         if form is None:
-            form = self._forms[key] = self._resolve(self._as_written(e))
+            form = forms[meanings] = self._resolve(self._as_written(e))
         return form
 
     def _as_written(self, e: Expr) -> Linear:

@@ -70,16 +70,20 @@ class Memory:
         lane = self.scope.lane
         if lane is None:
             return form, 0, ()
-        names = self.scope.indices.names
+        own, names = lane.name, self.scope.indices.names
         step = 0
         shared, varying = [], []
-        for atom, c in form.terms:
-            if isinstance(atom, Var) and atom.name == lane.name:
-                step = c
-            elif lane.name in names(atom):
-                varying.append((atom, c))
+        for term in form.terms:
+            atom, c = term
+            if isinstance(atom, Var):
+                if atom.name == own:
+                    step = c
+                else:
+                    shared.append(term)
+            elif own in names(atom):
+                varying.append(term)
             else:
-                shared.append((atom, c))
+                shared.append(term)
         return Linear(form.const, tuple(shared)), step, tuple(varying)
 
     def index(self, form: Linear) -> SSAValue:

@@ -14,6 +14,7 @@ from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import DType
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import Var
+from metasched.support.cached import cached_property
 
 # Bytes that may be read past the end of a workspace or register array: one vector of the widest kind.
 PADDING = 64
@@ -48,7 +49,7 @@ class Lane:
     mask: SSAValue | None = None
     is_tail: bool = False
 
-    @property
+    @cached_property
     def name(self) -> str:
         return f"{self.var}.lane{self.width}"
 
@@ -107,12 +108,11 @@ class FunctionScope:
         """The innermost level that a linear form without lanes depends on; INLINE if it reads memory."""
         deepest = 0
         for atom, _ in form.terms:
-            if isinstance(atom, Var):
-                deepest = max(deepest, self.variables[atom.name][1])
-            elif self.indices.reads(atom):
+            if not isinstance(atom, Var) and self.indices.reads(atom):
                 return INLINE
-            else:
-                deepest = max((deepest, *(self.variables[name][1] for name in self.indices.names(atom))))
+            for name in (atom.name,) if isinstance(atom, Var) else self.indices.names(atom):
+                depth = self.variables[name][1]
+                deepest = max(deepest, depth)
         return deepest
 
     def mask(self) -> SSAValue | None:
