@@ -17,6 +17,7 @@ from metasched.errors import LanguageError
 from metasched.functions.declaration import ARGUMENTS
 from metasched.functions.registry import functions
 from metasched.ir.source_printer import print_params
+from metasched.lang import parse_tables
 from metasched.lang.load import parse_definitions
 from metasched.operators import digests
 from metasched.operators.files import library_names
@@ -238,6 +239,16 @@ def digests_text() -> str:
     return json.dumps(digests.made(), indent=1) + "\n"
 
 
+TABLES = Path(__file__).parents[1] / "grammar" / parse_tables.FILE
+
+
+def tables_text() -> str:
+    """The parser's tables. Their numbers differ from process to process: what is right stays as it is."""
+    grammar = TABLES.with_suffix(".lark").read_text(encoding="utf-8")
+    text = TABLES.read_text(encoding="utf-8")
+    return text if parse_tables.read(text, grammar) is not None else parse_tables.written(grammar)
+
+
 COMPILER = Path(__file__).parent / "compiler.md"
 LANGUAGE = Path(__file__).parent / "language.md"
 DOORS = Path(__file__).parent / "doors.md"
@@ -285,6 +296,7 @@ if __name__ == "__main__":
     DIGESTS.write_text(digests_text(), encoding="utf-8")
     DOORS.write_text(doors_page(), encoding="utf-8")
     LANGUAGE.write_text(language_page(), encoding="utf-8")
+    TABLES.write_text(tables_text(), encoding="utf-8")
     METHODS.write_text(methods_stub(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     OPERATORS.write_text(operators_page(), encoding="utf-8")

@@ -13,6 +13,8 @@ Its files, in reading order:
 - `elaborate`: From a definition and its parameters to IR: names, sizes, shapes, types and bounds
 - `expressions`: Parse tree to source expressions, for programs, modules and traces alike
 - `layout`: From indentation to tokens: the step between the lexer and the parser
+- `parse_tables`: The parser's tables as text: read, they take a tenth of the time that it takes to make them of the
+  grammar
 - `mistakes`: Readable syntax errors, with hints from the examples of mistakes beside the grammar
 - `syntax`: Text to parse tree: the grammar, loaded once, and syntax errors
 - `programs`: Text to the tree of a program

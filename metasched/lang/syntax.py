@@ -9,8 +9,8 @@ from lark import Lark, Token, Tree, UnexpectedInput
 
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.limits import MAX_LEVELS, SPLIT
-from metasched.lang import mistakes
-from metasched.lang.layout import Layout, LayoutError, Start, parse_with
+from metasched.lang import mistakes, parse_tables
+from metasched.lang.layout import LayoutError, Start, parse_with
 from metasched.support.imports import imports
 
 
@@ -36,18 +36,12 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
 
 @cache
 def grammar() -> Lark:
-    """The parser, built at the first use."""
+    """The parser, read or built at the first use."""
     package = imports.module("metasched.grammar")
     with imports.under_way():  # Python imports what reads resources when they are first read
         text = files(package).joinpath("metasched.lark").read_text(encoding="utf-8")
-    return Lark(
-        text,
-        parser="lalr",
-        start=[start.value for start in Start],
-        postlex=Layout(),
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
+        tables = files(package).joinpath(parse_tables.FILE).read_text(encoding="utf-8")
+    return parse_tables.read(tables, text) or parse_tables.built(text)
 
 
 def _first_below(tree: Tree[Token], limit: int) -> tuple[int, int] | None:
