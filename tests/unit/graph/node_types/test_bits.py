@@ -17,8 +17,8 @@ from tests.support.onnx_models import run
 )
 def test_functions_of_two_integers(op: str, function: Any, dtype: Any) -> None:
     limits = np.iinfo(dtype)
-    a = np.random.default_rng(0).integers(limits.min, limits.max, 50, dtype, endpoint=True)
-    b = np.random.default_rng(1).integers(limits.min, limits.max, (2, 1), dtype, endpoint=True)
-    np.testing.assert_array_equal(run(op, a, b), function(a, b))
     ends = np.array([limits.min, limits.max, 0], dtype)
-    np.testing.assert_array_equal(run(op, ends, ends[::-1].copy()), function(ends, ends[::-1]))
+    a = np.random.default_rng(0).integers(limits.min, limits.max, 50, dtype, endpoint=True)
+    b = np.random.default_rng(1).integers(limits.min, limits.max, 2, dtype, endpoint=True)
+    a, b = np.concatenate([a, ends]), np.concatenate([b, ends])[:, None]
+    np.testing.assert_array_equal(run(op, a, b), function(a, b))
