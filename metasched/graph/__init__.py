@@ -33,6 +33,8 @@ Its files, in reading order:
 - `code_archive`: Machine code of a task as bytes: JSON that says what it is, and the code itself
 - `owned_files`: Files of a cache that are trusted: this user's, in a folder of this user's, which nobody else can
   write
+- `digests`: SHA-256 of large contents, by several threads
+- `large_writes`: Large files that are written by a thread while their maker goes on
 - `code_cache`: Machine code of tasks on disk: a file each, in a folder of the user's cache that only its owner can
   write
 - `builder_worker`: A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`

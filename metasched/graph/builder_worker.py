@@ -49,9 +49,11 @@ class TaskBuilder(Worker):
     def preload(self) -> None:
         from metasched.compiler.cpu.first_use import import_code_generator
         from metasched.cost.trained import shipped
+        from metasched.graph.default_choice import read_what_guesses_need
 
         import_code_generator()
         shipped()
+        read_what_guesses_need()
 
     def handle(self, message: Message) -> Message:
         """The machine code of a request. Raises ScheduleError and BuildError."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Self
 
 from metasched.errors import BuildError, BuildWarning, ResourceError, callers_level
 from metasched.graph.builder_worker import WantedCode, request
@@ -28,33 +29,63 @@ _LIMITS = Limits(build_s=300.0)
 _MOST_BUILDERS = 16
 
 
-def build_in_processes(
-    wanted: Mapping[str, WantedCode], target: Target, made: Callable[[str, TaskCode], None], module: str = _MODULE
-) -> None:
-    """Have builder processes make the machine code of tasks; `made` is called with each, in this thread.
+class BuilderProcesses:
+    """Builder processes, which end with the block that this is the context of, however it ends.
 
-    A task over which two processes end is built as it is written, with a BuildWarning. Builders end with this
-    call, however it ends: an interrupt loses nothing that was handed over. Raises ScheduleError and BuildError where a
-    chosen schedule cannot be applied or compiled, ResourceError where there can be no processes.
+    Those that are begun before anything is to be built get ready beside other work of the caller.
     """
-    builders = min(len(wanted), len(os.sched_getaffinity(0)), _MOST_BUILDERS)
-    order = sorted(wanted, key=lambda key: -wanted[key].program.work.operations)
-    done: queue.SimpleQueue[tuple[str, TaskCode]] = queue.SimpleQueue()
-    with ExitStack() as stack:
+
+    def __init__(self, module: str = _MODULE) -> None:
+        self._module = module
+        self._stack = ExitStack()
+        self._workers: list[WorkerProcess] = []
+        self._start: Callable[[int], WorkerProcess] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
+
+    def begin(self, wanted: int) -> None:
+        """Have no fewer processes than this, of those that there may be: they get ready by themselves.
+
+        Raises ResourceError where there can be none.
+        """
+        while len(self._workers) < min(wanted, most_builders()):
+            if self._start is None:
+                self._start = self._starter()
+            self._workers.append(self._start(len(self._workers)))
+
+    def _starter(self) -> Callable[[int], WorkerProcess]:
         remove_abandoned()
         folder = TemporaryFolder()
-        stack.callback(folder.close)
+        self._stack.callback(folder.close)
         # The kernel ends workers when the thread that started them ends.
-        spawner = stack.enter_context(ThreadPoolExecutor(1, "metasched-spawn"))
-        places = [WorkerSpec(WorkerRole.BUILDER, f"tasks-{n}", module, 1, folder.path) for n in range(builders)]
-        workers = [WorkerProcess(p, _LIMITS, lambda launch: spawner.submit(launch).result()) for p in places]
-        idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
-        for worker in workers:
-            stack.callback(worker.kill)
-        threads = stack.enter_context(ThreadPoolExecutor(builders, "metasched-build"))
-        for worker in workers:
-            stack.callback(worker.close)
+        spawner = self._stack.enter_context(ThreadPoolExecutor(1, "metasched-spawn"))
+
+        def start(number: int) -> WorkerProcess:
+            place = WorkerSpec(WorkerRole.BUILDER, f"tasks-{number}", self._module, 1, folder.path)
+            worker = WorkerProcess(place, _LIMITS, lambda launch: spawner.submit(launch).result())
+            self._stack.callback(worker.kill)
+            self._stack.callback(worker.close)
             worker.start()
+            return worker
+
+        return start
+
+    def build(self, wanted: Mapping[str, WantedCode], target: Target, made: Callable[[str, TaskCode], None]) -> None:
+        """Have machine code of tasks made; `made` is called with each, in this thread.
+
+        A task over which two processes end is built as it is written, with a BuildWarning. An interrupt loses nothing
+        that was handed over. Raises ScheduleError and BuildError where a chosen schedule cannot be applied or compiled,
+        ResourceError where there can be no processes.
+        """
+        self.begin(len(wanted))
+        order = sorted(wanted, key=lambda key: -wanted[key].program.work.operations)
+        done: queue.SimpleQueue[tuple[str, TaskCode]] = queue.SimpleQueue()
+        idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
+        for worker in self._workers:
             idle.put(worker)
 
         def build(key: str) -> None:
@@ -64,16 +95,24 @@ def build_in_processes(
             finally:
                 idle.put(worker)
 
-        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        futures = {threads.submit(build, key) for key in order}
-        while futures:
-            finished, futures = wait(futures, timeout=0.05, return_when=FIRST_EXCEPTION)
+        with ThreadPoolExecutor(len(self._workers), "metasched-build") as threads, ExitStack() as ending:
+            for worker in self._workers:
+                ending.callback(worker.close)
+            ending.callback(threads.shutdown, wait=False, cancel_futures=True)
+            futures = {threads.submit(build, key) for key in order}
+            while futures:
+                finished, futures = wait(futures, timeout=0.05, return_when=FIRST_EXCEPTION)
+                while not done.empty():
+                    made(*done.get())
+                for future in finished:
+                    future.result()
             while not done.empty():
                 made(*done.get())
-            for future in finished:
-                future.result()
-        while not done.empty():
-            made(*done.get())
+
+
+def most_builders() -> int:
+    """How many builder processes there may be here."""
+    return min(len(os.sched_getaffinity(0)), _MOST_BUILDERS)
 
 
 def _built(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:

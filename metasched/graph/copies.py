@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var
+from metasched.support.by_identity import remembered_by_identity
 
 # More boxes than a concatenation has.
 _MOST_BOXES = 256
@@ -65,6 +66,7 @@ class CopiedBox:
         return tuple(found) if sorted(used) == [d for d, n in enumerate(self.shape) if n > 1] else None
 
 
+@remembered_by_identity
 def copied_boxes(func: Func) -> tuple[CopiedBox, ...] | None:
     """The boxes of an unscheduled program that only copies; None for any other."""
     stages = query.blocks(func)

@@ -35,6 +35,17 @@ def default_choice(program: Program, target: Target) -> Choice:
     return Choice(found.trace, f"{GUESSED}: {chosen}")
 
 
+def read_what_guesses_need() -> None:
+    """Import what the first guess would import, and read the rules and the knowledge that it goes by."""
+    from metasched.knowledge.library import shipped
+    from metasched.lang.syntax import grammar
+    from metasched.space.registry import resolve
+
+    grammar()
+    resolve(None)
+    shipped()
+
+
 def is_small(program: Program) -> bool:
     """Whether a program's schedule matters too little to look for one in the whole space."""
     return _size(program) <= _SMALL

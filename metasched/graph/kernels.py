@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from metasched.calibration.store import core_of
 from metasched.graph.builder_worker import WantedCode
-from metasched.graph.building import build_in_processes
+from metasched.graph.building import BuilderProcesses, most_builders
 from metasched.graph.choices import GUESSED, Choice, Choices
 from metasched.graph.code_cache import CodeCache
 from metasched.graph.default_choice import default_choice, is_small
@@ -14,16 +15,40 @@ from metasched.graph.ir import Graph
 from metasched.graph.owned_files import code_key
 from metasched.graph.step_code import TaskCode
 from metasched.graph.task_code import compile_task
+from metasched.ir.program import Program
 from metasched.target import Target
 
 # With so few programs that take time to be made, none of them is worth starting a process for, which takes 2 seconds.
 _FEW = 3
 
 
-def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | None = None) -> dict[str, TaskCode]:
+def made_graph_and_kernels(
+    graph: Graph, passes: Callable[[], Graph], choices: Callable[[], Choices], target: Target
+) -> tuple[Graph, dict[str, TaskCode]]:
+    """What passes make of a graph, with its kernels' machine code. Builder processes get ready while they run, on the
+    other cores.
+
+    Raises what `kernels` does.
+    """
+    with BuilderProcesses() as builders:
+        if _is_much({id(node.program): node.program for node in graph.computes}.values()):
+            builders.begin(most_builders() - 1)
+        made = passes()
+        return made, kernels(made, choices(), target, builders=builders)
+
+
+def kernels(
+    graph: Graph,
+    choices: Choices,
+    target: Target,
+    cache: CodeCache | None = None,
+    builders: BuilderProcesses | None = None,
+) -> dict[str, TaskCode]:
     """Machine code of every kernel of a graph, by the kernels' keys.
 
     What is not in the cache (by default the user's own) is made, in builder processes where it is much, and kept there.
+    `builders` are those of the caller; they do not build again afterwards.
+
     Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
     """
     cache = CodeCache.open() if cache is None else cache
@@ -40,8 +65,9 @@ def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | N
         found[key] = code
         cache.put(keys[key], code)
 
-    if sum(not is_small(one.program) for one in missing.values()) > _FEW:
-        build_in_processes(missing, target, made)
+    if _is_much(one.program for one in missing.values()):
+        with builders or BuilderProcesses() as own:
+            own.build(missing, target, made)
     else:
         for key, one in missing.items():
             choice = one.choice or default_choice(one.program, target)
@@ -49,6 +75,11 @@ def kernels(graph: Graph, choices: Choices, target: Target, cache: CodeCache | N
     if missing:
         cache.remove_oldest()
     return {key: _named(found[key], one.choice) for key, one in wanted.items()}
+
+
+def _is_much(programs: Iterable[Program]) -> bool:
+    """Whether processes are worth being started for some programs."""
+    return sum(not is_small(program) for program in programs) > _FEW
 
 
 def _named(code: TaskCode, choice: Choice | None) -> TaskCode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, overload
@@ -18,7 +19,7 @@ from metasched.graph.ir import Graph
 from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.network import Network, folded
 from metasched.graph.network_cache import CachePlace, NetworkCache
-from metasched.graph.network_key import network_key
+from metasched.graph.network_key import model_digest, network_key
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.ranged import NetworkOfSizes
@@ -94,8 +95,11 @@ def load_onnx(
     ranges = {name: _range(size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
     single = {name: size for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
     said = (model, single, shapes or {}, values or {}, states or {})
-    source = _Source(*said, ranges, target or Target.detect(), ProductPrecision.of(precision), db)
-    key = source.key()
+    with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
+        digest = beside.submit(model_digest, model)
+        cpu = target or Target.detect()
+    source = _Source(*said, ranges, cpu, ProductPrecision.of(precision), db)
+    key = source.key(digest.result())
     place = None if key is None else CachePlace(NetworkCache.open(), key)
     return source.of_sizes(place) if ranges else source.network(place, {})
 
@@ -114,10 +118,10 @@ class _Source:
     precision: ProductPrecision
     db: DatabaseLike | None
 
-    def key(self) -> str | None:
-        """What its networks are kept on disk by; None where they are not."""
+    def key(self, digest: str | None) -> str | None:
+        """What its networks are kept on disk by, where the model's digest is this; None where they are not."""
         sizes = {**self.sizes, **self.ranges}
-        return network_key(self.model, sizes, self.shapes, self.values, self.states, self.target, self.precision)
+        return network_key(digest, sizes, self.shapes, self.values, self.states, self.target, self.precision)
 
     @cached_property
     def opened(self) -> OpenedModel:
@@ -127,7 +131,7 @@ class _Source:
 
     def opened_later(self, key: str | None) -> OpenedModel:
         """The model, read after a network of it was found on disk. Raises NetworkError where it has changed since."""
-        if "opened" not in vars(self) and self.key() != key:
+        if "opened" not in vars(self) and self.key(model_digest(self.model)) != key:
             raise NetworkError(f"{self.model!r} has changed since it was loaded, and is read again for this")
         return self.opened
 

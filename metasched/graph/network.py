@@ -217,14 +217,23 @@ class Network(MembersFace):
         )
 
     def _made(self) -> Executable:
-        graph = self._whole()
-        made = executable(graph, kernels(graph, self._schedules(), self.target), self.target, self.weights)
+        graph, codes = self._whole_and_kernels()
+        made = executable(graph, codes, self.target, self.weights)
         self._let_go(graph)
         if self._cached is not None and self._is_as_loaded:
             note = self._note()
             if note is not None:
                 self._cached.put(self.signature, made, self.weights, note)
         return made
+
+    def _whole_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
+        """What runs, with all of its constants, and its kernels."""
+        from metasched.graph.kernels import made_graph_and_kernels
+
+        if "optimised" in vars(self):
+            graph = self._whole()
+            return graph, kernels(graph, self._schedules(), self.target)
+        return made_graph_and_kernels(self.graph, self._whole, self._schedules, self.target)
 
     @property
     def members(self) -> tuple[Network, ...]:

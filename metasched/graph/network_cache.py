@@ -25,7 +25,9 @@ from typing import Any, BinaryIO
 
 from metasched.cache_folder import NoCacheFolder, cache_folder
 from metasched.errors import CacheWarning, callers_level
+from metasched.graph.digests import digest
 from metasched.graph.executable import Executable
+from metasched.graph.large_writes import LargeWrites
 from metasched.graph.memory import MappedMemory
 from metasched.graph.network_archive import StoredNetwork, StoredPiece, network_bytes, network_of
 from metasched.graph.owned_files import opened_own_file, remove_oldest, safe_folder
@@ -56,6 +58,7 @@ class NetworkCache:
 
     folder: Path | None
     ignored: Counter[str] = field(default_factory=Counter)
+    writes: LargeWrites = field(default_factory=LargeWrites, compare=False)
 
     @classmethod
     def open(cls) -> NetworkCache:
@@ -108,7 +111,11 @@ class NetworkCache:
                 return None
             memory = MappedMemory(stored.plan.weight_bytes, "weights")
             view = memory.bytes.data[: stored.plan.weight_bytes]
-            if not _filled(file, view) or hashlib.sha256(view).hexdigest() != stored.weights_hash:
+            try:
+                found = digest(view, lambda piece: _fill(file, piece))
+            except EOFError:  # it was cut meanwhile
+                found = ""
+            if found != stored.weights_hash:
                 self._ignore("its weights are damaged")
                 return None
         return stored, memory
@@ -134,8 +141,21 @@ class NetworkCache:
     ) -> None:
         """Keep a network, whole or not at all, with a note; not where the disk is nearly full.
 
-        Weights in the memory of other networks are kept with these; where one of them is not kept, this is not.
+        Weights in the memory of other networks are kept with these; where one of them is not kept, this is not. Large
+        ones are written by a thread, beside calls of the network: Python ends when they are whole.
         """
+        self.writes.run(
+            executable.weights.memory.bytes.nbytes, lambda: self._write(key, signature, executable, shared, note)
+        )
+
+    def _write(
+        self,
+        key: str,
+        signature: Signature,
+        executable: Executable,
+        shared: WeightStore | None,
+        note: Mapping[str, Any],
+    ) -> None:
         pieces = _pieces(executable.weights, shared)
         if self.folder is None or pieces is None:
             return
@@ -144,9 +164,9 @@ class NetworkCache:
         joined = _Spans([memory, *(part for part, _ in pieces)]).joined
         plan = plan.with_weights(lambda offset: joined(own + offset), plan.weight_bytes)
         weights = memory.bytes.data[: plan.weight_bytes]
-        digest = hashlib.sha256(weights).hexdigest()
+        hashed = digest(weights)
         known = {} if shared is None else shared.known_in(memory)
-        stored = StoredNetwork(signature, plan, digest, tuple(piece for _, piece in pieces), known, note)
+        stored = StoredNetwork(signature, plan, hashed, tuple(piece for _, piece in pieces), known, note)
         head = network_bytes(stored)
         try:
             if shutil.disk_usage(self.folder).free < _ROOM * (len(head) + len(weights)):
@@ -164,7 +184,7 @@ class NetworkCache:
             warnings.warn(f"a compiled network is not kept: {error}", CacheWarning, stacklevel=callers_level())
             return
         if shared is not None:
-            shared.is_in_file(memory, key, digest)
+            shared.is_in_file(memory, key, hashed)
 
     def _path(self, folder: Path, key: str) -> Path:
         return folder / (key + _SUFFIX)
@@ -204,15 +224,14 @@ class NetworkCache:
         LOGGER.info("a compiled network on disk is not used: %s", reason)
 
 
-def _filled(file: BinaryIO, view: memoryview) -> bool:
-    """Whether a file has as many bytes as a buffer, which has them then."""
+def _fill(file: BinaryIO, view: memoryview) -> None:
+    """Read as many bytes of a file as a buffer has. Raises EOFError where it has fewer."""
     at = 0
     while at < len(view):
         count = file.readinto(view[at:])  # type: ignore[attr-defined]
         if not count:
-            return False
+            raise EOFError
         at += count
-    return True
 
 
 class _Spans:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from metasched.calibration.store import core_of
+from metasched.graph.digests import digest
 from metasched.graph.owned_files import code_key
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
@@ -27,7 +28,7 @@ _PACKAGES = ("ml_dtypes", "onnx")
 
 
 def network_key(
-    model: object,
+    model: str | None,
     sizes: Mapping[str, object],
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, Any],
@@ -35,13 +36,8 @@ def network_key(
     target: Target,
     precision: ProductPrecision,
 ) -> str | None:
-    """A key of a network of a model; None for one that is not kept.
-
-    That are models that are no file or bytes of one, that cannot be read, or whose external data is in no files of
-    plain names.
-    """
-    digest = _digest(model)
-    if digest is None:
+    """A key of a network of a model, which is given as its `model_digest`; None where it has none."""
+    if model is None:
         return None
     said = (
         sorted((name, repr(size)) for name, size in sizes.items()),
@@ -49,24 +45,34 @@ def network_key(
         sorted((name, _value(value)) for name, value in values.items()),
         list(states.items()),
     )
-    return code_key(digest, repr(said), str(target), repr(core_of(target)), precision.value, *_versions())
+    return code_key(model, repr(said), str(target), repr(core_of(target)), precision.value, *_versions())
 
 
-def _digest(model: object) -> str | None:
+def model_digest(model: object) -> str | None:
+    """What tells a model from all others; None for one whose networks are not kept.
+
+    That are models that are no file or bytes of one, that cannot be read, or whose external data is in no files of
+    plain names.
+    """
     if isinstance(model, bytes):
-        return None if _NAMED in model else hashlib.sha256(model).hexdigest()
+        return None if _NAMED in model else digest(memoryview(model))
     if not isinstance(model, str | Path):
         return None
     try:
         with _pages(Path(model)) as pages:
-            said = [hashlib.sha256(pages).hexdigest()]
+            said = [_of_pages(pages)]
             names = _external_files(pages)
         for name in sorted(names or ()):
             with _pages(Path(model).resolve().parent / name) as pages:
-                said.append(f"{name} {hashlib.sha256(pages).hexdigest()}")
+                said.append(f"{name} {_of_pages(pages)}")
     except (OSError, ValueError):  # reading the model says what is wrong
         return None
     return None if names is None else "\0".join(said)
+
+
+def _of_pages(pages: mmap.mmap) -> str:
+    with memoryview(pages) as content:
+        return digest(content)
 
 
 def _pages(path: Path) -> mmap.mmap:

@@ -76,6 +76,10 @@ class Program:
 
     def structural_hash(self) -> str:
         """A hash (SHA-256, 64 hex digits) of the IR that no renaming changes."""
+        return self._structural_hash
+
+    @cached_property
+    def _structural_hash(self) -> str:
         return hashlib.sha256(_canonical(self.func).encode()).hexdigest()
 
     def named_hash(self) -> str:

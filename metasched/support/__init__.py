@@ -22,6 +22,7 @@ Its files, in reading order:
 - `code_version`: The versions that decide the machine code a trace becomes
 - `collection`: Python's search for cycles of objects, put off while very many objects are made that have none
 - `cached`: Properties that are worked out once an object, without a lock
+- `by_identity`: Results of functions, remembered by the very objects that they were called with
 - `interrupts`: Ctrl-C put off while a change that must be whole is made
 - `stopwatch`: Time measurement: seconds by name
 - `other_work`: What else uses this machine's cores meanwhile: other processes, and the host of a virtual machine

@@ -7,6 +7,7 @@ from enum import IntEnum
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.ir.source import Name, Reduce, Stage
+from metasched.support.by_identity import remembered_by_identity
 
 
 class Kind(IntEnum):
@@ -18,6 +19,7 @@ class Kind(IntEnum):
     ANCHOR = 3  # reduces products or windows, and reads elements again and again
 
 
+@remembered_by_identity
 def kind_of(stages: Stages) -> Kind:
     """What limits the program of some stages: the heaviest of them."""
     if any(is_anchor(stages, stage) for stage in stages.stages):

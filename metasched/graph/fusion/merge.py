@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import reads, with_reads
@@ -17,7 +18,9 @@ from metasched.graph.fusion.stages import Stages, joined_name, program_of, stage
 from metasched.graph.fusion.views import through_view
 from metasched.graph.ir import Compute, Graph, Node, ShapeView, ValueType
 from metasched.ir.nodes import BinOp
+from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, Operation, Read, SourceExpr, Stage
+from metasched.support.by_identity import Itself
 
 
 def merged(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compute:
@@ -26,12 +29,11 @@ def merged(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compu
     Raises ValueError where one of them has a program without written stages, see `stages_of`; PlaceByData where one
     reads what another makes by data, through a view that changes that dimension.
     """
-    stages = stages_together(graph, nodes, outputs)
-    made, inputs, given = canonical(stages)
+    piece, names = _piece_of(graph, nodes, outputs)
+    made = _merged_piece(piece)
     computes = [node for node in nodes if isinstance(node, Compute)]
-    program = program_of(made, joined_name(node.program.name for node in computes))
-    last = computes[-1]
-    return Compute(last.name, "+".join(_ops(computes)), program, inputs, given)
+    given = tuple(names[n] for n in made.inputs)
+    return Compute(computes[-1].name, "+".join(_ops(computes)), made.program, given, tuple(outputs))
 
 
 def _ops(computes: Sequence[Compute]) -> list[str]:
@@ -39,31 +41,101 @@ def _ops(computes: Sequence[Compute]) -> list[str]:
 
 
 def stages_together(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Stages:
-    """The stages of nodes over the values of their graph, by these values' names."""
+    """The stages of nodes over the values of their graph, by names of their own.
+
+    Raises what `merged` does.
+    """
+    return _stages_of_piece(_piece_of(graph, nodes, outputs)[0])
+
+
+@dataclass(frozen=True)
+class _PieceNode:
+    """A node of a piece: its program, None for a view, and the numbers of the values."""
+
+    program: Itself[Program] | None
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some nodes of a graph with numbers for its values: equal for what is joined in each of many equal layers.
+
+    `consts` are constants, `zeros` those of them that are zero.
+    """
+
+    nodes: tuple[_PieceNode, ...]
+    types: tuple[ValueType, ...]
+    consts: frozenset[int]
+    zeros: frozenset[int]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _MergedPiece:
+    """What a piece computes, and the numbers of the values that the program reads."""
+
+    program: Program
+    inputs: tuple[int, ...]
+
+
+def _piece_of(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[_Piece, list[str]]:
+    """Nodes of a graph as a piece, and the names of its values. Raises ValueError for a program without stages."""
+    numbers: dict[str, int] = {}
+
+    def numbered(names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(numbers.setdefault(name, len(numbers)) for name in names)
+
+    own: list[_PieceNode] = []
+    for node in nodes:
+        if isinstance(node, ShapeView):
+            own.append(_PieceNode(None, numbered([node.input]), numbered([node.output])))
+        elif isinstance(node, Compute) and stages_of(node.program) is not None:
+            own.append(_PieceNode(Itself(node.program), numbered(node.inputs), numbered(node.outputs)))
+        else:
+            raise ValueError(f"`{node.name}` has no program, or one of scalar arguments, parameters or named sizes")
+    made = numbered(outputs)
+    names = list(numbers)
+    consts = frozenset(n for n, name in enumerate(names) if name in graph.constants)
+    zeros = frozenset(n for n in consts if _is_zero(graph, names[n]))
+    return _Piece(tuple(own), tuple(graph.types[name] for name in names), consts, zeros, made), names
+
+
+@lru_cache(maxsize=1 << 12)
+def _merged_piece(piece: _Piece) -> _MergedPiece:
+    made, inputs, _ = canonical(_stages_of_piece(piece))
+    programs = [node.program.object for node in piece.nodes if node.program is not None]
+    program = program_of(made, joined_name(program.name for program in programs))
+    return _MergedPiece(program, tuple(int(name) for name in inputs))
+
+
+@lru_cache(maxsize=1 << 12)
+def _stages_of_piece(piece: _Piece) -> Stages:
+    """The stages of a piece; values are named by their numbers."""
     types: dict[str, ValueType] = {}
     views: dict[str, str] = {}
     stages: list[Stage] = []
-    for number, node in enumerate(nodes):
-        if isinstance(node, ShapeView):
-            views[node.output] = node.input
-            types[node.input] = graph.types[node.input]
+    for number, node in enumerate(piece.nodes):
+        given, made = [str(n) for n in node.inputs], [str(n) for n in node.outputs]
+        if node.program is None:
+            views[made[0]] = given[0]
+            types[given[0]] = piece.types[node.inputs[0]]
             continue
-        own = stages_of(node.program) if isinstance(node, Compute) else None
-        if own is None:
-            raise ValueError(f"`{node.name}` has no program, or one of scalar arguments, parameters or named sizes")
-        named = dict(zip((*own.inputs, *own.outputs), (*node.inputs, *node.outputs), strict=True))
+        own = stages_of(node.program.object)
+        assert own is not None
+        named = dict(zip((*own.inputs, *own.outputs), (*given, *made), strict=True))
         named |= {name: f"{number}:{name}" for name in own.types if name not in named}
         types |= {named[name]: type_ for name, type_ in own.types.items()}
-        stages += _over_values(graph, own, named, views)
+        stages += _over_values(piece, own, named, views)
     computed = {name for stage in stages for name in stage.targets}
-    given = tuple(name for name in types if name not in computed and name not in views)
-    consts = frozenset(name for name in given if name in graph.constants)
-    return Stages(types, given, consts, tuple(outputs), tuple(stages))
+    given_ = tuple(name for name in types if name not in computed and name not in views)
+    consts = frozenset(name for name in given_ if int(name) in piece.consts)
+    return Stages(types, given_, consts, tuple(map(str, piece.outputs)), tuple(stages))
 
 
-def _over_values(graph: Graph, own: Stages, named: Mapping[str, str], views: Mapping[str, str]) -> list[Stage]:
+def _over_values(piece: _Piece, own: Stages, named: Mapping[str, str], views: Mapping[str, str]) -> list[Stage]:
     out = []
-    zeros = {own_name for own_name, name in named.items() if _is_zero(graph, name)}
+    zeros = {own_name for own_name, name in named.items() if name.isdecimal() and int(name) in piece.zeros}
     for stage in own.stages:
         extents = own.extents(stage)
 
@@ -71,7 +143,8 @@ def _over_values(graph: Graph, own: Stages, named: Mapping[str, str], views: Map
             name, indices = named[read.buffer], read.indices
             while name in views:
                 source = views[name]
-                indices = through_view(indices, graph.types[name].shape, graph.types[source].shape, extents)
+                shapes = piece.types[int(name)].shape, piece.types[int(source)].shape
+                indices = through_view(indices, *shapes, extents)
                 name = source
             return replace(read, buffer=name, indices=indices)
 

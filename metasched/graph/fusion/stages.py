@@ -18,6 +18,7 @@ from metasched.ir.source_printer import print_program
 from metasched.lang import parse_program
 from metasched.lang.elaborate import elaborate
 from metasched.lang.report import Report
+from metasched.support.by_identity import Itself, remembered_by_identity
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def reduced(stage: Stage) -> dict[str, int]:
     return out
 
 
+@remembered_by_identity
 def stages_of(program: Program) -> Stages | None:
     """The stages of a program; None where it has scalar arguments, parameters, or named sizes."""
     definition = program.definition
@@ -101,6 +103,12 @@ def stages_of(program: Program) -> Stages | None:
 
 def program_of(stages: Stages, name: str) -> Program:
     """The program of stages whose buffers have names of the language."""
+    return _program_of(Itself(stages), name)
+
+
+@lru_cache(maxsize=1 << 12)
+def _program_of(key: Itself[Stages], name: str) -> Program:
+    stages = key.object
     definition = ProgramDef(
         name,
         (),

@@ -14,8 +14,10 @@ from itertools import pairwise
 from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
+from metasched.support.by_identity import remembered_by_identity
 
 
+@remembered_by_identity
 def joined(stages: Stages) -> Stages:
     """Stages in which dimensions that are always used together are one, and those of one element are left out of inputs
     where no index runs along them. Tensors have the same elements in the same order.

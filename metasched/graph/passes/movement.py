@@ -26,6 +26,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.nodes import BinOp
 from metasched.ir.pitch import is_packed, packed_strides
 from metasched.ir.source import Operation, Read
+from metasched.support.by_identity import remembered_by_identity
 
 
 @graph_pass(after=("layouts",))
@@ -88,7 +89,12 @@ def _is_stretch(node: Compute, producer: dict[str, Node]) -> bool:
 def is_movement(node: Compute) -> bool:
     """Whether a node only moves elements, each from a place that is linear in its indices."""
     stages = stages_of(node.program)
-    if stages is None or len(stages.stages) != 1 or not isinstance(stages.stages[0].value, Read):
+    return stages is not None and _is_movement(stages)
+
+
+@remembered_by_identity
+def _is_movement(stages: Stages) -> bool:
+    if len(stages.stages) != 1 or not isinstance(stages.stages[0].value, Read):
         return False
     (stage,) = stages.stages
     assert isinstance(stage.value, Read)
@@ -112,6 +118,7 @@ def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
     return replace(made, name=reader.name, op=reader.op)
 
 
+@remembered_by_identity
 def _quotients(stages: Stages) -> int:
     """Quotients and remainders in subscripts."""
     return sum(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import psutil
 import pytest
 
 import metasched as ms
 from metasched.errors import BuildWarning
 from metasched.graph.builder_worker import WantedCode
-from metasched.graph.building import build_in_processes
+from metasched.graph.building import BuilderProcesses, most_builders
 from metasched.graph.choices import Choice
 from metasched.graph.step_code import TaskCode
 from metasched.graph.task_code import compile_task
@@ -29,6 +31,11 @@ def in_vectors() -> Choice:
 BY_HAND = in_vectors()
 
 
+def build(wanted: dict[str, WantedCode], made: Callable[[str, TaskCode], None], *module: str) -> None:
+    with BuilderProcesses(*module) as builders:
+        builders.build(wanted, TARGET, made)
+
+
 def test_builders_make_what_this_process_makes_and_errors_arrive() -> None:
     found: dict[str, TaskCode] = {}
     wanted = {
@@ -37,7 +44,7 @@ def test_builders_make_what_this_process_makes_and_errors_arrive() -> None:
     }
     wrong = Choice(Trace.parse(str(BY_HAND.trace).replace('"B"', '"nowhere"')), "by hand")
     with pytest.raises(ms.BuildError, match="nowhere"):
-        build_in_processes({**wanted, "wrong": WantedCode(PROGRAM, wrong)}, TARGET, found.__setitem__)
+        build({**wanted, "wrong": WantedCode(PROGRAM, wrong)}, found.__setitem__)
     assert {"chosen", "written"} >= found.keys() - {"wrong"}
     for name in found.keys() & {"chosen", "written"}:
         one = wanted[name]
@@ -47,9 +54,7 @@ def test_builders_make_what_this_process_makes_and_errors_arrive() -> None:
 def test_a_task_over_which_builders_end_runs_as_it_is_written() -> None:
     found: dict[str, TaskCode] = {}
     with pytest.warns(BuildWarning, match=r"(?s)double runs as it is written.*crash exit 3.*ms.compile"):
-        build_in_processes(
-            {"chosen": WantedCode(PROGRAM, BY_HAND)}, TARGET, found.__setitem__, "tests.e2e.workers.ending_task_builder"
-        )
+        build({"chosen": WantedCode(PROGRAM, BY_HAND)}, found.__setitem__, "tests.e2e.workers.ending_task_builder")
     assert found["chosen"].trace is None
     assert found["chosen"].origin == "as written: crash exit 3"
 
@@ -60,5 +65,14 @@ def test_an_interrupt_ends_the_builders() -> None:
 
     before = set(psutil.Process().children())
     with pytest.raises(KeyboardInterrupt):
-        build_in_processes({"chosen": WantedCode(PROGRAM, BY_HAND)}, TARGET, interrupted)
+        build({"chosen": WantedCode(PROGRAM, BY_HAND)}, interrupted)
+    assert set(psutil.Process().children()) <= before
+
+
+def test_builders_that_are_not_needed_end_with_their_block() -> None:
+    before = set(psutil.Process().children())
+    with BuilderProcesses() as builders:
+        builders.begin(1)
+        builders.begin(1)
+        assert len(set(psutil.Process().children()) - before) == min(1, most_builders())
     assert set(psutil.Process().children()) <= before

@@ -13,7 +13,7 @@ import metasched as ms
 from metasched.graph import loading
 from metasched.graph.network_archive import network_bytes, network_of
 from metasched.graph.network_cache import NetworkCache
-from metasched.graph.network_key import network_key
+from metasched.graph.network_key import model_digest, network_key
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 from tests.support.decoders import Decoder
@@ -56,7 +56,7 @@ def file_of(cache: NetworkCache) -> Path:
 
 
 def key_of(path: Path, **sizes: int) -> str:
-    key = network_key(path, sizes, {}, {}, {}, Target.detect(), ProductPrecision.F32)
+    key = network_key(model_digest(path), sizes, {}, {}, {}, Target.detect(), ProductPrecision.F32)
     assert key is not None
     return key
 

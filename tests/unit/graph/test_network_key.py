@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from metasched.graph.growing.sizes import GrowingSize
-from metasched.graph.network_key import network_key
+from metasched.graph.network_key import model_digest, network_key
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.size_range import SizeRange
 from metasched.target import Target
@@ -28,7 +28,7 @@ def key(
     target: Target = TARGET,
     precision: ProductPrecision = ProductPrecision.F32,
 ) -> str | None:
-    return network_key(given, sizes or {}, {}, values or {}, {}, target, precision)
+    return network_key(model_digest(given), sizes or {}, {}, values or {}, {}, target, precision)
 
 
 def test_everything_that_decides_a_network_decides_its_key() -> None:
