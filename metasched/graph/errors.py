@@ -68,3 +68,7 @@ class Unsupported(Exception):
     def __init__(self, reason: str, unbound: tuple[str, ...] = ()) -> None:
         self.unbound = unbound
         super().__init__(reason)
+
+
+class BodyRefused(Exception):
+    """Raised where a node of a graph that another node runs is refused, which the model's refusals say already."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
-from metasched.graph.errors import NetworkError, Refusal, RefusedModel, Unsupported
+from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import node_types
-from metasched.graph.site import NodeSite
+from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type
 
@@ -223,6 +223,8 @@ class _Importer:
                 return self._imported(node, scope, domain, opset, inputs)
         except Unsupported as error:
             self._refuse(node, scope, opset, inputs, error)
+        except BodyRefused:  # its nodes say why
+            pass
         except (ValueError, IndexError, ArithmeticError) as error:
             wrong = Unsupported(f"its attributes and inputs do not go together: {error}")
             self._refuse(node, scope, opset, inputs, wrong)
@@ -271,7 +273,13 @@ class _Importer:
         origin = NodeOrigin(f"{scope.path}/{name}" if scope.path else name, node.op_type, first)
         attributes = {attribute.name: self._attribute(attribute) for attribute in with_defaults(schema, node).attribute}
         return NodeSite(
-            origin, opset, tuple(inputs), attributes, tuple(bool(output) for output in node.output), self._builder
+            origin,
+            opset,
+            tuple(inputs),
+            attributes,
+            tuple(bool(output) for output in node.output),
+            self._builder,
+            lambda body: self._body(body, scope, origin.node),
         )
 
     def _attribute(self, attribute: Any) -> Any:
@@ -314,6 +322,46 @@ class _Importer:
             self._constant(inner, tensor)
         self.run(graph.node, inner)
         return [inner.get(output.name) for output in graph.output]
+
+    def _body(self, graph: Any, scope: _Scope, path: str) -> RunBody:
+        """What runs a graph that a node has, in the scope around it. What its inputs do not change is imported now."""
+        if scope.depth >= _DEEPEST:
+            raise NetworkError(f"loops of {self._model.name} are {_DEEPEST} deep")
+        refused = len(self._refusals)
+        around = _Scope(dict(scope.values), scope.opsets, path, scope.depth + 1)
+        for tensor in graph.initializer:
+            self._constant(around, tensor)
+        given = [value.name for value in graph.input]
+        fixed, moving = _apart(graph.node, given)
+        self.run(fixed, around)
+
+        def run(values: Sequence[GraphValue], name: str) -> list[GraphValue]:
+            if len(values) != len(given):
+                raise Unsupported(f"its body has {len(given)} inputs, and is given {len(values)}")
+            own = {**around.values, **dict(zip(given, values, strict=True))}
+            inner = _Scope(own, scope.opsets, f"{path}/{name}", scope.depth + 1)
+            self.run(moving, inner)
+            made = [inner.get(output.name) for output in graph.output]
+            found = [value for value in made if isinstance(value, GraphValue)]
+            if len(self._refusals) > refused or len(found) < len(made):
+                raise BodyRefused
+            return found
+
+        return run
+
+
+def _apart(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[Any]]:
+    """The nodes that do not depend on some values, and those that do. Nodes with graphs may read any value."""
+    dependent = set(given)
+    fixed, moving = list[Any](), list[Any]()
+    for node in nodes:
+        has_graph = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+        if has_graph or not dependent.isdisjoint(node.input):
+            dependent.update(node.output)
+            moving.append(node)
+        else:
+            fixed.append(node)
+    return fixed, moving
 
 
 def _fitting_schema(node: Any, domain: str, opset: int) -> Any:

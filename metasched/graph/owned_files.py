@@ -26,9 +26,16 @@ def code_key(*parts: str) -> str:
 @lru_cache(maxsize=1)
 def _versions() -> tuple[str, ...]:
     """The versions of the packages, and of each file of this one, by its size and its time."""
-    files = sorted(path for root in _sources() for path in root.rglob("*") if "__pycache__" not in path.parts)
-    said = [f"{path} {(found := path.stat()).st_size} {found.st_mtime_ns}" for path in files if path.is_file()]
+    files = sorted(path for root in _sources() for path in _files_below(str(root)))
+    said = [f"{path} {(found := os.stat(path)).st_size} {found.st_mtime_ns}" for path in files]  # noqa: PTH116
     return (*(f"{name} {version(name)}" for name in _PACKAGES), hashlib.sha256("\n".join(said).encode()).hexdigest())
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """The files of a folder and those below, but compiled ones; as texts, which take a tenth of the time of paths."""
+    for above, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (path for name in names if os.path.isfile(path := os.path.join(above, name)))  # noqa: PTH113, PTH118
 
 
 def _sources() -> list[Path]:

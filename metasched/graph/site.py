@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,15 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(_LETTERS[:count]) if count <= len(_LETTERS) else tuple(f"A{n}" for n in range(count))
 
 
+# Imports the nodes of a graph that reads some values as its inputs, under a name for this time. Gives its outputs.
+# Raises BodyRefused where a node of it is refused.
+RunBody: TypeAlias = Callable[[Sequence[GraphValue], str], list[GraphValue]]
+
+
+def _no_body(_: Any) -> RunBody:
+    raise Unsupported("it runs a graph, which nodes of this origin have not")
+
+
 @dataclass(frozen=True)
 class NodeSite:
     """A node whose inputs are known.
@@ -34,6 +43,7 @@ class NodeSite:
         attributes: by name, with tensors as arrays.
         wanted: for each output, whether it has a name.
         builder: the graph that is made.
+        body: of a graph among the attributes, what imports it for given inputs, any number of times.
 
     """
 
@@ -43,6 +53,7 @@ class NodeSite:
     attributes: Mapping[str, Any]
     wanted: tuple[bool, ...]
     builder: GraphBuilder = field(repr=False)
+    body: Callable[[Any], RunBody] = field(default=_no_body, repr=False)
 
     @property
     def op(self) -> str:

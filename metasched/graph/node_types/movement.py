@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -11,6 +13,9 @@ from metasched.graph.site import NodeSite, names
 from metasched.graph.text import at, broadcast, indices, number, read
 
 Results = tuple[GraphValue, ...]
+
+# Values that one program joins; more are joined in turns.
+_JOINED = 16
 
 
 @node_type("Transpose")
@@ -197,3 +202,27 @@ def reverse_sequence(site: NodeSite) -> Results:
             [f"{at('Y', over)} = {at('A', mirrored)} if {inside} else {at('A', over)}"], x.type, A=x, L=lengths
         ),
     )
+
+
+def stacked(site: NodeSite, values: Sequence[GraphValue], axis: int) -> GraphValue:
+    """Values along a new dimension; programs of a few values each, since one of many is deep."""
+    shape = values[0].shape
+    made = [site.view(value, (*shape[:axis], 1, *shape[axis:])) for value in values]
+    while len(made) > 1:
+        made = [_joined(site, made[n : n + _JOINED], axis) for n in range(0, len(made), _JOINED)]
+    return made[0]
+
+
+def _joined(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
+    if len(parts) == 1:
+        return parts[0]
+    over, letters = indices(parts[0].rank), names(len(parts))
+    text, end = "", 0
+    for number_, (letter, part) in enumerate(zip(letters, parts, strict=True), 1):
+        subscripts = list(over)
+        subscripts[axis] = f"{over[axis]} - {end}" if end else over[axis]
+        end += part.shape[axis]
+        text += at(letter, subscripts) + ("" if number_ == len(parts) else f" if {over[axis]} < {end} else ")
+    shape = tuple(end if dim == axis else n for dim, n in enumerate(parts[0].shape))
+    given = dict(zip(letters, parts, strict=True))
+    return site.single([f"{at('Y', over)} = {text}"], ValueType(parts[0].type.dtype, shape), **given)

@@ -15,17 +15,15 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_types.movement import sliced, stacked
 from metasched.graph.registry import node_type
-from metasched.graph.site import NodeSite, names
+from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
 
 Results = tuple[GraphValue | None, ...]
 
 # Steps that a node is taken apart into; each is a few kernels.
 _MOST_STEPS = 2048
-# Values that one program joins; more are joined in turns.
-_JOINED = 16
 _ACTIVATIONS = {
     "Relu": "max({0}, 0.0)",
     "Sigmoid": "sigmoid({0})",
@@ -213,12 +211,12 @@ def recurrent(site: NodeSite) -> Results:
         order = range(steps)[::-1] if is_reverse else range(steps)
         made, hidden, cell = _run(layer, kind.step, order)
         if site.wants(0):
-            outputs.append(_stacked(site, made, 0))
+            outputs.append(stacked(site, made, 0))
         last.append(hidden)
         cells += [] if cell is None else [cell]
     dtype, own_layout = x.type.dtype, site.flag("layout")
-    ends = [_stacked(site, values, 1 if own_layout else 0) if values else None for values in (last, cells)]
-    whole = _stacked(site, outputs, 1) if outputs else None
+    ends = [stacked(site, values, 1 if own_layout else 0) if values else None for values in (last, cells)]
+    whole = stacked(site, outputs, 1) if outputs else None
     if whole is not None and own_layout:
         whole = _turned(site, whole, (2, 0, 1, 3))
     return tuple(None if value is None else site.cast(value, dtype) for value in (whole, *ends))
@@ -336,27 +334,3 @@ def _turned(site: NodeSite, value: GraphValue, order: Sequence[int]) -> GraphVal
     shape = tuple(value.shape[axis] for axis in order)
     subscripts = [over[list(order).index(axis)] for axis in range(value.rank)]
     return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(value.type.dtype, shape), A=value)
-
-
-def _stacked(site: NodeSite, values: Sequence[GraphValue], axis: int) -> GraphValue:
-    """Values along a new dimension; programs of a few values each, since one of many is deep."""
-    shape = values[0].shape
-    made = [site.view(value, (*shape[:axis], 1, *shape[axis:])) for value in values]
-    while len(made) > 1:
-        made = [_joined(site, made[n : n + _JOINED], axis) for n in range(0, len(made), _JOINED)]
-    return made[0]
-
-
-def _joined(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
-    if len(parts) == 1:
-        return parts[0]
-    over, letters = indices(parts[0].rank), names(len(parts))
-    text, end = "", 0
-    for number, (letter, part) in enumerate(zip(letters, parts, strict=True), 1):
-        subscripts = list(over)
-        subscripts[axis] = f"{over[axis]} - {end}" if end else over[axis]
-        end += part.shape[axis]
-        text += at(letter, subscripts) + ("" if number == len(parts) else f" if {over[axis]} < {end} else ")
-    shape = tuple(end if dim == axis else n for dim, n in enumerate(parts[0].shape))
-    given = dict(zip(letters, parts, strict=True))
-    return site.single([f"{at('Y', over)} = {text}"], ValueType(parts[0].type.dtype, shape), **given)

@@ -1,0 +1,159 @@
+"""Loops and scans whose number of steps is known, against loops of NumPy; and what is refused of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import metasched as ms
+from tests.support.onnx_models import integers, model, node, unknown, value
+
+FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+X = integers(3, 4, 2).astype(np.float32)
+W = integers(2, 2, seed=1).astype(np.float32)
+
+
+def body(nodes: list[Any], inputs: list[tuple[str, int, Any]], outputs: list[Any], **constants: Any) -> Any:
+    given = [helper.make_tensor_value_info(*one) for one in inputs]
+    tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    return helper.make_graph(nodes, "body", given, outputs, tensors)
+
+
+def recurrence() -> Any:
+    """`h = max(x W + h + 1, 0)`, and what was before; the sum of the weights and 1 does not change."""
+    nodes = [
+        node("Add", "one one", "two"),
+        node("Sub", "two one", "again"),
+        node("MatMul", "x outside", "product"),
+        node("Add", "product h", "sum"),
+        node("Add", "sum again", "more"),
+        node("Relu", "more", "after"),
+        node("Identity", "h", "before"),
+    ]
+    given = [("h", FLOAT, (4, 2)), ("x", FLOAT, (4, 2))]
+    return body(nodes, given, [unknown("after"), unknown("before")], one=np.float32([1, 1]))
+
+
+def scanned(x: Any, order: list[int]) -> tuple[Any, list[Any]]:
+    h, seen = np.zeros((4, 2), np.float32), []
+    for t in order:
+        seen.append(h)
+        h = np.maximum(x[t] @ W + h + 1, 0)
+    return h, seen
+
+
+@pytest.mark.parametrize(
+    ("axis", "backwards", "out_axis", "prepended"), [(0, 0, 0, 0), (0, 1, 0, 1), (1, 0, -1, 0), (-3, 1, 1, 0)]
+)
+def test_scans_in_both_directions_along_any_axis(axis: int, backwards: int, out_axis: int, prepended: int) -> None:
+    graph = recurrence()
+    made = node(
+        "Scan", "h0 x", "h seen", body=graph, num_scan_inputs=1, scan_input_axes=[axis],
+        scan_input_directions=[backwards], scan_output_axes=[out_axis], scan_output_directions=[prepended],
+    )  # fmt: skip
+    x = np.moveaxis(X, 0, axis)
+    given = [value("h0", X[0]), value("x", x)]
+    net = ms.load_onnx(model([made], given, ["h", "seen"], {"outside": W}))
+    h, seen = net(np.zeros((4, 2), np.float32), np.ascontiguousarray(x))
+    expected, before = scanned(X, [2, 1, 0] if backwards else [0, 1, 2])
+    np.testing.assert_array_equal(h, expected)
+    np.testing.assert_array_equal(seen, np.stack(before[::-1] if prepended else before, out_axis))
+
+
+def test_steps_are_one_task_and_what_no_step_changes_is_computed_once() -> None:
+    long = np.zeros((9, 4, 2), np.float32)
+    made = node("Scan", "h0 x", "h seen", body=recurrence(), num_scan_inputs=1)
+    whole = model([made], [value("h0", X[0]), value("x", long)], ["h"], {"outside": W})
+    graph = ms.load_onnx(whole).graph
+    assert len([one for one in graph.computes if one.op == "MatMul"]) == 9
+    assert len({one.program for one in graph.computes if one.op == "MatMul"}) == 1
+    assert not [one for one in graph.computes if one.op == "Sub"]
+
+
+def counting(*more: Any) -> Any:
+    """Adds the number of the step to what is carried, while that is below 20; gives out what was before."""
+    nodes = [
+        node("Cast", "i", "own", to=FLOAT),
+        node("Add", "carried own", "after"),
+        node("Add", "count i", "counted"),
+        node("Less", "counted limit", "goes_on"),
+        *more,
+    ]
+    inputs = [("i", INT, ()), ("_", BOOL, ()), ("carried", FLOAT, (2,)), ("count", INT, ())]
+    outputs = [
+        unknown("goes_on"),
+        unknown("after"),
+        unknown("counted"),
+        helper.make_tensor_value_info("carried", FLOAT, (2,)),
+    ]
+    return body(nodes, inputs, outputs, limit=np.array(20))
+
+
+def looped(limit: int | None, condition: bool | None, graph: Any = None) -> Any:
+    constants = {"count": np.array(0)}
+    names = ["-", "-"]
+    if limit is not None:
+        names[0], constants["limit0"] = "limit0", np.array(limit)
+    if condition is not None:
+        names[1], constants["on"] = "on", np.array(condition)
+    one = node("Loop", f"{' '.join(names)} x count", "y n seen", body=graph or counting())
+    return model([one], [value("x", np.zeros(2, np.float32))], ["y", "seen"], constants)
+
+
+@pytest.mark.parametrize(
+    ("limit", "condition", "steps"),
+    [(4, None, 4), (4, True, 4), (100, True, 7), (None, True, 7), (0, True, 0), (5, False, 0)],
+)
+def test_loops_end_by_their_number_or_their_condition(limit: int | None, condition: bool | None, steps: int) -> None:
+    x = np.float32([0.5, -2])
+    y, seen = ms.load_onnx(looped(limit, condition))(x)
+    before = [x + sum(range(n)) for n in range(steps)]
+    np.testing.assert_array_equal(y, x + sum(range(steps)))
+    np.testing.assert_array_equal(seen, np.array(before, np.float32).reshape(steps, 2))
+
+
+def test_what_is_not_known_at_load_is_refused() -> None:
+    data = body(
+        [node("ReduceSum", "x", "sum", keepdims=0), node("Less", "sum most", "goes_on"), node("Neg", "x", "y")],
+        [("i", INT, ()), ("_", BOOL, ()), ("x", FLOAT, (2,))], [unknown("goes_on"), unknown("y")], most=np.float32(3),
+    )  # fmt: skip
+    x = value("x", np.zeros(2, np.float32))
+    known = {"n": np.array(5), "on": np.array(True), "many": np.array(5000)}
+    for inputs, reason in (
+        ("n on x", "whether it goes on is computed from data"),
+        ("- - x", "nothing says when it ends"),
+        ("many - x", "5000 steps or more.*2048 are taken"),
+        ("m - x", "its number of steps, `m`, is computed from data"),
+    ):
+        given = [x, helper.make_tensor_value_info("m", INT, ())] if inputs[0] == "m" else [x]
+        with pytest.raises(ms.RefusedModel, match=reason):
+            ms.load_onnx(model([node("Loop", inputs, "y", body=data)], given, ["y"], known))
+
+
+def test_a_node_of_a_body_is_refused_once() -> None:
+    wrong = counting(node("NonZero", "carried", "places"))
+    with pytest.raises(ms.RefusedModel) as caught:
+        ms.load_onnx(looped(6, None, wrong))
+    (refusal,) = caught.value.refusals
+    assert (refusal.op, refusal.node) == ("NonZero", "Loop_node/0/NonZero_node")
+
+
+def test_a_scan_of_opset_8_is_not_read_as_one_of_9() -> None:
+    graph = body(
+        [node("Add", "h x", "after"), node("Identity", "after", "seen")],
+        [("h", FLOAT, (2,)), ("x", FLOAT, (2,))],
+        [helper.make_tensor_value_info(n, FLOAT, (2,)) for n in ("after", "seen")],
+    )
+    one = node("Scan", "- h x", "y z", body=graph, num_scan_inputs=1)
+    given = [value("h", np.zeros((1, 2), np.float32)), value("x", np.zeros((1, 3, 2), np.float32))]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, (1, 2)), helper.make_tensor_value_info("z", FLOAT, (1, 3, 2))]
+    whole = helper.make_model(
+        helper.make_graph([one], "old", given, outputs), opset_imports=[helper.make_opsetid("", 8)]
+    )
+    assert isinstance(whole, onnx.ModelProto)
+    with pytest.raises(ms.RefusedModel, match=r"(?s)opset 8.*gives `h`, `x` another type"):
+        ms.load_onnx(whole)
