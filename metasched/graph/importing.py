@@ -261,9 +261,11 @@ class _Importer:
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
             raise Unsupported("no program is known for this node type")
-        # The one body of an older set, that of DynamicQuantizeLinear, uses nothing that 13 means differently.
-        older = _opsets(body.opset_import)
-        opsets: dict[str, int] = older | {"": max(older.get("", OLDEST_OPSET), OLDEST_OPSET)}
+        # The one body of an older set, that of DynamicQuantizeLinear, uses nothing that 13 means differently. A body
+        # that says nothing of ONNX's own types was made for those of the model.
+        own_sets = _opsets(body.opset_import)
+        standard = own_sets.get("", scope.opsets.get("", OLDEST_OPSET))
+        opsets: dict[str, int] = own_sets | {"": max(standard, OLDEST_OPSET)}
         return self._expanded(body, with_defaults(schema, node), scope, inputs, opsets)
 
     def _site(self, node: Any, schema: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None]) -> NodeSite:

@@ -36,6 +36,32 @@ def _counted(text: str, extent: int) -> str:
     return f"(i64({text}) + {extent} if {text} < 0 else i64({text}))"
 
 
+@node_type("Compress")
+def compress(site: NodeSite) -> Results:
+    """The elements, or those along an axis, where a condition holds that is known at load."""
+    x, holds = site.operand(0), site.known(1, "condition").reshape(-1).astype(bool)
+    if site.attribute("axis") is None:
+        x, axis = site.view(x, (x.type.size,)), 0
+    else:
+        axis = site.axis(int(site.attribute("axis")), x.rank)
+    places = np.flatnonzero(holds)
+    if places.size and places[-1] >= x.shape[axis]:
+        raise Unsupported(f"its condition holds at {places[-1]}, and there are {x.shape[axis]} elements")
+    shape = tuple(places.size if dim == axis else n for dim, n in enumerate(x.shape))
+    over = indices(len(shape))
+    if x.constant is not None:
+        return (site.constant(x.constant.take(places, axis), x.type.dtype),)
+    index = site.constant(places.astype(np.int64), DType.I64)
+    read = (*over[:axis], at("I", [over[axis]]), *over[axis + 1 :])
+    return (site.single([f"{at('Y', over)} = {at('A', read)}"], ValueType(x.type.dtype, shape), A=x, I=index),)
+
+
+@node_type("NonZero")
+def non_zero(site: NodeSite) -> Results:
+    """The places of what is not zero among elements that are known at load: how many there are is a shape."""
+    return (site.constant(np.array(np.nonzero(site.known(0, "input")), np.int64), DType.I64),)
+
+
 @node_type("Gather")
 def gather(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
