@@ -38,7 +38,7 @@ Its files, in reading order:
 - `code_cache`: Machine code of tasks on disk: a file each, in a folder of the user's cache that only its owner can
   write
 - `builder_worker`: A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`
-- `building`: Builder processes: machine code of many tasks side by side, the ones with the most work first
+- `building`: Builder processes: machine code of many tasks side by side, the longest programs first
 - `kernels`: Machine code for the tasks of a graph: from the cache, or made by their choices or the guess
 - `plan`: Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes
 - `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them

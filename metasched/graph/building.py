@@ -1,4 +1,4 @@
-"""Builder processes: machine code of many tasks side by side, the ones with the most work first."""
+"""Builder processes: machine code of many tasks side by side, the longest programs first."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class BuilderProcesses:
         ResourceError where there can be no processes.
         """
         self.begin(len(wanted))
-        order = sorted(wanted, key=lambda key: -wanted[key].program.work.operations)
+        order = sorted(wanted, key=lambda key: _length(wanted[key].program), reverse=True)
         done: queue.SimpleQueue[tuple[str, TaskCode]] = queue.SimpleQueue()
         idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
         for worker in self._workers:
@@ -108,6 +108,11 @@ class BuilderProcesses:
                     future.result()
             while not done.empty():
                 made(*done.get())
+
+
+def _length(program: Program) -> tuple[int, int]:
+    """What says how long a program's code takes to be made: mostly how much the program says, not how much it does."""
+    return len(program.definition.stages), len(str(program))
 
 
 def most_builders() -> int:

@@ -18,11 +18,9 @@ def digest(content: memoryview, fill: Callable[[memoryview], None] = _NOTHING) -
 
     `fill` is called with each piece before it is hashed, in order: it may put there what is to be.
     """
-    pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
+    pieces = _pieces(content)
     threads = min(len(pieces), len(os.sched_getaffinity(0)), _MOST_THREADS)
-    if threads < 2:
-        return _joined(len(content), [_filled_and_hashed(piece, fill) for piece in pieces])
-    with ThreadPoolExecutor(threads, "metasched-digest") as pool:
+    with ThreadPoolExecutor(max(threads, 1), "metasched-digest") as pool:
         hashes = []
         for piece in pieces:
             fill(piece)
@@ -30,9 +28,13 @@ def digest(content: memoryview, fill: Callable[[memoryview], None] = _NOTHING) -
         return _joined(len(content), [one.result() for one in hashes])
 
 
-def _filled_and_hashed(piece: memoryview, fill: Callable[[memoryview], None]) -> bytes:
-    fill(piece)
-    return _hashed(piece)
+def digest_in_this_thread(content: memoryview) -> str:
+    """The same digest without other threads, of which there may be none any more while Python ends."""
+    return _joined(len(content), [_hashed(piece) for piece in _pieces(content)])
+
+
+def _pieces(content: memoryview) -> list[memoryview]:
+    return [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
 
 
 def _hashed(piece: memoryview) -> bytes:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 
 from metasched.cache_folder import NoCacheFolder, cache_folder
 from metasched.errors import CacheWarning, callers_level
-from metasched.graph.digests import digest
+from metasched.graph.digests import digest, digest_in_this_thread
 from metasched.graph.executable import Executable
 from metasched.graph.large_writes import LargeWrites
 from metasched.graph.memory import MappedMemory
@@ -164,7 +164,7 @@ class NetworkCache:
         joined = _Spans([memory, *(part for part, _ in pieces)]).joined
         plan = plan.with_weights(lambda offset: joined(own + offset), plan.weight_bytes)
         weights = memory.bytes.data[: plan.weight_bytes]
-        hashed = digest(weights)
+        hashed = digest_in_this_thread(weights)
         known = {} if shared is None else shared.known_in(memory)
         stored = StoredNetwork(signature, plan, hashed, tuple(piece for _, piece in pieces), known, note)
         head = network_bytes(stored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.graph import digests
-from metasched.graph.digests import digest
+from metasched.graph.digests import digest, digest_in_this_thread
 
 
 @pytest.mark.parametrize("cpus", [1, 3])
@@ -19,6 +19,7 @@ def test_every_byte_and_the_length_count(cpus: int, monkeypatch: pytest.MonkeyPa
     assert len(seen) == 8
     monkeypatch.setattr(digests.os, "sched_getaffinity", lambda _: {0, 1})
     assert digest(memoryview(content)) in seen
+    assert digest_in_this_thread(memoryview(content)) == digest(memoryview(content))
 
 
 def test_pieces_are_filled_before_they_count(monkeypatch: pytest.MonkeyPatch) -> None:

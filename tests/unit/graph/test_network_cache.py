@@ -236,3 +236,17 @@ def test_buckets_of_sizes_start_without_the_model(
     for file in cache.folder.iterdir():
         file.write_bytes(b"damaged")
     np.testing.assert_equal(computed((4, 1, 3)), first)
+
+
+ENDS_AT_ONCE = """
+import sys
+import metasched as ms
+from metasched.graph import large_writes
+large_writes._LARGE = 0  # any network is large
+ms.load_onnx(sys.argv[1]).compile()
+"""
+
+
+def test_a_large_network_is_kept_by_a_process_that_ends_at_once(cache: NetworkCache, path: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", ENDS_AT_ONCE, str(path)], check=True)
+    assert cache.executable(key_of(path), Target.detect()) is not None
