@@ -5,13 +5,16 @@ through, it costs nothing. Several readers each read through it. It stays where 
 linear indices, as behind a view that puts dimensions together: then it is left to what computes its input, which can
 write in that order (see `fusion`).
 
-A slice that is one stretch of memory of what another node computes stays, too: it is read where it lies (see `parts`),
-and what reads such slices, as the steps of a recurrent layer do, are equal programs.
+A slice that is one stretch of memory of what another node computes, or of an input that many nodes read, stays, too: it
+is read where it lies (see `parts`), and what reads such slices, as the steps of loops and recurrent layers do, are
+equal programs.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 from metasched.graph.copies import copied_boxes
@@ -28,25 +31,32 @@ from metasched.ir.pitch import is_packed, packed_strides
 from metasched.ir.source import Operation, Read
 from metasched.support.by_identity import remembered_by_identity
 
+# An input that so many nodes read is one that a loop takes apart: its steps are to be equal programs.
+_MANY = 8
+
 
 @graph_pass(after=("layouts",))
 def movement(graph: Graph, context: PassContext) -> Graph:
     """Transposes, slices and broadcasts are read through."""
     producer: dict[str, Node] = {}
     nodes: list[Node] = []
+    readers = Counter(name for node in graph.nodes for name in node.inputs)
+    taken_apart = {name for name in graph.inputs if readers[name] >= _MANY}
     for node in graph.nodes:
-        made = _reading_through(graph, node, producer, context) if isinstance(node, Compute) else node
+        made = _reading_through(graph, node, producer, taken_apart, context) if isinstance(node, Compute) else node
         nodes.append(made)
         producer |= dict.fromkeys(made.outputs, made)
     return without_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
-def _reading_through(graph: Graph, node: Compute, producer: dict[str, Node], context: PassContext) -> Compute:
+def _reading_through(
+    graph: Graph, node: Compute, producer: dict[str, Node], taken_apart: Collection[str], context: PassContext
+) -> Compute:
     """A node that reads what moved elements come from, as far as it can say where."""
     refused: set[str] = set()
     while True:
         chain = next(
-            (c for name in node.inputs if name not in refused and (c := _moved(name, producer))),
+            (c for name in node.inputs if name not in refused and (c := _moved(name, producer, taken_apart))),
             None,
         )
         if chain is None:
@@ -60,24 +70,24 @@ def _reading_through(graph: Graph, node: Compute, producer: dict[str, Node], con
             node = made
 
 
-def _moved(name: str, producer: dict[str, Node]) -> list[Node]:
+def _moved(name: str, producer: dict[str, Node], inputs: Collection[str]) -> list[Node]:
     """A node that moves elements and the views of its result, up to a value; none where that is not what it is."""
     chain: list[Node] = []
     while isinstance(node := producer.get(name), ShapeView):
         chain.insert(0, node)
         name = node.input
-    if not isinstance(node, Compute) or not is_movement(node) or _is_stretch(node, producer):
+    if not isinstance(node, Compute) or not is_movement(node) or _is_stretch(node, producer, inputs):
         return []
     return [node, *chain]
 
 
-def _is_stretch(node: Compute, producer: dict[str, Node]) -> bool:
-    """Whether a node takes elements that lie side by side of what another node computes, and moves none of them."""
+def _is_stretch(node: Compute, producer: dict[str, Node], inputs: Collection[str]) -> bool:
+    """Whether a node takes elements that lie side by side of what is computed or one of `inputs`, and moves none."""
     name = node.inputs[0]
     while isinstance(view := producer.get(name), ShapeView):
         name = view.input
     computed = producer.get(name)
-    if not isinstance(computed, Compute) or is_movement(computed):
+    if name not in inputs and (not isinstance(computed, Compute) or is_movement(computed)):
         return False
     boxes = copied_boxes(node.program.func) or ()
     if len(boxes) != 1:

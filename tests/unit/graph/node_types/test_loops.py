@@ -68,10 +68,12 @@ def test_steps_are_one_task_and_what_no_step_changes_is_computed_once() -> None:
     long = np.zeros((9, 4, 2), np.float32)
     made = node("Scan", "h0 x", "h seen", body=recurrence(), num_scan_inputs=1)
     whole = model([made], [value("h0", X[0]), value("x", long)], ["h"], {"outside": W})
-    graph = ms.load_onnx(whole).graph
+    net = ms.load_onnx(whole)
+    graph = net.graph
     assert len([one for one in graph.computes if one.op == "MatMul"]) == 9
     assert len({one.program for one in graph.computes if one.op == "MatMul"}) == 1
     assert not [one for one in graph.computes if one.op == "Sub"]
+    assert len(net.tasks()) <= 2
 
 
 def counting(*more: Any) -> Any:
