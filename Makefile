@@ -57,6 +57,7 @@ docs: $(STAMP) $(VENV)/.docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m docs.building $(SITE)/pages
 	$(SPHINX) --builder html $(SITE)/pages $(SITE)/html
+	$(BIN)/python -m docs.building.built_links $(SITE)/html
 	@echo "the site is $(SITE)/html/index.html"
 
 docs-links: docs

@@ -27,7 +27,8 @@ suppress_warnings = ["config.cache"]
 default_role = "code"
 
 # Text: the links of a page are checked when it is read, and anchors are those that repositories show.
-myst_enable_extensions = ["deflist", "colon_fence"]
+# Pictures of a size that Markdown cannot say are `<img>`, which Sphinx has to know to take the files along.
+myst_enable_extensions = ["deflist", "colon_fence", "html_image"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 

@@ -9,4 +9,5 @@ Its files, in reading order:
 - `pages`: What the site is made of, and the folder that Sphinx reads
 - `drawings`: Drawings become part of the page that shows them, so that they follow its colours
 - `docstrings`: Docstrings as Sphinx wants them
+- `built_links`: Whether what the pages of the built site name is there
 """

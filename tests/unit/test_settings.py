@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import PEERS
 from metasched.errors import MetaschedError
 from metasched.settings import SETTINGS, log_level
 
@@ -30,6 +32,18 @@ def test_every_variable_of_ours_is_declared() -> None:
     assert {text for text in texts if text.startswith("METASCHED_") and text.isidentifier()} == {
         one.name for one in SETTINGS
     }
+
+
+def test_the_page_has_what_tests_benchmarks_and_the_site_read() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    named = {
+        name
+        for folder in ("tests", "benchmarks", "docs")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"environ(?:\.get\(|\[)\"(METASCHED_\w+)\"", path.read_text(encoding="utf-8"))
+    } | {f"METASCHED_{option.upper().replace('-', '_')}" for option, *_ in PEERS}
+    given_by_tests = {"METASCHED_TEST_FAULT", "METASCHED_TEST_FOLDER"}
+    assert not {name for name in named - given_by_tests if f"`{name}`" not in page}
 
 
 @pytest.mark.parametrize(("given", "level"), [(None, logging.WARNING), ("", logging.WARNING), ("Debug", logging.DEBUG)])

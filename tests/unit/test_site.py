@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import metasched as ms
+from docs.building.built_links import broken
 from docs.building.commands import command_pages
 from docs.building.docstrings import as_restructured
 from docs.building.links import relinked
@@ -75,6 +76,16 @@ def test_links_are_those_of_the_site() -> None:
     )
     for code in ("```\n[x](../a.md)\n```", "`sum[k](A)` and ``[x](y)``"):
         assert relinked(code, "docs/how_to/b.md", places) == code
+
+
+def test_what_the_built_pages_name_is_there(tmp_path: Path) -> None:
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "template.html").write_text('<a href="{{ page }}">')
+    (tmp_path / "a b.html").write_text('<p id="part"><a href="#part"><a href="https://x.org/y"><img src="one.png">')
+    (tmp_path / "b.html").write_text(
+        '<a href="a%20b.html#part"><a href="a%20b.html#no"><a href="c.html"><a href="#no">'
+    )
+    assert list(broken(tmp_path)) == ["a b.html: one.png", "b.html: a%20b.html#no", "b.html: c.html", "b.html: #no"]
 
 
 def test_every_command_has_a_page_with_its_arguments() -> None:

@@ -32,8 +32,8 @@ def check(examined: Examined) -> Finding:
     if governor not in {None, _AT_FULL_SPEED}:
         found += f"; the governor is `{governor}`"
     if spread < _STEADY:
-        return Finding(Standing.GOOD, f"{found}: timings can be trusted", facts=facts)
+        return Finding(Standing.GOOD, f"{found}: as steady as timings need", facts=facts)
     remedy = f"stop what else runs; `cpupower frequency-set -g {_AT_FULL_SPEED}` keeps the clock where you may"
     if spread < _USELESS:
         return Finding(Standing.NOTE, f"{found}: differences below that need many repeats", remedy, facts)
-    return Finding(Standing.PROBLEM, f"{found}: timings cannot be trusted", remedy, facts)
+    return Finding(Standing.PROBLEM, f"{found}: no timing repeats", remedy, facts)
