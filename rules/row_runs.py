@@ -18,7 +18,7 @@ def row_runs(
     64 channels of 7 by 7 pixels are 3136 elements in a row; as rows of 7 they are vectors of which half is masked. It
     is for blocks whose result and operands have these dimensions alike, element-wise ones and reductions over such
     dimensions. Where few iterations are left outside for threads, the run is cut into parts of a length that is a
-    random variable.
+    random variable. A block that was moved into another's loops has runs of those of its own loops that are whole.
 
     Args:
         lengths: the possible lengths of a part.
@@ -36,7 +36,7 @@ def row_runs(
         return ms.skip(f"its rows ({row} elements) fill vectors")
     fused = sch.fuse(*sch.get_loops(block)[-len(run) :])
     outside = info.size(info.iters[: -len(run)]) or 1
-    if not info.reduces and outside < tasks and (info.size(run) or 0) > max(lengths):
+    if info.trivial and not info.reduces and outside < tasks and (info.size(run) or 0) > max(lengths):
         sch.split(fused, [None, sch.sample_categorical(list(lengths), name="length")])
     return None
 
@@ -44,13 +44,25 @@ def row_runs(
 def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
         return "its loops are tiles already"
-    if not info.trivial or any(held > 1 for held in info.held):
-        return "it is scheduled already"
+    moved = any(held > 1 for held in info.held)
+    if moved or not info.trivial:
+        return None if moved and _has_whole_rows(info) else "it is scheduled already"
     if [info.iter_of(loop)[0] for loop in info.loops] != list(info.iters):
         return "its loops are in another order than its variables"
     if math.prod(it.extent or 0 for it in info.iters) == 0:
         return "its extents depend on tile sizes"
     return None
+
+
+def _has_whole_rows(info: ms.BlockInfo) -> bool:
+    """Whether the loops of a block's run are its own, and whole; the first may be a part."""
+    run = _run(info)
+    count = len(run)
+    if info.reduces or [it.loops for it in run] != [(loop,) for loop in info.loops[-count:]]:
+        return False
+    free = all(kind is ms.LoopKind.SERIAL for kind in info.kinds[-count:]) and set(info.held[-count:]) == {1}
+    first, *inner = info.extents[-count:]
+    return free and first is not None and inner == [it.extent for it in run[1:]]
 
 
 def _run(info: ms.BlockInfo) -> tuple[ms.IterInfo, ...]:

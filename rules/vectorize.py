@@ -21,7 +21,8 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
 
     A block that divides or calls a math function may also take twice the widest: that is a chain of dependent
     instructions, and interleaving several vectors hides their latency. So may one whose rows are cut into runs. A block
-    with a condition may take its elements one by one, so that only those that meet it are read.
+    with a condition may take its elements one by one, so that only those that meet it are read. So may one whose loop
+    fills at most half of the narrowest vector, such as that over the colours of a pixel, so that no lanes are masked.
 
     A block that transposes what others read has the elements of a vector apart in memory either where it reads or where
     it writes: which of the two is a structural choice.
@@ -100,7 +101,11 @@ def _vectorize_from(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...],
 
 
 def _vectorize(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...]) -> None:
-    if not sch.describe(block).conditional:
+    info = sch.describe(block)
+    extent = info.extents[-1]
+    if extent is not None and 1 < extent <= min(lanes) // 2:  # all widths make the same code there
+        width = sch.sample_categorical([*lanes, 1], name="lanes")
+    elif not info.conditional:
         width = sch.sample_categorical(list(lanes), name="lanes")
     else:
         likely = [(1 - SELDOM) / len(lanes)] * len(lanes)

@@ -77,3 +77,38 @@ def test_what_is_scheduled_stays() -> None:
     sch, outcomes = apply(PIXELS, rule("parallelize")(tiny=1), "row_runs")
     assert outcomes[-1].reason == "it is scheduled already"
     correct(sch)
+
+
+MOVED = """
+program moved[N=6, H=8](X: f32[N + 1, H, 3]) -> Y: f32[N, H, 3]:
+    above: A[i < N, j < H, c < 3] = X[i, j, c] + X[i + 1, j, c]
+    Y[i, j, c] = A[i, H - 1 - j, c] * 2.0
+"""
+
+
+@ms.rule
+def move(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Compute what others read in their outermost loop."""
+    info = sch.describe(block)
+    if not info.readers:
+        return ms.skip("nothing reads it")
+    sch.compute_at(block, sch.get_loops(sch.get_block(info.readers[0]))[0])
+    return None
+
+
+def test_a_block_that_was_moved_has_runs_of_its_own_whole_loops() -> None:
+    sch, outcomes = apply(MOVED, move, "row_runs", "vectorize")
+    assert [o.reason for o in outcomes if o.rule == "row_runs"] == [
+        "its rows do not follow one another in memory",
+        None,
+    ]
+    *_, own = vars_of(sch, "above")
+    assert "vectorized" in next(line for line in str(sch).splitlines() if own in line)
+    assert "in 24:" in str(sch)
+    correct(sch)
+
+
+def test_a_block_that_was_moved_to_a_part_of_its_rows_stays() -> None:
+    sch, outcomes = apply(MOVED.replace("H - 1 - j", "j"), rule("row_runs"), move, "row_runs")
+    assert outcomes[-1].reason is not None
+    correct(sch)

@@ -384,6 +384,19 @@ def test_elements_under_a_condition_may_be_taken_one_by_one() -> None:
     correct(sch)
 
 
+def test_elements_of_short_rows_may_be_taken_one_by_one() -> None:
+    text = "program tint[N=6, C=3](X: f32[N, C], T: f32[C]) -> Y: f32[N, C]:\n    Y[n, c] = X[n, 0] * T[c]"
+    for channels, widths in (
+        (3, "([8, 16, 32, 1])"),
+        (4, "([8, 16, 32, 1])"),
+        (5, "([8, 16, 32])"),
+        (1, "([8, 16, 32])"),
+    ):
+        sch, _ = apply(text, "vectorize", C=channels)
+        assert widths in str(sch.trace)
+        correct(sch)
+
+
 def test_what_transposes_for_others_is_in_vectors_along_what_it_reads_or_writes() -> None:
     program = ms.parse_program(
         "program scores[L=20, D=12](Q: f32[L, D], K: f32[L, D]) -> S: f32[L, L]:\n"
