@@ -92,11 +92,13 @@ def _depths(info: ms.BlockInfo, most: int, enough: int) -> list[int]:
 
 
 def _depth(info: ms.BlockInfo) -> int:
-    """How many outermost loops, directly nested, only drive spatial iteration; the innermost is left for vectors."""
+    """How many outermost loops, directly nested, only drive spatial iteration; the innermost is left for vectors, and
+    none is unrolled."""
     depth = 0
-    for loop in info.loops[:-1] or info.loops:
+    loops = list(zip(info.loops, info.kinds, strict=True))
+    for loop, kind in loops[:-1] or loops:
         driven = info.iter_of(loop)
-        if not driven or any(it.reduces for it in driven):
+        if not driven or any(it.reduces for it in driven) or kind is ms.LoopKind.UNROLLED:
             break
         depth += 1
     return depth

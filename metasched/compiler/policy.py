@@ -28,6 +28,10 @@ CASES = 2**SPECIALISED_GUARDS
 # vectors and shuffles. Those further apart are loaded one by one.
 SPREAD = 4
 
+# Of lanes further apart, so many bytes that iterations of an unrolled loop read side by side are loaded at once, and
+# transposed in registers: what x86 shuffles in one step, wherever it is in a vector.
+TRANSPOSED_BYTES = 16
+
 # AMX's tile registers; two are left for operands.
 TILE_REGISTERS = 8
 TILE_ACCUMULATORS = TILE_REGISTERS - 2

@@ -12,6 +12,7 @@ Its files, in reading order:
 - `feature`: Declaring features of a statement, with the functions that compute them
 - `tensor_use`: What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its
   sums
+- `transposed`: Reads that are transposed in registers, over a population
 - `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
   loop
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of

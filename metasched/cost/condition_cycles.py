@@ -134,13 +134,14 @@ def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole:
 def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
     """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
 
-    Around reductions, lowering makes cases of whole and partial tiles for `SPECIALISED_GUARDS` guards; a mask is left
-    in the partial ones, the smaller part.
+    Around reductions and transpositions in registers, lowering makes cases of whole and partial tiles for
+    `SPECIALISED_GUARDS` guards; a mask is left in the partial ones, the smaller part.
     """
     vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
-    if not view.statement.reduces:
+    transposed = np.maximum.reduce([run > 0 for run in view.transposed])
+    if not view.statement.reduces and not transposed.any():
         return vector, branches
-    left = np.maximum(vector + branches - SPECIALISED_GUARDS, 0.0)
+    left = np.maximum(vector + branches - SPECIALISED_GUARDS * (view.statement.reduces | transposed), 0.0)
     return np.minimum(vector, left), np.minimum(branches, left)
 
 

@@ -117,11 +117,12 @@ def issue_cycles(view: View) -> Array:
 
 def shuffles(view: View) -> Array:
     """Shuffles of an instance, which pick lanes from vectors that they are spread over, or put those together that are
-    loaded one by one: one for each vector or element.
+    loaded one by one: one for each vector or element. A transposition in registers halves what is apart in each step.
     """
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
-        spread, apart = view.spread[n], view.steps[n] > 1
+        spread, apart = view.spread[n], (view.steps[n] > 1) & (view.transposed[n] == 0)
+        found = found + np.log2(np.maximum(view.transposed[n], 1.0))
         if not apart.any() or (view.target.gathers and not spread.any()):
             continue
         loaded = tile.vectors[n] / operations_there(view)

@@ -44,6 +44,7 @@ from metasched.cost.tensor_use import (
     sum_registers,
     tile_loads,
 )
+from metasched.cost.transposed import transposed_runs
 from metasched.ir.nodes import LoopKind
 from metasched.target import Target
 
@@ -154,6 +155,7 @@ class View:
         self.steps = self._vector_steps()
         self.spread = self._spread()
         self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
+        self.transposed = transposed_runs(statement, self.marks, self.ranges, self.unrolled)
         self.loads_of_one = self._loads_of_one()
         self.shares = Shares(self.ranges, self._copied(), tuple(info.reduces for info in statement.loops))
         self.domain = self._domain()
@@ -316,7 +318,9 @@ class View:
         if tensor is None:
             # Beside every vector that is loaded for lanes to be picked from it there is a shuffle; an element that all
             # lanes of a register read fills it when it is loaded.
-            apart = [np.where(spread > 0, 2.0 * spread, self.vector.lanes) for spread in self.spread]
+            single = [self.vector.lanes / np.maximum(run, 1.0) for run in self.transposed]
+            near = zip(self.spread, single, strict=True)
+            apart = [np.where(spread > 0, 2.0 * spread, loads) for spread, loads in near]
             return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
         bits = tensor.intrinsic.vector_bits or self.target.vector_bits
         pairs = zip(self.statement.accesses, self.marks, strict=True)

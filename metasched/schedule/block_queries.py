@@ -204,6 +204,18 @@ def alone(ctx: Context, loop: LoopName) -> Flag:
     return len(query.blocks_under(ctx.loop("alone", loop))) == 1
 
 
+@block_query
+def read_along(ctx: Context, loop: LoopName) -> Flag:
+    """Whether a block in a loop reads neighbouring elements in its neighbouring iterations."""
+    return any(_reads_along(ctx, block.name, loop) for block in query.blocks_under(ctx.loop("read_along", loop)))
+
+
+def _reads_along(ctx: Context, block: str, loop: str) -> bool:
+    info = _info(ctx, "read_along", block)
+    driven = {it.name for it in info.iter_of(loop)}
+    return any(read.bare and read.bare[-1] in driven for read in info.reads)
+
+
 # --- of the program --------------------------------------------------------------------------------------
 
 

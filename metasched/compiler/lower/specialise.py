@@ -27,7 +27,7 @@ from metasched.compiler.lower.nest import (
 )
 from metasched.compiler.policy import CASES
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
-from metasched.ir.nodes import Binary, BinOp, Expr, Var
+from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
 from metasched.ir.ranges import bounds
 
 
@@ -149,7 +149,7 @@ def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed
     `crossed` are the loops between those of `path` and `stmt`.
     """
     if _all_under(stmt, split, path):
-        if not _holds_reductions(stmt, crossed):
+        if not (_holds_reductions(stmt, crossed) or _transposes(stmt)):
             return stmt
         full = _guarded(stmt, split, path, lambda own: ())
         if not split.rest:  # the tile is perfect, and some are left out altogether
@@ -236,6 +236,25 @@ def _holds_reductions(stmt: NestStmt, crossed: Path) -> bool:
         all(x.var not in a.reduction for x in crossed) or any(x.var in a.reduction and not x.unroll for x in inner)
         for inner, a in updates
     )
+
+
+def _transposes(stmt: NestStmt) -> bool:
+    """Whether lanes read apart what iterations of an unrolled loop read side by side, and nothing is reduced.
+
+    Whole tiles are transposed in registers, which takes code without conditions.
+    """
+    return all(a.reducer is None and _transposed(inner, a) for inner, a in assigns(stmt))
+
+
+def _transposed(inner: Path, assign: Assign) -> bool:
+    lanes = {x.var for x in inner if x.is_vector}
+    repeated = {x.var for x in inner if x.unroll and not x.is_vector}
+    for load in assign.value.walk():
+        if isinstance(load, Load) and load.indices:
+            *apart, last = map(free_vars, load.indices)
+            if lanes and last & repeated and last.isdisjoint(lanes) and lanes & frozenset[str]().union(*apart):
+                return True
+    return False
 
 
 def _guarded(stmt: NestStmt, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]) -> NestStmt:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
+from metasched.measure.compiling import lower_candidate
 from metasched.space.registry import resolve
 from metasched.space.source import FromRules
+from metasched.support.stopwatch import Stopwatch
 from tests.support.programs import DENSE_RELU
 from tests.support.rulework import apply, correct, reasons, rule
 from tests.support.schedules import vars_of
+from tests.support.targets import AVX512
 
 NAME = "tile_transposition"
 MANY = """
@@ -23,7 +26,7 @@ program transpose[N=13, M=9](A: f32[M, N]) -> C: f32[N, M]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("text", "loops"), [(PLAIN, "i_0 j_0 i_1 j_1"), (MANY, "n h_0 w_0 h_1 w_1")])
+@pytest.mark.parametrize(("text", "loops"), [(PLAIN, "i_0 j_0 i_1 j_1"), (MANY, "h n_0 w_0 n_1 w_1")])
 def test_tiles_of_the_two_innermost_loops(text: str, loops: str, seed: int) -> None:
     sch, outcomes = apply(text, NAME, seed=seed)
     assert outcomes[0].reason is None
@@ -33,7 +36,16 @@ def test_tiles_of_the_two_innermost_loops(text: str, loops: str, seed: int) -> N
 
 def test_its_largest_tile() -> None:
     sch, _ = apply(PLAIN, rule(NAME)(innermost=4))
-    assert str(sch.trace).count("sample_tile") == str(sch.trace).count("innermost=4") == 2
+    assert str(sch.trace).count("sample_tile") == str(sch.trace).count("innermost=4") == 1
+
+
+def test_its_tiles_are_unrolled_and_shared_by_threads() -> None:
+    """Loops inside a tile are no part of what threads share, and read runs of rows instead of an element each."""
+    sch = ms.Schedule(ms.parse_program(PLAIN, N=1024, M=512), AVX512)
+    FromRules(resolve("cpu")).run(sch)
+    info = sch.describe(sch.get_block("C"))
+    assert info.kinds == (ms.LoopKind.PARALLEL, ms.LoopKind.UNROLLED, ms.LoopKind.VECTORIZED)
+    assert "masked.gather" not in lower_candidate(sch.func, AVX512, Stopwatch())[2]
 
 
 def test_it_says_why_not() -> None:
@@ -49,7 +61,8 @@ def test_it_says_why_not() -> None:
 
 def test_the_preset_tiles_threads_and_vectors() -> None:
     (sketch,) = ms.space(ms.parse_program(PLAIN, N=1024, M=512))
-    assert [line.strip().split()[0] for line in str(sketch).splitlines()[1:3]] == ["parallel", "vectorized(t4)"]
+    loops = [line.strip().split()[0] for line in str(sketch).splitlines()[1:4]]
+    assert loops == ["parallel", "unrolled", "vectorized(t3)"]
     for seed in range(2):
         sch = ms.Schedule(ms.parse_program(PLAIN), seed=seed)
         FromRules(resolve("cpu")).run(sch)

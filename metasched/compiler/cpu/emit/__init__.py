@@ -13,6 +13,8 @@ Its files, in reading order:
 - `scope`: What the emitter knows at a point of a function: variables, arrays, the vector lane, and conditions in force
 - `shuffled_loads`: Reads whose lanes are in another order than memory, of which some neighbours make up all: vectors,
   and shuffles
+- `transposed_loads`: Transpositions in registers: what lanes read far apart, and iterations of unrolled loops side by
+  side
 - `memory`: Addresses, loads and stores
 - `expressions`: Expressions: values of LIR expressions in a scope, in scalars where lanes agree and vectors where they
   do not

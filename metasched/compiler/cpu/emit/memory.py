@@ -23,8 +23,10 @@ from metasched.compiler.cpu.emit.shuffled_loads import (
     splats,
 )
 from metasched.compiler.cpu.emit.text import INLINE, Place
+from metasched.compiler.cpu.emit.transposed_loads import joined, run_length, transposed
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
+from metasched.compiler.policy import SPREAD
 from metasched.dtypes import INDEX, DType
 from metasched.ir.evaluate import evaluate
 from metasched.ir.linear import Linear
@@ -34,7 +36,8 @@ from metasched.ir.nodes import BinOp, Expr, Var
 _HOISTED = 12
 # Values of one array in memory that are kept for the next use: one used later is cheaper to read again than to spill.
 _REMEMBERED = 16
-
+# Values of a transposition that are kept: those of one strip of lanes, in all iterations of the largest tiles.
+_TRANSPOSED = 256
 
 # Bytes of a line, as far as streams and prefetches go.
 _LINE = 64
@@ -170,7 +173,8 @@ class Memory:
         form = self.scope.indices.form(index)
         shared, step, varying = self.split_lane(form)
         if varying or step not in (0, 1):
-            raw = self._from_runs(storage, form) or self._gather(storage, form)
+            found = self._transposed(storage, index) or self._from_runs(storage, form)
+            raw = found or self._gather(storage, form)
             return self._from_memory(raw, storage.array.dtype)
         safe = self.in_bounds(storage, form)
         if step == 0:
@@ -351,6 +355,49 @@ class Memory:
         places = [Linear(shared.const + at, shared.terms) for at in elements]
         read = [self._read(storage, place, 0, 0) for place in places]
         return splats(self.text, read, storage.array.dtype, block)
+
+    def _transposed(self, storage: ArrayPointer, index: Expr) -> SSAValue | None:
+        """Lanes far apart that are beside those of other iterations of an unrolled loop: read with these."""
+        scope, dtype = self.scope, storage.array.dtype
+        form = scope.indices.form(index)
+        shared, step, varying = self.split_lane(form)
+        lane, run = scope.lane, run_length(dtype)
+        assert lane is not None
+        conditional = (lane.mask is not None and lane.active is None) or scope.guards or scope.wraps
+        if varying or step <= SPREAD or conditional or dtype.is_bool or lane.width % run:
+            return None
+        place: Place = ("transposed", form.terms, lane.width)
+        found = self.text.known.find(storage.array.name, place, form.const)
+        first = self._first_neighbour(storage.array.name, index, run) if found is None else None
+        if first is None:
+            return found
+        rows = []
+        for row in range(run):
+            # Lanes that do not run have the last one that does.
+            there = [min(n, (lane.active or lane.width) - 1) for n in range(row, lane.width, run)]
+            starts = [shared.const + first - form.const + step * n for n in there]
+            runs = [self._read(storage, Linear(start, shared.terms), run, run).text for start in starts]
+            rows.append(joined(self.text, runs, dtype))
+        for n, vector in enumerate(transposed(self.text, rows, dtype, lane.width)):
+            value = SSAValue(vector, _stored(dtype), lane.width)
+            self.text.known.loaded(storage.array.name, place, first + n, value, _TRANSPOSED)
+        return self.text.known.find(storage.array.name, place, form.const)
+
+    def _first_neighbour(self, array: str, index: Expr, run: int) -> int | None:
+        """Where a run begins, of which each iteration of an unrolled loop reads an element, this one, too."""
+        forms = self.scope.indices
+        for loop in reversed(self.scope.unrolled):
+            if array in loop.written or loop.extent < run:
+                continue
+            places = []
+            first = min(loop.at, loop.extent - run)
+            for at in range(first, first + run):
+                with forms.bound(loop.var, Linear(at)):
+                    places.append(forms.form(index))
+            start = places[0]
+            if places == [Linear(start.const + n, start.terms) for n in range(run)]:
+                return start.const
+        return None
 
     # --- stores ---
 

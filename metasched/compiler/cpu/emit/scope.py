@@ -62,6 +62,19 @@ class Predicate:
     negated: bool
 
 
+@dataclass(frozen=True)
+class UnrolledLoop:
+    """An unrolled loop whose iterations are straight code, one after another, from iteration `at` on.
+
+    `written` are the arrays that they write.
+    """
+
+    var: str
+    at: int
+    extent: int
+    written: frozenset[str]
+
+
 @dataclass
 class FunctionScope:
     """State of the emission of one function."""
@@ -74,6 +87,7 @@ class FunctionScope:
     variables: dict[str, tuple[SSAValue, int]] = field(default_factory=dict)
     lane: Lane | None = None
     guards: list[Predicate] = field(default_factory=list)
+    unrolled: list[UnrolledLoop] = field(default_factory=list)
 
     @contextmanager
     def vectors(self, lane: Lane, strip: Linear) -> Iterator[None]:
@@ -94,6 +108,16 @@ class FunctionScope:
             yield
         finally:
             self.guards.pop()
+
+    @contextmanager
+    def iteration(self, loop: UnrolledLoop | None) -> Iterator[None]:
+        """An iteration of a loop of straight code; None for code that is not straight."""
+        outer = self.unrolled
+        self.unrolled = [] if loop is None else [*outer, loop]
+        try:
+            yield
+        finally:
+            self.unrolled = outer
 
     @contextmanager
     def variable(self, name: str, value: SSAValue, depth: int) -> Iterator[None]:

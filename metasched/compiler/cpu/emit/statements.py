@@ -10,9 +10,10 @@ from metasched.compiler.cpu.emit.arg_reductions import Bests
 from metasched.compiler.cpu.emit.counters import TickCounters
 from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.indices import Range
-from metasched.compiler.cpu.emit.scope import FunctionScope, Lane
+from metasched.compiler.cpu.emit.scope import FunctionScope, Lane, UnrolledLoop
 from metasched.compiler.cpu.emit.tensor import TensorOperands, emitters
 from metasched.compiler.cpu.emit.tiles import TileRegisters
+from metasched.compiler.cpu.emit.transposed_loads import is_straight
 from metasched.compiler.cpu.emit.types import SSAValue, constant, first_lanes
 from metasched.compiler.lir import LoopMode
 from metasched.dtypes import INDEX, DType
@@ -174,8 +175,10 @@ class Statements(Expressions):
     def _unrolled(self, loop: lir.Loop, extent: Linear) -> None:
         if extent.terms:
             raise BuildError("unrolled loop of unknown extent", f"`{loop.var}`")
+        straight, written = is_straight(loop.body), self.written(loop.body)
         for value in range(extent.const):
-            with self.scope.indices.bound(loop.var, Linear(value)):
+            iteration = UnrolledLoop(loop.var, value, extent.const, written) if straight else None
+            with self.scope.iteration(iteration), self.scope.indices.bound(loop.var, Linear(value)):
                 self.statement(loop.body)
 
     def _range(self, extent: Linear) -> Range:

@@ -1,0 +1,92 @@
+"""Transpositions in registers: what lanes read far apart, and iterations of unrolled loops side by side.
+
+`X[8*a + l, 4*b + j]` over eight lanes `l`, in four iterations `j` of an unrolled loop, is eight runs of four
+neighbours. They are loaded as they lie, in four vectors of two runs each, and interleaved two by two until a vector has
+what the lanes of one iteration read:
+
+    x0[0:4] x4[0:4]      x0[0] x1[0] x0[1] x1[1] | x4 x5      x0[0] x1[0] x2[0] x3[0] | x4 x5 x6 x7
+    x1[0:4] x5[0:4]  ->  x0[2] x1[2] x0[3] x1[3] | ...    ->  x0[1] x1[1] x2[1] x3[1] | ...
+    x2[0:4] x6[0:4]      x2[0] x3[0] x2[1] x3[1] | ...        x0[2] x1[2] x2[2] x3[2] | ...
+    x3[0:4] x7[0:4]      x2[2] x3[2] x2[3] x3[3] | ...        x0[3] x1[3] x2[3] x3[3] | ...
+
+No element crosses the 16 bytes that it was loaded into, so that all of x86's vectors, of whatever width, take an
+instruction a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from metasched.compiler import lir
+from metasched.compiler.cpu.emit.text import FunctionText
+from metasched.compiler.cpu.emit.types import memory_text
+from metasched.compiler.lir import LoopMode
+from metasched.compiler.policy import TRANSPOSED_BYTES
+from metasched.dtypes import DType
+from metasched.ir.nodes import Binary, Const, Select
+
+
+def run_length(dtype: DType) -> int:
+    """How many neighbours of a type are loaded at once."""
+    return TRANSPOSED_BYTES // dtype.bytes
+
+
+def is_straight(stmt: lir.LStmt) -> bool:
+    """Whether a statement is straight code: in every iteration of a loop around it, all that it reads is read."""
+    if isinstance(stmt, lir.Loop):
+        return stmt.mode is LoopMode.UNROLLED and is_straight(stmt.body)
+    if isinstance(stmt, lir.VectorLoop):
+        repeated = isinstance(stmt.extent, Const) and (stmt.unroll_strips or stmt.extent.value < 2 * stmt.lanes)
+        return repeated and is_straight(stmt.body)
+    if isinstance(stmt, lir.Body):
+        return all(map(is_straight, stmt.stmts))
+    return isinstance(stmt, lir.Write) and not any(map(_decides, stmt.walk()))
+
+
+def _decides(node: object) -> bool:
+    return isinstance(node, Select) or (isinstance(node, Binary) and node.op.is_logical)
+
+
+def joined(text: FunctionText, runs: Sequence[str], dtype: DType) -> str:
+    """One vector of the runs in order; their number is a power of two."""
+    length = run_length(dtype)
+    while len(runs) > 1:
+        picks = _numbers(range(2 * length))
+        type_ = memory_text(dtype, length)
+        pairs = zip(runs[::2], runs[1::2], strict=True)
+        runs = [text.pure(f"shufflevector {type_} {a}, {type_} {b}, <{2 * length} x i32> <{picks}>") for a, b in pairs]
+        length *= 2
+    return runs[0]
+
+
+def transposed(text: FunctionText, rows: Sequence[str], dtype: DType, width: int, unit: int = 1) -> list[str]:
+    """As many vectors as there are rows: the first has the first element of each run of each row, and so on.
+
+    Args:
+        width: lanes of a row, a multiple of a run's.
+        unit: elements of a run that belong together already.
+    """
+    if len(rows) == 1:
+        return list(rows)
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    halves = []
+    for half in range(2):
+        picks = _numbers(_interleaved(run_length(dtype), width, unit, half))
+        type_ = memory_text(dtype, width)
+        step = f"shufflevector {type_} {{}}, {type_} {{}}, <{width} x i32> <{picks}>"
+        mixed = [text.pure(step.format(a, b)) for a, b in pairs]
+        halves += transposed(text, mixed, dtype, width, 2 * unit)
+    return halves
+
+
+def _interleaved(run: int, width: int, unit: int, half: int) -> list[int]:
+    """Units of two vectors by turns, those of the first or second half of each run."""
+    out = []
+    for start in range(half * run // 2, width, run):
+        for at in range(start, start + run // 2, unit):
+            out += [*range(at, at + unit), *range(width + at, width + at + unit)]
+    return out
+
+
+def _numbers(lanes: Sequence[int] | range) -> str:
+    return ", ".join(f"i32 {n}" for n in lanes)
