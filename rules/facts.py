@@ -37,10 +37,12 @@ class Digits:
 class Factored:
     """The block is one side of a factored reduction, and is not tiled again.
 
-    `lanes` is the iteration variable along which partial results are contiguous, one for each vector lane.
+    `lanes` is the iteration variable along which partial results are contiguous, one for each vector lane. `instances`
+    is how many it has at most, whatever the number of partial results.
     """
 
     lanes: str | None = None
+    instances: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from metasched.rules.facts import SmallNests, Threaded, Tiled
+from metasched.rules.facts import Factored, SmallNests, Threaded, Tiled
 
 import metasched as ms
 
@@ -46,8 +46,9 @@ def parallelize(
     depth = min(direct, len(tiled.outer) if tiled is not None else _depth(info))
     if depth == 0:
         return ms.skip("its outermost loop is not data-parallel")
-    if info.instances is not None and info.instances < tiny:
-        return ms.skip(f"it is so small ({info.instances} instances) that starting threads would take longer")
+    instances = _instances(sch, block)
+    if instances is not None and instances < tiny:
+        return ms.skip(f"it is so small ({instances} instances) that starting threads would take longer")
     reason = sch.refusal(partial(_share, block=block, depth=depth))
     if reason is not None:
         return ms.skip(reason)
@@ -68,9 +69,15 @@ def _nest(sch: ms.Schedule, info: ms.BlockInfo) -> list[str]:
     return list(names[first : first + info.held[0]])
 
 
+def _instances(sch: ms.Schedule, block: ms.BlockRV) -> int | None:
+    """How many instances a block has, at most if it is of partial results; None where that depends on tile sizes."""
+    known, factored = sch.describe(block).instances, sch.facts(block, Factored)
+    return factored.instances if known is None and factored is not None else known
+
+
 def _threads(sch: ms.Schedule, block: ms.BlockRV, small: int) -> bool:
     blocks = [sch.get_block(name) for name in sch.block_names()]
-    sizes = [sch.describe(b).instances for b in blocks]
+    sizes = [_instances(sch, b) for b in blocks]
     if any(size is None or size >= small for size in sizes):
         return True
     # The first block visited chooses for all, as separate choices would multiply the sketches.

@@ -48,9 +48,12 @@ def _factor(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, how: str) -
     rows, reduction = loops[: len(info.spatial)], loops[len(info.spatial) :]
     sch.reorder(*rows, *reduction)
     fused = sch.fuse(*reduction)
-    share = (info.size(info.reduction) or 0) // sch.target.threads
+    terms = info.size(info.reduction) or 0
+    share = terms // sch.target.threads
     longest = max(LANES, share) if how == OUTER else LANES
     outer, inner = sch.split(fused, sch.sample_tile(fused, parts=2, innermost=longest))
     partial = sch.rfactor(inner if how == INNER else outer)
-    sch.add_fact(partial, Factored(lanes=sch.describe(partial).spatial[0].name if how == INNER else None))
-    sch.add_fact(block, Factored())
+    lanes = sch.describe(partial).spatial[0].name if how == INNER else None
+    most = (info.size(info.spatial) or 0) * terms
+    sch.add_fact(partial, Factored(lanes, most))
+    sch.add_fact(block, Factored(instances=most))
