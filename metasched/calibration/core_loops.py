@@ -71,7 +71,7 @@ class CoreLoops:
         again = self.counter.each(lambda count: rolled(self.scratch.address, count))
         return max(again - self._cycles(copies), 0.0) / _SHORT
 
-    def mask_overhead(self) -> float:
+    def masked_sum(self) -> float:
         """Cycles that a sum in memory waits longer for the one before where some of its lanes are masked."""
         masked = [
             *self._address(0),

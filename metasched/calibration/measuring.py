@@ -47,7 +47,7 @@ _MEASURE: Mapping[str, Callable[[_Bench, int], float]] = {
     "memory_round_trip": lambda bench, _: bench.core.memory_round_trip(),
     "transfer": lambda bench, _: bench.core.transfer(),
     "loop_overhead": lambda bench, _: bench.core.loop_overhead(),
-    "mask_overhead": lambda bench, _: bench.core.mask_overhead(),
+    "masked_sum": lambda bench, _: bench.core.masked_sum(),
     "tail_overhead": lambda bench, _: bench.core.tail_overhead(),
     "branch_overhead": lambda bench, _: bench.core.branch_overhead(),
     "l2_bytes": lambda bench, _: bench.memory.l2_bytes(),

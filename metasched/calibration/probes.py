@@ -91,7 +91,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("memory_round_trip", "a sum in memory until the next can use it", Unit.CYCLES, 11.4),
     Probe("transfer", "a vector that is loaded and stored", Unit.CYCLES, 1.0),
     Probe("loop_overhead", "an iteration of a short loop", Unit.CYCLES, 0.3, blur=1.0),
-    Probe("mask_overhead", "a sum in memory under a mask, besides", Unit.CYCLES, 14.1, blur=1.0),
+    Probe("masked_sum", "a sum in memory under a mask, besides", Unit.CYCLES, 14.1, blur=1.0),
     Probe("tail_overhead", "a mask that is computed", Unit.CYCLES, 0.5, blur=0.5),
     Probe("branch_overhead", "a condition", Unit.CYCLES, 0.1, blur=0.5),
     Probe("l2_bytes", "from the second cache", Unit.BYTES, 26.0),

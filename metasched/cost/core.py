@@ -20,7 +20,8 @@ class Core:
     give them up. `operation_latency` is that of sums of floats, `extreme_latency` of maxima and minima,
     `integer_latency` of integers. `transfer` is what an
     accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
-    work, `tail_overhead` one whose lanes never are, `branch_overhead` a condition in unrolled code; `window` is how
+    work, `tail_overhead` one whose lanes never are, `masked_update` one of sums in memory, which a load waits
+    `masked_sum` for after they were stored; `branch_overhead` a condition in unrolled code; `window` is how
     many instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a
     condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
@@ -46,6 +47,8 @@ class Core:
     loop_overhead: float = 1.2
     mask_overhead: float = 3.0
     tail_overhead: float = 0.5
+    masked_update: float = 1.5
+    masked_sum: float = 20.0
     branch_overhead: float = 1.5
     issue: float = 5.0
     redirected_read: float = 8.0

@@ -16,7 +16,7 @@ from metasched.cost.condition_cycles import (
 from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
-from metasched.cost.footprint import LINE, Array, Levels, at_level
+from metasched.cost.footprint import LINE, Array, Levels, at_level, flat_step
 from metasched.cost.statement import View, any_of, once, total
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.ir.regions import Starts
@@ -58,9 +58,10 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
     transfers = (moved + tile.spilled / tile.operations) * core.transfer
     vector_guards, unrolled_guards = conditions_left(view, conditions)
-    # A mask that is known costs little, unless what was stored under it is loaded again: that waits for the cache.
+    # A mask that is known costs little, unless what was stored under it is loaded again.
     reloaded = ~held & statement.reduces
-    at_tails = np.where(reloaded, core.mask_overhead, np.where(held, moved * core.transfer, core.tail_overhead))
+    in_memory = core.masked_update + core.masked_sum / _stores_between(view)
+    at_tails = np.where(reloaded, in_memory, np.where(held, moved * core.transfer, core.tail_overhead))
     tails = view.vector.masked * at_tails
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
     branching = (unrolled_guards + branches(view)) * core.branch_overhead
@@ -80,6 +81,26 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "latency": chain,
         "overhead": transfers + masked + branching + looping + waits + _across_lanes(view) + _code_size_penalty(view),
     }
+
+
+def _stores_between(view: View) -> Array:
+    """Stores until some of what the last vector of a row stores under its mask is loaded again: by the next iteration
+    of a loop over terms, or by that of a row which begins before the whole vector would end. What is stored under a
+    mask is not handed on to loads, which wait until the cache has it.
+    """
+    lanes, extent, store = view.vector.lanes, view.vector.extent, view.statement.store
+    found = view.full(float(2**20))
+    if view.statement.vector is None or not view.statement.reduces or not view.vector.masked.any():
+        return found
+    full = np.floor(extent / lanes) * lanes
+    end = full + np.exp2(np.ceil(np.log2(np.maximum(extent - full, 1.0))))
+    for loop in range(view.statement.depth):
+        if loop != view.statement.vector:
+            step = np.abs(flat_step(store, view.marks[0], view.ranges, loop))
+            touched = view.iterates[loop] & (step < end)
+            found = np.where(touched, np.minimum(found, view.strips_inside[loop + 1]), found)
+    least: Array = np.maximum(found, 1.0)
+    return least
 
 
 def broadcasts_apart(view: View) -> Array:

@@ -66,3 +66,20 @@ def test_columns_are_loaded_for_rows_that_are_not_there_as_for_those_that_are(ta
     """A tile of 6 rows where there is one loads as many vectors of columns as one of one, for fewer sums."""
     one, six = (cycles("s0.port_cycles", target, 1, tile) for tile in (1, 6))
     assert six == pytest.approx(one, rel=0.25)
+
+
+@TARGETS
+def test_a_sum_under_a_mask_waits_for_its_neighbour_in_memory(target: ms.Target) -> None:
+    """Rows of 3 elements follow one another: the vector of four that is loaded begins in what was just stored."""
+
+    def overhead(columns: int) -> float:
+        """Of an operation, on vectors of 3 of so many columns; all rows are added to for each term."""
+        sch = ms.Schedule(ms.parse_program(PRODUCT, N=64, M=columns))
+        i, j, k = sch.get_loops(sch.get_block("C"))
+        j0, j1 = sch.split(j, [None, 3])
+        sch.reorder(j0, k, i, j1)
+        sch.vectorize(j1, lanes=4)
+        cycles = exp2(float(features_of(sch.func, target)[NAMES.index("s0.overhead_cycles")])) - 1.0
+        return cycles / (columns / 3 * 64 * 64)
+
+    assert overhead(3) > 4 * overhead(48)
