@@ -14,10 +14,12 @@ from metasched.errors import KernelError, counted
 from metasched.ir.highlight import in_html
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import folded, table
+from metasched.ir.program import Program
 from metasched.runtime import arguments
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.runtime.compiled import CompiledKernel, raise_status
 from metasched.runtime.foreign import Library, as_numpy
+from metasched.schedule.trace import Trace
 from metasched.support.cached import cached_property
 from metasched.target import Target
 
@@ -56,15 +58,16 @@ class CallableKernel:
         self,
         compiled: CompiledKernel,
         *,
-        program: Any = None,
-        trace: Any = None,
+        program: Program | None = None,
+        trace: Trace | None = None,
         report: Any = None,
         origin: Origin = Origin.TRACE,
         profiler: Profiler | None = None,
     ) -> None:
         self._compiled = compiled
-        self.program = program
-        self.trace = trace
+        # What `ms.compile` and `ms.tune` return has both; `Any` spares their callers a check for None.
+        self.program: Program | Any = program
+        self.trace: Trace | Any = trace
         self.report = report
         self.origin = origin
         self.profiler = profiler

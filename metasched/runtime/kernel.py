@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from metasched.errors import KernelError
+from metasched.ir.program import Program
 from metasched.runtime.arguments import in_order
 from metasched.runtime.callable_kernel import CallableKernel, Origin, Profiler
 from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.packed import PackedKernel, Packer
 from metasched.runtime.recipe import Recipe
+from metasched.schedule.trace import Trace
 from metasched.support.cached import cached_property
 
 
@@ -32,8 +34,8 @@ class Kernel(CallableKernel):
         self,
         compiled: CompiledKernel,
         *,
-        program: Any = None,
-        trace: Any = None,
+        program: Program | None = None,
+        trace: Trace | None = None,
         report: Any = None,
         origin: Origin = Origin.TRACE,
         profiler: Profiler | None = None,
