@@ -161,8 +161,8 @@ def test_a_block_that_stays_where_it_is_leaves_a_neighbour_whole() -> None:
 
 
 def test_what_was_found_with_other_vectors_is_varied_until_it_fits_these() -> None:
-    program = ms.operator("matmul_nn", M=84, N=256, K=256)
-    numbers = {"tiles(C)/i": (HOLE, 14), "tiles(C)/j": (HOLE, 32), "tiles(C)/k": (HOLE, 8), "unrolled(C)/limit": 0}
+    program = ms.operator("matmul_nn", M=96, N=384, K=384)
+    numbers = {"tiles(C)/i": (HOLE, 1), "tiles(C)/j": (HOLE, 8), "tiles(C)/k": (HOLE, 1), "unrolled(C)/limit": 0}
     entry = found_for(program, {"tiles(C)/copy": "none"}, numbers)
     elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
     (own,) = carried_into(space_of(program), Knowledge((entry,)), AVX512, DEFAULT_CORE)
