@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -26,10 +26,40 @@ from metasched.target import Target
 Array = np.ndarray[Any, Any]
 
 
+class PartOfCall(Protocol):
+    """A nest in a profile, or a part of one; `metasched.report.profile.PartProfile` says what each is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def blocks(self) -> tuple[str, ...]: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def of_limit(self) -> float: ...
+
+
+class Profile(Protocol):
+    """What `Kernel.profile` returns: a `metasched.report.profile.CallProfile`, which is made above this package."""
+
+    @property
+    def parts(self) -> Sequence[PartOfCall]: ...
+    @property
+    def nests(self) -> Sequence[PartOfCall]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def runs(self) -> int: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
 # What `Kernel.profile` calls, with the kernel, the scheduled program that it was compiled from, its inputs and the
-# number of runs. It compares with what the machine can
-# do, which is known above this package.
-Profiler = Callable[["CallableKernel", Func, tuple[Any, ...], int], Any]
+# number of runs. It compares with what the machine can do, which is known above this package.
+Profiler = Callable[["CallableKernel", Func, tuple[Any, ...], int], Profile]
 
 
 class Origin(Enum):

@@ -8,7 +8,7 @@ from typing import Any
 from metasched.errors import KernelError
 from metasched.ir.program import Program
 from metasched.runtime.arguments import in_order
-from metasched.runtime.callable_kernel import CallableKernel, Origin, Profiler
+from metasched.runtime.callable_kernel import CallableKernel, Origin, Profile, Profiler
 from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.packed import PackedKernel, Packer
@@ -43,7 +43,7 @@ class Kernel(CallableKernel):
         register_with_numba()
         super().__init__(compiled, program=program, trace=trace, report=report, origin=origin, profiler=profiler)
 
-    def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> Any:
+    def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> Profile:
         """Where the time of a call goes, on these inputs: print it, or read its `parts`.
 
             print(kernel.profile(A, B))
