@@ -42,7 +42,7 @@ def scan(site: NodeSite) -> Results:
     if len(lengths) != 1 or not all(x.rank for x in through):
         raise Unsupported(f"its inputs are not of one length: {', '.join(str(x.type) for x in through)}")
     (steps,) = lengths
-    _require_few(steps)
+    require_few(steps)
     run = site.body(graph)
     made: list[list[GraphValue]] = []
     for step in range(steps):
@@ -69,11 +69,11 @@ def loop(site: NodeSite) -> Results:
     if limit is None and site.optional(1) is None:
         raise Unsupported("nothing says when it ends")
     if goes_on and limit is not None and site.optional(1) is None:
-        _require_few(limit)
+        require_few(limit)
     run = site.body(graph)
     made: list[list[GraphValue]] = []
     while goes_on and (limit is None or len(made) < limit):
-        _require_few(len(made) + 1)
+        require_few(len(made) + 1)
         step = site.constant(np.array(len(made), np.int64), DType.I64)
         condition, *found = run([step, site.constant(np.array(True), DType.BOOL), *states], str(len(made)))
         states, values = found[: len(states)], found[len(states) :]
@@ -87,7 +87,8 @@ def loop(site: NodeSite) -> Results:
     return (*states, *outputs)[: len(site.wanted)]
 
 
-def _require_few(steps: int) -> None:
+def require_few(steps: int) -> None:
+    """Raise Unsupported for more steps than a node is taken apart into."""
     if steps > _MOST_STEPS:
         raise Unsupported(f"it has {steps} steps or more, each of which is kernels of its own; {_MOST_STEPS} are taken")
 

@@ -15,6 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
+from metasched.graph.node_types.loops import require_few
 from metasched.graph.node_types.movement import sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -22,8 +23,6 @@ from metasched.graph.text import at, declared, indices, real
 
 Results = tuple[GraphValue | None, ...]
 
-# Steps that a node is taken apart into; each is a few kernels.
-_MOST_STEPS = 2048
 _ACTIVATIONS = {
     "Relu": "max({0}, 0.0)",
     "Sigmoid": "sigmoid({0})",
@@ -197,8 +196,9 @@ def recurrent(site: NodeSite) -> Results:
     if site.flag("layout"):
         x = _turned(site, x, (1, 0, 2))
     steps, batch, _ = x.shape
-    if not 1 <= steps <= _MOST_STEPS:
-        raise Unsupported(f"it has {steps} steps, each of which is kernels of its own; 1 to {_MOST_STEPS} are taken")
+    if steps < 1:
+        raise Unsupported("it has no steps")
+    require_few(steps)
     if site.flag("input_forget"):
         raise Unsupported("input and forget gates that are one are not known")
     word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
