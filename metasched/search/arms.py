@@ -54,7 +54,7 @@ class SpaceArms:
 
         What is not legal is counted by its reason, as are structures that are made later.
         """
-        found = carried_into(self._space, self._knowledge, self._target, self._core)
+        found = carried_into(self._space, self._knowledge, self._target, self._core, self._analyses)
         self.refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH})
         return found
 

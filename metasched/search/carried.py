@@ -11,27 +11,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
 from typing import overload
-
-import numpy as np
 
 from metasched.cost.core import Core
 from metasched.cost.model import CostModel
+from metasched.cost.nest import Analyses
 from metasched.cost.trained import shipped
 from metasched.errors import ScheduleError
 from metasched.knowledge.anchor import Anchor, anchor_of
 from metasched.knowledge.library import Knowledge, Neighbour, cpu_of
 from metasched.knowledge.roles import Roles
 from metasched.lang.decisions import decision_text
-from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
 from metasched.schedule.trace import Trace
-from metasched.search.population import legal
+from metasched.search.carried_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.sketch_arm import SketchArm
-from metasched.search.space_protocol import Rows
 from metasched.space.rule import LEFT_ALONE
-from metasched.space.sketch import Sketch, Variable
+from metasched.space.sketch import Sketch
 from metasched.space.space import Space
 from metasched.support.cached import cached_property
 from metasched.target import Target
@@ -39,16 +36,9 @@ from metasched.target import Target
 # The neighbours that are looked at, and the structures made of theirs.
 MOST_NEIGHBOURS = 8
 MOST_STRUCTURES = 3
-# Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
-_DRAWN = 32
-_VARIED = 96
 # How often rows around the best so far are drawn for a neighbour of a CPU with other vectors, whose register tiles have
 # another shape: more than one number has to change.
 _ROUNDS = 8
-# A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
-# one was measured somewhere.
-_GAIN = 1.05
-
 # Why a neighbour is left out, where no step of it is illegal.
 ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
 _NO_NUMBERS = "no numbers near its own are legal"
@@ -117,33 +107,65 @@ class CarriedOver(Sequence[Carried]):
         return Counter(reason for _, reason in self.left_out)
 
 
-def carried_into(space: Space, knowledge: Knowledge, target: Target, core: Core) -> CarriedOver:
-    """What the nearest neighbours' decisions become in a space, each candidate once."""
+def carried_into(
+    space: Space, knowledge: Knowledge, target: Target, core: Core, analyses: Analyses | None = None
+) -> CarriedOver:
+    """What the nearest neighbours' decisions become in a space, each candidate once.
+
+    `analyses` are of statements of other structures of the space; those made here are added.
+    """
     if not knowledge.entries:
         return CarriedOver()
     anchor = anchor_of(space.program.func)
-    made = _Carrying(space, anchor, target, core)
-    tried = [(near, made.carried(near)) for near in knowledge.nearest(anchor, target, MOST_NEIGHBOURS)]
+    made = _Carrying(space, anchor, target, core, analyses)
+    tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
     found = [one for _, one in tried if isinstance(one, Carried)]
     ranked = sorted(found, key=lambda one: (-one.score, one.neighbour.distance))
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
     return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """A neighbour with a structure of the space, and its decisions here; `dropped` have no place."""
+
+    neighbour: Neighbour
+    arm: SketchArm
+    structure: Mapping[str, Decision]
+    numbers: Mapping[str, Decision]
+    dropped: tuple[tuple[str, str], ...]
+
+
 class _Carrying:
     """Carries neighbours over to one space; a structure is made once."""
 
-    def __init__(self, space: Space, anchor: Anchor, target: Target, core: Core) -> None:
+    def __init__(self, space: Space, anchor: Anchor, target: Target, core: Core, analyses: Analyses | None) -> None:
         self._space = space
         self._roles = Roles.of(space.program.func, anchor)
         self._target = target
         self._core = core
+        self._analyses = analyses
         self._model = CostModel(0, shipped())
         self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
         self._arms: dict[Trace, SketchArm] = {}
 
-    def carried(self, neighbour: Neighbour) -> Carried | str:
-        """The candidate; the reason where there is none: what of it is not legal, or that there are enough others."""
+    def carried(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, Carried | str]]:
+        """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough
+        others.
+        """
+        placed = [(near, self._placed(near)) for near in neighbours]
+        found: dict[int, Carried | str] = {n: one for n, (_, one) in enumerate(placed) if isinstance(one, str)}
+        by_arm: dict[SketchArm, list[tuple[int, _Placed]]] = {}
+        for n, (_, one) in enumerate(placed):
+            if isinstance(one, _Placed):
+                by_arm.setdefault(one.arm, []).append((n, one))
+        for arm, of_arm in by_arm.items():
+            best = best_rows(arm, self._model, [self._wanted(one) for _, one in of_arm])
+            for (n, one), row in zip(of_arm, best, strict=True):
+                found[n] = _NO_NUMBERS if row is None else self._candidate(one, row)
+        return [(near, found[n]) for n, (near, _) in enumerate(placed)]
+
+    def _placed(self, neighbour: Neighbour) -> _Placed | str:
         structure, elsewhere = self._own(neighbour.entry.structure)
         numbers, without = self._own(neighbour.entry.numbers)
         if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
@@ -152,16 +174,17 @@ class _Carrying:
         if isinstance(sketch, str):
             return sketch
         arm = self._arm(sketch)
-        if arm is None:
-            return ENOUGH
-        other_vectors = neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
-        found = self._best_row(arm, numbers, _ROUNDS if other_vectors else 1)
-        if found is None:
-            return _NO_NUMBERS
-        row, score = found
-        dropped = [*elsewhere, *without, *self._unmet(neighbour, sketch, structure | numbers)]
+        return ENOUGH if arm is None else _Placed(neighbour, arm, structure, numbers, (*elsewhere, *without))
+
+    def _wanted(self, placed: _Placed) -> WantedNumbers:
+        other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
+        return WantedNumbers(placed.numbers, _ROUNDS if other_vectors else 1)
+
+    def _candidate(self, placed: _Placed, best: ScoredRow) -> Carried:
+        neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure
+        dropped = (*placed.dropped, *self._unmet(neighbour, sketch, {**structure, **placed.numbers}))
         decided = structure.keys() | self._space.given.keys()
-        return Carried(neighbour, arm.sketch, tuple(map(int, row)), score, tuple(dropped), frozenset(decided))
+        return Carried(neighbour, sketch, tuple(map(int, best.row)), best.score, dropped, frozenset(decided))
 
     def _own(self, decisions: Sequence[tuple[str, Decision]]) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
         """Decisions by this program's addresses, and those that it has no names for."""
@@ -190,7 +213,7 @@ class _Carrying:
         """The arm of a sketch; None where there are enough others, as each takes a while to analyse."""
         if sketch.trace not in self._arms and len(self._arms) == MOST_STRUCTURES:
             return None
-        return self._arms.setdefault(sketch.trace, SketchArm(sketch, self._target, self._core))
+        return self._arms.setdefault(sketch.trace, SketchArm(sketch, self._target, self._core, self._analyses))
 
     def _unmet(self, neighbour: Neighbour, sketch: Sketch, own: Mapping[str, Decision]) -> list[tuple[str, str]]:
         """The decisions that the space has no place for, or not this option."""
@@ -205,51 +228,7 @@ class _Carrying:
                 found.append((address, f"{decision_text(other)} is the nearest there is"))
         return found
 
-    def _best_row(self, arm: SketchArm, numbers: Mapping[str, Decision], rounds: int) -> tuple[Rows, float] | None:
-        """The row that takes a neighbour's numbers, or one near it that the model clearly prefers, and its score.
-
-        In every further round, rows near the best so far are drawn.
-        """
-        rng = np.random.default_rng(0)
-        rows, complete = _filled(arm.sketch, numbers, rng)
-        best = self._top(arm, rows[:1] if complete else rows)
-        for _ in range(rounds):
-            start = rows[:1] if best is None else best[0][None]
-            varied = self._top(arm, arm.mutate(rng, np.repeat(start, _VARIED, axis=0)))
-            if best is None or (varied is not None and varied[1] > best[1] + log2(_GAIN)):
-                best = varied
-        return best
-
-    def _top(self, arm: SketchArm, rows: Rows) -> tuple[Rows, float] | None:
-        kept = legal(arm, rows)
-        if not len(kept):
-            return None
-        scores = self._model.predict(arm.features(kept))
-        best = int(np.argmax(scores))
-        return kept[best], float(scores[best])
-
 
 def _instead(decided: Sequence[tuple[Decision | None, Decision]]) -> Decision | None:
     """What was decided in place of what was wanted, if anything was."""
     return next((taken for taken, wanted in decided if taken is not None and taken != wanted), None)
-
-
-def _filled(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Generator) -> tuple[Rows, bool]:
-    """Rows with the given numbers, and draws for the others; whether nothing had to be drawn."""
-    rows = sketch.sample(rng, _DRAWN)
-    complete = True
-    for variable in sketch.variables:
-        given = _integers(variable, numbers.get(variable.address))
-        if given is None:
-            complete = False
-        else:
-            rows[:, variable.span] = given
-    return rows, complete
-
-
-def _integers(variable: Variable, decision: Decision | None) -> list[int] | None:
-    """A decision as columns of a variable; None where it is one of another kind."""
-    parts = decision if isinstance(decision, tuple) else (decision,)
-    found = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
-    whole = len(found) == sum(part is not HOLE for part in parts)
-    return found if whole and len(found) == len(variable.columns) else None
