@@ -25,6 +25,7 @@ from metasched.measure.process import WorkerRole, WorkerSettings, waited_for
 from metasched.measure.protocol import Decoder, Message, MessageKind
 from metasched.measure.records import CheckError, Failure, MeasureCandidate, Reason
 from metasched.measure.resources import as_resource_error
+from metasched.support.collection import put_off
 
 _PR_SET_PDEATHSIG = 1
 _ORPHAN_CHECK_S = 1.0
@@ -86,7 +87,8 @@ class Worker:
     def serve(self, channel: Channel) -> None:
         """Answer requests until the parent ends."""
         try:
-            self.preload()
+            with put_off():
+                self.preload()
             limit_memory(self.settings.memory_bytes)
         except Exception as error:
             lack = not_ready(error)
@@ -99,7 +101,8 @@ class Worker:
     def answer(self, request: Message) -> Message:
         """The answer to a request. What a candidate may cause is FAILED; any other exception is a BUG."""
         try:
-            return self.handle(request)
+            with put_off():
+                return self.handle(request)
         except (ScheduleError, BuildError) as error:
             return failed(Failure(error.reason, str(error)))
         except CheckError as error:

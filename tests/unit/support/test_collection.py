@@ -12,6 +12,8 @@ def test_it_goes_on_as_it_was_also_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), collection.put_off():
         raise ZeroDivisionError
     assert gc.isenabled()
+    assert not collection.put_off()(gc.isenabled)()
+    assert gc.isenabled()
     with collection.put_off():
         with collection.put_off():
             pass
