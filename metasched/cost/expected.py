@@ -8,13 +8,15 @@ from enum import Enum
 
 import numpy as np
 
+from metasched.cost.condition_cycles import there
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
+from metasched.cost.footprint import LINE
 from metasched.cost.groups import describe
 from metasched.cost.nest import Analyses, Nest, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
-from metasched.cost.roofline import start_cycles
-from metasched.cost.statement import View
+from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
+from metasched.cost.statement import View, last_cache, missing
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part
@@ -119,6 +121,26 @@ def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float
     vectors on all threads, or by a tensor intrinsic that the target has for them.
     """
     return sum(map(least_of, _views(main_part(func), target, core)[1]))
+
+
+def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
+    """Cycles that no schedule of an unscheduled program is thought to go below for what its main part reads of its
+    inputs and writes of its outputs: each line moves once, and all threads have a like share of them. What is written
+    comes into the nearer caches first; if it went past them, memory would bound it.
+    """
+    read: dict[str, float] = {}
+    written: dict[str, float] = {}
+    for view in _views(main_part(func), target, core)[1]:
+        share = float(there(view)[0])
+        for access, mark in zip(view.statement.accesses, view.marks, strict=True):
+            if access.alloc is None:
+                lines = written if access.is_store else read
+                lines[access.buffer] = max(lines.get(access.buffer, 0.0), share * float(mark.lines[0][0]))
+    brought, stored = LINE * sum(read.values()), LINE * sum(written.values())
+    moved, threads = np.array([brought + stored]), max(target.threads, 1)
+    near = (moved + stored) * missing(moved / threads, target.l2, core) / core.l3_bytes / threads
+    far = moved * missing(moved, last_cache(target, core), core) / core.memory_bytes * max(1 / threads, LEAST_OF_MEMORY)
+    return max(float(near[0]), float(far[0]))
 
 
 def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> list[View]:

@@ -21,6 +21,9 @@ from metasched.cost.statement import View, any_of, once, total
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.ir.regions import Starts
 
+# The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
+LEAST_OF_MEMORY = 0.25
+
 
 def start_cycles(starts: Starts, core: Core) -> float:
     """Cycles to start threads on every parallel region and wait for their end, and at the barriers inside."""
@@ -266,7 +269,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     read = there(view)
     l2 = total(near) / view.core.l2_bytes * share * read
     l3 = scattered[0] / view.core.l3_bytes * share * read
-    memory = scattered[1] / view.core.memory_bytes * np.maximum(share, 0.25)
+    memory = scattered[1] / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     parts = core + l2 + l3 + memory
     worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
     return {

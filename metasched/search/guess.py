@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.expected import Expectation, expected, least_cycles
+from metasched.cost.expected import Expectation, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
 from metasched.cost.trained import shipped
 from metasched.errors import NoRecord
@@ -231,8 +231,10 @@ class _Guessing:
 
     def _leaves_room(self, start: _Start) -> bool:
         """Whether choosing from the space may gain enough over what is known to be worth its time."""
-        cycles = start.expected.cycles
-        return cycles >= _WORTH_LOOKING and least_cycles(self.program.func, self.target, self.core) < _ROOM * cycles
+        cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
+        if cycles < _WORTH_LOOKING:
+            return False
+        return max(least_cycles(*program), least_transfer_cycles(*program)) < _ROOM * cycles
 
     def _ratio(self, func: Func, other: Func) -> float:
         """The time that the installed model expects of a program over that of another."""

@@ -10,7 +10,7 @@ import metasched as ms
 from metasched import operators
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import Core
-from metasched.cost.expected import Limit, expected, least_cycles
+from metasched.cost.expected import Limit, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
 
 LAPTOP = ms.Target("haswell", frozenset({"avx", "avx2", "fma"}), 2, 32 << 10, 512 << 10, 32 << 20)
@@ -49,6 +49,25 @@ def test_no_schedule_goes_below_its_operations() -> None:
     assert least == 512**3 / 16 / 2 / 2  # a multiply-add for a vector of 16, two a cycle, on two threads
     assert expected(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
     assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least
+
+
+def test_no_schedule_goes_below_what_it_moves() -> None:
+    """The arguments of a product stay in the second cache; those of an elementwise program come from memory."""
+    text = "program p[N=4096](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[i, j] + 1"
+    copied = ms.parse_program(text).func
+    least = least_transfer_cycles(copied, SERVER)
+    assert least == pytest.approx(2 * 4096**2 * 4 / 5 / 2)  # 5 bytes of memory a cycle of each of two threads
+    assert expected(copied, SERVER.with_threads(1)).cycles > least_transfer_cycles(copied, SERVER.with_threads(1))
+    assert least_transfer_cycles(ms.parse_program(text, N=1024).func, SERVER) == pytest.approx(3 * 1024**2 * 4 / 12 / 2)
+    assert least_transfer_cycles(operators.load("matmul_nn", M=256, N=256, K=256).func, SERVER) == 0
+
+
+def test_of_what_a_condition_leaves_out_nothing_is_moved() -> None:
+    text = "program p[N=4096](A: f32[N, N]) -> B: f32[N]:\n    B[i] = sum[j{}](A[i, j])"
+    every, odd = (
+        least_transfer_cycles(ms.parse_program(text.format(c)).func, SERVER) for c in ("", " if (i + j) % 2 == 1")
+    )
+    assert odd < 0.6 * every
 
 
 def test_terms_that_a_condition_leaves_out_are_no_operations() -> None:
