@@ -4,8 +4,9 @@ Arrays here are `(levels, rows)`: level `l` means that the `l` outermost loops a
 level 0 is the whole statement and level `depth` a single instance. Sizes are float32: they end up as logarithms, and
 index extents are exact to 2^24.
 
-The extent of an index under a level is the sum over its terms of |coefficient| * range of the atom. It is exact for
-one loop a term and an upper bound where terms overlap, clipped to the buffer's shape.
+The span of an index under a level is the sum over its terms of |coefficient| * range of the atom, clipped to the
+buffer's shape: from the first element to the last. How many of these are touched is at most as many as its loops have
+iterations, which are fewer where all of them move it by more than one (strides).
 """
 
 from __future__ import annotations
@@ -60,6 +61,16 @@ class Ranges:
         if found is None:
             found = self._reaches[id(index)] = self._reach(index)
         return found
+
+    def values(self, index: Index) -> Array:
+        """How many values `index` has at most under each level: as many as its loops have iterations."""
+        total = np.ones((self.depth + 1, self.rows), np.float32)
+        for term in index.terms:
+            if isinstance(term.atom, LoopAtom):
+                total[: term.atom.loop + 1] *= self.extents[term.atom.loop]
+            else:
+                total *= self.reach_of_atom(term.atom) + 1.0
+        return total
 
     def moves(self, index: Index, loop: int) -> Mask:
         """Whether `loop` adds to what `index` reaches: (rows,). A loop of one iteration moves nothing."""
@@ -240,9 +251,10 @@ def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
     if not spans:
         one = np.ones((ranges.depth + 1, rows), np.float32)
         return Footprint(one, one, (), np.zeros(rows, np.float32), one)
-    elements = spans[0]
-    for span in spans[1:]:
-        elements = elements * span
+    counts = [np.minimum(span, ranges.values(dim)) for span, dim in zip(spans, access.dims, strict=True)]
+    elements = counts[0]
+    for count in counts[1:]:
+        elements = elements * count
     run = spans[-1]
     for inner in range(len(spans) - 1, 0, -1):
         # A row that is touched whole continues into the next one.
@@ -250,9 +262,31 @@ def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
         if not whole.any():
             break
         run = run * np.maximum(whole * spans[inner - 1], 1.0)
-    lines = elements / run * np.ceil(run * (access.element_bytes / LINE))
+    lines = _lines(elements, spans, counts, strides, LINE / access.element_bytes)
+    # Lines that are shared with what another iteration of an outer loop touches were counted for each.
+    for level in range(1, ranges.depth + 1):
+        np.minimum(lines[level], lines[level - 1], out=lines[level])
     row = strides[-2] * access.element_bytes if len(strides) > 1 else np.zeros(rows, np.float32)
     return Footprint(elements, lines, tuple(strides), row, run)
+
+
+def _lines(
+    elements: Array, spans: Sequence[Array], counts: Sequence[Array], strides: Sequence[Array], line: float
+) -> Array:
+    """How many lines of `line` elements are touched: (levels, rows).
+
+    Of each dimension, `counts` elements are touched of `spans` from the first to the last, evenly apart. What is less
+    than a line from the next in storage shares its lines.
+    """
+    run: Array = spans[-1]
+    apart = np.ones_like(run)
+    for span, count, stride in zip(reversed(spans[:-1]), reversed(counts[:-1]), reversed(strides[:-1]), strict=True):
+        along = stride * (span - 1.0)
+        near = along < (run + line) * (count - 1.0)
+        run = run + near * along
+        apart = apart * np.where(near, 1.0, count)
+    lines: Array = np.minimum(np.ceil(run / line) * apart, elements)
+    return lines
 
 
 def usable_sets(mark: Footprint, element_bytes: int) -> Array:

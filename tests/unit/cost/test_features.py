@@ -138,7 +138,7 @@ def copy_program(index: Expr, extent: int = 64) -> Func:
     ("index", "elements", "kind"),
     [
         (Var("i"), 64, "contiguous"),
-        (Var("i") * 3 + 5, 190, "strided"),
+        (Var("i") * 3 + 5, 64, "strided"),
         (Var("i") // 64, 1, "broadcast"),
         (Var("i") // 24, 3, "strided"),  # lanes on both sides of a multiple
         (Var("i") // 32, 2, "broadcast"),

@@ -71,6 +71,51 @@ def test_lines_merge_rows_that_are_read_whole() -> None:
     assert footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 4
 
 
+def lines_touched(loops: dict[str, int], indices: tuple[Expr, ...], shape: tuple[int, ...], level: int) -> int:
+    """Lines of 16 elements that are read while the first `level` loops stand at 0, one by one."""
+    return len({int(np.ravel_multi_index(at, shape)) // 16 for at in touched(loops, indices, level)})
+
+
+@given(i=st.integers(1, 6), j=st.integers(1, 6), k=EXTENTS, step=st.integers(1, 4), case=st.integers(0, 2))
+def test_elements_of_strided_reads_equal_counting(i: int, j: int, k: int, step: int, case: int) -> None:
+    loops = {"k": k, "i": i, "j": j}
+    indices: tuple[Expr, ...] = [
+        (VI * Const(step), VJ),
+        (VI * Const(step) + VK * Const(step * 6), VJ),
+        (VI, VJ * Const(step)),
+    ][case]
+    statement, sizes = nest_of(loops, indices, (240, 240))
+    mark = footprint(statement.accesses[1], Ranges(statement, sizes, 1))
+    for level in range(4):
+        assert mark.elements[level, 0] == len(touched(loops, indices, level))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_window_that_moves_by_strides_has_the_rows_that_it_reads(step: int) -> None:
+    loops = {"k": 3, "i": 10}
+    statement, sizes = nest_of(loops, (VI * Const(step) + VK,), (100,))
+    elements = footprint(statement.accesses[1], Ranges(statement, sizes, 1)).elements[:, 0]
+    assert elements.tolist() == [len(touched(loops, (VI * Const(step) + VK,), level)) for level in range(3)]
+
+
+@pytest.mark.parametrize(("channels", "step"), [(3, 1), (3, 2), (4, 2), (8, 1), (16, 2), (64, 1)])
+def test_pixels_nearer_than_a_line_share_lines(channels: int, step: int) -> None:
+    loops, shape = {"k": channels, "i": 32}, (80, channels)
+    indices = (VI * Const(step), VK)
+    statement, sizes = nest_of(loops, indices, shape)
+    mark = footprint(statement.accesses[1], Ranges(statement, sizes, 1))
+    for level in range(3):
+        counted = lines_touched(loops, indices, shape, level)
+        assert counted <= mark.lines[level, 0] <= counted + 1
+
+
+def test_no_part_of_a_nest_touches_more_lines_than_the_nest() -> None:
+    # A column of 32 rows of 9 elements: 18 lines; of all 9 columns as many.
+    statement, sizes = nest_of({"k": 9, "i": 32}, (VI, VK), (32, 9))
+    lines = footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[:, 0]
+    assert lines.tolist() == [18, 18, 1]
+
+
 @pytest.mark.parametrize(("row", "crowded"), [(1024, True), (1040, False)])
 def test_power_of_two_rows_collide(row: int, crowded: bool) -> None:
     loops = {"i": 64, "j": 16}
