@@ -284,7 +284,7 @@ def _lines(
         along = stride * (span - 1.0)
         near = along < (run + line) * (count - 1.0)
         run = run + near * along
-        apart = apart * np.where(near, 1.0, count)
+        apart = apart * np.where(near, np.float32(1.0), count)
     lines: Array = np.minimum(np.ceil(run / line) * apart, elements)
     return lines
 
