@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import metasched as ms
-from metasched.runtime.amx_permission import tiles_are_given
+from metasched.runtime import amx_permission
+from metasched.runtime.amx_permission import tiles_are_given, tiles_are_refused
+from tests.support.targets import AVX512, SAPPHIRE
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +29,11 @@ def test_other_systems_are_not_asked(name: str, value: object, monkeypatch: pyte
     monkeypatch.setattr("ctypes.CDLL", lambda _: pytest.fail("it was asked"))
     monkeypatch.setattr(name, value)
     assert tiles_are_given() is False
+
+
+def test_a_system_refuses_tiles_only_of_its_own_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled here for another CPU does not depend on this one."""
+    for here, given, refused in ((SAPPHIRE, True, False), (SAPPHIRE, False, True), (AVX512, False, False)):
+        monkeypatch.setattr(ms.Target, "detect", lambda threads, here=here: here)
+        monkeypatch.setattr(amx_permission, "tiles_are_given", lambda given=given: given)
+        assert tiles_are_refused() == refused
