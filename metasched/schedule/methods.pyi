@@ -412,25 +412,29 @@ class PrimitiveMethods:
             values: distinct integers.
             probabilities: one for each, adding up to 1; uniform when left out.
         """
-    def sample_compute_location(self, block: BlockRV, *around: BlockRV, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> LocationRV:
+    def sample_compute_location(self, block: BlockRV, *around: BlockRV, then: Sequence[BlockRV] = (), name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> LocationRV:
         """Sample a location for compute_at or reverse_compute_at: a loop around the block's readers or around what it
-        reads, `root` (unchanged), or `inline`.
+        reads, `root` (unchanged), or `inline`. With `then` it is one location for several blocks.
 
         The location is for compute_at where the blocks `around` read the block's result, and for reverse_compute_at where
-        the block reads theirs. It may be used for further blocks, so that a chain of them moves together.
+        the block reads theirs. Blocks of `then` move after it, one by one, in their order: with compute_at those that a
+        block of `around`, or one that moves before, reads, and with reverse_compute_at those that read such a block.
 
-        A structural variable. Its options are `root`; `inline` where the primitive that it is for is legal with it; and,
-        outermost first, the loops under which that primitive is legal, down to the innermost tile: spatial loops inside a
-        reduction loop are excluded, since a producer would be recomputed for each row of the tile there (as in
-        MetaSchedule's `sample_compute_location`, Shao et al. 2022, which takes producers only).
+        A structural variable. Its options are `root`; `inline` where the primitives that it is for are legal with it; and,
+        outermost first, the loops under which these primitives are legal one after another, down to the innermost tile:
+        spatial loops inside a reduction loop are excluded, since a producer would be recomputed for each row of the tile
+        there (as in MetaSchedule's `sample_compute_location`, Shao et al. 2022, which takes one producer only).
 
         Args:
             block: the producer or consumer to be moved.
             around: blocks that the loop is around. By default it is the first block that reads the result, and for an
                 output the last that computes what the block reads.
+            then: blocks that move to the same location after it: producers of producers, consumers of consumers, or others
+                of what the loop is around.
 
         Requires:
-            All blocks `around` read the block's result, or it reads all of theirs.
+            All blocks `around` read the block's result, or it reads all of theirs. Each block of `then` is named once, and
+            is read by blocks of `around` and blocks before it, or reads from them, and not both.
         """
     def sample_partitioned_tile(self, loop: LoopRV, parts: int, partition: int, innerpart_factor: int, *, name: str | None = ..., address: str | None = ..., decision: object = ..., labels: Sequence[str] = ...) -> list[Int]:
         """Sample tile sizes in two partitions, the product of the inner one a multiple of a number.

@@ -170,12 +170,44 @@ def consumer_in_tile(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     return None
 
 
-def test_consumers_at_sampled_places() -> None:
-    prog = program("dense of primes")
+FOLLOWED = """
+program followed[N=13, M=11, K=7](A: f32[N, K], B: f32[K, M], b: f32[M]) -> (D: f32[N, M], E: f32[N, M]):
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    bias:  S[i, j] = C[i, j] + b[j]
+    relu:  D[i, j] = max(S[i, j], 0)
+    half:  E[i, j] = S[i, j] / 2
+"""
+
+
+@ms.rule
+def consumers_in_tile(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """A matmul in tiles of any size, and all that follows at one sampled place of the tile."""
+    if not sch.describe(block).reduces:
+        return ms.skip("it follows")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, sch.sample_tile(i))
+    j0, j1 = sch.split(j, sch.sample_tile(j))
+    sch.reorder(i0, j0, k, i1, j1)
+    bias, *rest = map(sch.get_block, ("bias", "relu", "half"))
+    where = sch.sample_compute_location(bias, block, then=rest)
+    for follower in (bias, *rest):
+        sch.reverse_compute_at(follower, where)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("prog", "rule", "address"),
+    [
+        (program("dense of primes"), consumer_in_tile, "consumer_in_tile(dense)/relu"),
+        (ms.parse_program(FOLLOWED), consumers_in_tile, "consumers_in_tile(dense)/bias"),
+    ],
+    ids=["one", "several"],
+)
+def test_consumers_at_sampled_places(prog: ms.Program, rule: ms.Rule, address: str) -> None:
     rng = np.random.default_rng(0)
-    variants = ms.space(prog, rules=[consumer_in_tile]).variants(0, 9)
+    variants = ms.space(prog, rules=[rule]).variants(0, 9)
     places = [Ref("root"), Ref("i_0"), Ref("j_0")]
-    assert [v.structure["consumer_in_tile(dense)/relu"] for v in variants] == places
+    assert [v.structure[address] for v in variants] == places
     for sketch in variants:
         rows = sketch.repair(sketch.sample(rng, 12))
         rows = rows[sketch.mask(rows)]

@@ -179,6 +179,16 @@ def _located_at_source(s: Spot) -> None:
     s.sch.reverse_compute_at(s.block, s.sch.sample_compute_location(s.block, source))
 
 
+def _located_together(s: Spot) -> None:
+    """A producer, and another one of it or of what reads it."""
+    s = s.on(lambda info: bool(info.readers) and not info.output)
+    reader = s.sch.describe(s.sch.get_block(s.info.readers[0]))
+    other = s.sch.get_block(s.pick([*s.info.sources, *reader.sources]))
+    where = s.sch.sample_compute_location(s.block, then=[other])
+    for block in (s.block, other):
+        s.sch.compute_at(block, where)
+
+
 def _padding(s: Spot) -> None:
     s = s.on(lambda info: info.reduces and info.trivial)
     s.sch.pad_einsum(s.block, [s.pick([1, 2, 4, 5]) for _ in s.info.iters])
@@ -348,7 +358,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "sample_partitioned_tile": (_partitioned,),
     "tensorize": (_tensorize,),
     "winograd": (_winograd,),
-    "sample_compute_location": (_located, _located_at_source),
+    "sample_compute_location": (_located, _located_at_source, _located_together),
 }
 # Queries that every attempt begins with, and what has a method of its own.
 LOOKING: Mapping[str, Action] = {

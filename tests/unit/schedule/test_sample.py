@@ -136,6 +136,24 @@ program add_relu[N=6, M=5](A: f32[N, M], B: f32[N, M]) -> D: f32[N, M]:
     add:  C[i, j] = A[i, j] + B[i, j]
     relu: D[i, j] = max(C[i, j], 0)
 """
+ADD_RELU_HALF = """
+program add_relu_half[N=6, M=5](A: f32[N, M], B: f32[N, M]) -> (D: f32[N, M], E: f32[N, M]):
+    add:  C[i, j] = A[i, j] + B[i, j]
+    relu: D[i, j] = max(C[i, j], 0)
+    half: E[i, j] = C[i, j] / 2
+"""
+TWO_READERS = """
+program two_readers[N=6, M=5, K=7](A: f32[N, K], B: f32[K, M]) -> (D: f32[N, M], E: f32[N]):
+    dense: C[i, j] = sum[k](A[i, k] * B[k, j])
+    relu:  D[i, j] = max(C[i, j], 0)
+    total: E[i] = sum[j](C[i, j])
+"""
+BRANCHES = """
+program branches[N=6, M=5](A: f32[N, M], B: f32[N, M]) -> D: f32[N, M]:
+    left:  L[i, j] = A[i, j] * 2
+    right: R[i, j] = B[i, j] + 1
+    join:  D[i, j] = L[i, j] * R[i, j]
+"""
 ALONE = """
 program alone[N=6](A: f32[N]) -> (X: f32[N], Y: f32[N]):
     x: X[i] = A[i] + 1
@@ -205,6 +223,69 @@ def test_blocks_that_no_location_is_around() -> None:
     message = "sample_compute_location: `y` neither reads what `x` computes nor computes what it reads"
     with fails(message, "leave `x` where it is"):
         alone.sample_compute_location(alone.get_block("x"), alone.get_block("y"))
+
+
+@pytest.mark.parametrize(
+    ("text", "move", "block", "around", "then", "places"),
+    [
+        (TWO_READERS, "reverse_compute_at", "relu", [], ["total"], ["i"]),  # the sum of a row has all of the row
+        (MIDDLE, "compute_at", "bias", [], ["dense"], ["i_relu", "j_relu"]),  # a chain of producers, consumers first
+        (MIDDLE, "reverse_compute_at", "bias", ["dense"], ["relu"], ["i", "j"]),  # and of consumers, producers first
+        (ADD_RELU_HALF, "reverse_compute_at", "relu", ["add"], ["half"], ["i", "j"]),
+        (ROWS, "compute_at", "total", [], ["apart", "most"], ["i_out", "k_out"]),
+        (ROWS, "reverse_compute_at", "apart", ["most"], ["total", "out"], ["i"]),
+        (BRANCHES, "compute_at", "left", [], ["right"], ["inline", "i_join", "j_join"]),  # two producers of one block
+    ],
+)
+def test_one_place_for_several_blocks(
+    text: str, move: str, block: str, around: list[str], then: list[str], places: list[str]
+) -> None:
+    """Offered is what is legal for all of them, one after another; and the blocks move there in that order."""
+    for place in ("root", *places):
+        sch = schedule(text, handler=Replay({block: Ref(place)}, Policy.STRICT, Prior(0)))
+        moved = [sch.get_block(name) for name in (block, *then)]
+        where = sch.sample_compute_location(moved[0], *map(sch.get_block, around), then=moved[1:])
+        assert sch.sites[-1].site.dist.options() == tuple(map(Ref, ("root", *places)))
+        for handle in moved:
+            getattr(sch, move)(handle, where)
+        checked(sch)
+
+
+def test_blocks_move_to_a_place_between_them() -> None:
+    """A producer goes to a loop of its reader, and what follows goes there, too."""
+    sch = schedule(MIDDLE, handler=Replay({"dense": Ref("i_bias")}, Policy.STRICT, Prior(0)))
+    dense, bias, relu = map(sch.get_block, ("dense", "bias", "relu"))
+    where = sch.sample_compute_location(dense, then=[relu])
+    sch.compute_at(dense, where)
+    sch.reverse_compute_at(relu, where)
+    assert all("i_bias" in vars_of(sch, name) for name in ("dense", "bias", "relu"))
+    assert sch.name_of(bias) == "bias"
+    checked(sch)
+
+
+def test_blocks_that_do_not_move_together() -> None:
+    sch = schedule(ROWS)
+    most, apart, total, out = map(sch.get_block, ("most", "apart", "total", "out"))
+    with fails(
+        "sample_compute_location: neither what `most` reads nor what reads it is at the location, or moves there "
+        "before",
+        "name blocks in an order in which each reads from one before it or is read by it, or draw a location for "
+        "`most` of its own",
+    ):
+        sch.sample_compute_location(total, then=[most, apart])
+    with fails(
+        "sample_compute_location: `total` is to move between `apart`, which it reads, and `out`, which reads it: both "
+        "are at the location, or move there before",
+        "name `total` before one of the two",
+    ):
+        sch.sample_compute_location(apart, most, then=[out, total])
+    with fails(
+        "sample_compute_location: the location of `most` is a loop around `apart`, which cannot move there",
+        "draw the location of `apart`, with `then=[most]`",
+    ):
+        sch.sample_compute_location(most, then=[apart])
+    with fails("sample_compute_location: `apart` is named twice", "name each block that moves once"):
+        sch.sample_compute_location(total, then=[apart, apart])
 
 
 @pytest.mark.parametrize("text", [RELU_PAD_MATMUL, STENCIL, ROWS, CONV, DENSE_RELU, ADD_RELU, MIDDLE])
