@@ -1,6 +1,7 @@
 """Kernels with instructions that this CPU lacks, run here: what would be the instruction calls a model of it.
 
-The models are written from Intel's Architecture Instruction Set Extensions reference, chapters on VDPBF16PS and AMX.
+The models are written from Intel's Architecture Instruction Set Extensions reference, chapters on VDPBF16PS, VPDPBUSD
+and AMX.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func
+from metasched.runtime import threads
 from metasched.runtime.addresses import data_pointer
 from metasched.target import Target
 
@@ -41,6 +43,23 @@ define internal <16 x float> @emulated.dpbf16ps(<16 x float> %c, <32 x i16> %a, 
   ret <16 x float> %second
 }
 """
+
+
+def _dot_bytes() -> str:
+    """Each of 16 lanes: four products of unsigned and signed bytes, added without saturation."""
+    lines, total = [], "%c"
+    for n in range(4):
+        lines += [
+            f"  %ua{n} = lshr <16 x i32> %a, splat (i32 {8 * n})",
+            f"  %ub{n} = and <16 x i32> %ua{n}, splat (i32 255)",
+            f"  %sa{n} = shl <16 x i32> %b, splat (i32 {24 - 8 * n})",
+            f"  %sb{n} = ashr <16 x i32> %sa{n}, splat (i32 24)",
+            f"  %p{n} = mul <16 x i32> %ub{n}, %sb{n}",
+            f"  %t{n} = add <16 x i32> {total}, %p{n}",
+        ]
+        total = f"%t{n}"
+    head = "define internal <16 x i32> @emulated.vpdpbusd(<16 x i32> %c, <16 x i32> %a, <16 x i32> %b) alwaysinline {"
+    return "\n".join(["", head, *lines, f"  ret <16 x i32> {total}", "}", ""])
 
 
 class TileModel:
@@ -126,9 +145,14 @@ def run(func: Func, target: Target, *arrays: np.ndarray[Any, Any]) -> TileModel:
     model = TileModel()
     # A table of its own: the process's would remember that tile registers were given.
     table = (ctypes.c_int64 * runtime.SLOTS)()
+    threads.state.load()
+    ctypes.memmove(table, threads.state.address, ctypes.sizeof(table))
+    table[runtime.LIMIT], table[runtime.TILES] = 1, 0
     text = emit(lower(func, target), target).text
     text = re.sub(r"declare .*@llvm\.x86\.avx512bf16\.dpbf16ps\.512\(.*\)", _DOT_BF16, text)
     text = text.replace("@llvm.x86.avx512bf16.dpbf16ps.512", "@emulated.dpbf16ps").replace("bfloat", "i16")
+    text = re.sub(r"declare .*@llvm\.x86\.avx512\.vpdpbusd\.512\(.*\)", _dot_bytes(), text)
+    text = text.replace("@llvm.x86.avx512.vpdpbusd.512", "@emulated.vpdpbusd")
     text = text.replace("@syscall", "@emulated_syscall")
     kept: list[Any] = [_add_symbol("emulated_syscall", ctypes.c_int64, [ctypes.c_int64] * 3, lambda *_: 0)]
     for name, types in _OPERANDS.items():
