@@ -6,7 +6,7 @@ Its files, in reading order:
 - `error_bounds`: Rewrites of a program that the reference runs to check another's results
 - `state`: What both executors of the reference share: the arrays of one run, and how a run can fail
 - `memory`: Where the temporaries of a large program lie while it runs: those never needed at one time share memory
-- `interpreter`: The reference, interpreted: a walk over the statements with NumPy scalars
+- `interpreter`: The reference, interpreted: the program written out as Python source that computes with NumPy scalars
 - `numba_loops`: The reference as plain Numba loops: the program written out as sequential Python source, then `njit`
 - `execution`: The oracle: runs any concrete program, scheduled or not, in the plainest way
 """

@@ -22,7 +22,7 @@ from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
 
 # Expression nodes evaluated in a run, beyond which compiling (about half a second) is faster than interpreting.
-_INTERPRETED_WORK = 500_000
+_INTERPRETED_WORK = 2_000_000
 
 
 class Precision(Enum):

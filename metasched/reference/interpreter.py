@@ -1,14 +1,17 @@
-"""The reference, interpreted: statements and expressions become Python functions that compute with NumPy scalars.
+"""The reference, interpreted: the program written out as Python source that computes with NumPy scalars.
 
-For small programs. Nothing is rewritten on the way: a node is a function that calls those of the nodes below it.
+For small programs. Nothing is rewritten on the way: loops, blocks and expressions are written as they stand, and each
+access is a call that checks its element.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
-from operator import itemgetter
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +19,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
+from metasched.ir.affine import as_int
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -40,10 +44,11 @@ from metasched.ir.nodes import (
 from metasched.reference.state import ExecutionError, State, initialisation
 
 Value = Any  # a NumPy scalar of the expression's dtype; indices may be Python integers
-Env = dict[str, Value]
-Compute = Callable[[Env], Value]
-Run = Callable[[Env], None]
 _WRAPS = 2**63
+
+# Python refuses loops more than 20 deep, and parentheses more than 200 deep.
+_DEEPEST_LOOPS = 16
+_DEEPEST_PARENTHESES = 40
 
 _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
     {
@@ -65,8 +70,13 @@ _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
     }
 )
 
+_PLAIN_FLOATS = frozenset({DType.F32, DType.F64})  # in which Python rounds as C does
 
-def _wins(reducer: Reducer, new: list[Value], old: list[Value]) -> bool:
+# What Python writes as it is; the rest are calls.
+_AS_WRITTEN = frozenset(_BINARY) - {BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV, BinOp.MIN, BinOp.MAX}
+
+
+def wins(reducer: Reducer, new: list[Value], old: list[Value]) -> bool:
     """Whether a value and its position come before others: NaN, then the best, then the lowest position."""
     (value, position), (best, at) = new, old
     if value != value or best != best:  # noqa: PLR0124 -- what a NaN is not
@@ -78,13 +88,15 @@ def _wins(reducer: Reducer, new: list[Value], old: list[Value]) -> bool:
 def interpret(func: Func, state: State) -> None:
     """Run `func` on the arrays of `state`. Raises ExecutionError."""
     with np.errstate(all="ignore"):
-        Translation(state).statement(func.body)(dict(state.scalars))
+        ProgramSource(state).run(func.body)
 
 
-def _convert(value: Value, source: DType, dtype: DType) -> Value:
+def _convert(source: DType, dtype: DType, value: Value) -> Value:
     """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
     if source.is_float and dtype.is_integer:
         return dtype.numpy.type(_whole(float(value), dtype))
+    if dtype in _PLAIN_FLOATS and (source in _PLAIN_FLOATS or source.bits < DType.F64.bits):
+        return dtype.numpy.type(value)  # which rounds once, if at all
     if dtype.is_half and not source.is_half:
         value = np.asarray(value).astype(np.float32)
     return np.asarray(value).astype(dtype.numpy)[()]
@@ -106,199 +118,299 @@ def _wrapped(value: Value) -> Value:
     return value
 
 
-class Translation:
-    """Statements and expressions as Python functions of what loops and variables are; each is looked at once."""
+def _called(function: Callable[..., Value], dtype: DType, *args: Value) -> Value:
+    """The value of a math function, which is computed in 64 bits where it is one of floats."""
+    given = [np.float64(a) for a in args] if dtype.is_float else args
+    if dtype in _PLAIN_FLOATS:
+        return dtype.numpy.type(function(*given))
+    return np.asarray(function(*given)).astype(dtype.numpy)[()]
+
+
+class ExpressionSource:
+    """Expressions as Python source: subclasses say how variables and elements are written.
+
+    `names` is what the source calls, and `functions` are those that it defines itself.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {"wrapped": _wrapped, "bool_": np.bool_}
+        self.functions: list[str] = []
+
+    def variable(self, name: str) -> str:
+        """The source of a variable's value."""
+        raise NotImplementedError
+
+    def reach(self, name: str) -> int | None:
+        """The largest absolute value of a variable that is a Python integer."""
+        raise NotImplementedError
+
+    def load(self, name: str, indices: tuple[Expr, ...]) -> str:
+        """The source of an element's value."""
+        raise NotImplementedError
+
+    def parameters(self, text: str) -> list[str]:
+        """The parameters of a function of its own that computes `text`."""
+        raise NotImplementedError
+
+    def given(self, prefix: str, value: Any) -> str:
+        """A name in the source for a value."""
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def value(self, e: Expr) -> str:
+        """The source of an expression, in parentheses where it is not one name or call."""
+        if isinstance(e, Const):
+            return self._constant(e)
+        if isinstance(e, Var):
+            return self.variable(e.name)
+        if isinstance(e, Load):
+            text = self.load(e.buffer, e.indices)
+        elif isinstance(e, Binary):
+            text = self._logical(e) if e.op.is_logical else self._binary(e)
+        elif isinstance(e, Unary):
+            a = self.value(e.a)
+            text = self._in_64_bits(e, f"-{a}") if e.op is UnOp.NEG else f"bool_(not {a})"
+        elif isinstance(e, Select):
+            text = f"({self.value(e.then)} if {self.value(e.cond)} else {self.value(e.otherwise)})"
+        elif isinstance(e, Cast):
+            text = f"{self.given('to', partial(_convert, e.value.dtype, e.type))}({self.value(e.value)})"
+        elif isinstance(e, Call):
+            function = self.given("call", partial(_called, functions()[e.func].numpy, e.type))
+            text = f"{function}({', '.join([self.value(a) for a in e.args])})"
+        else:
+            raise TypeError(f"not an expression: {e!r}")
+        return self._apart(text) if _nesting(text) > _DEEPEST_PARENTHESES else text
+
+    def _apart(self, text: str) -> str:
+        """A call of a function of its own that gives the value of `text`."""
+        name, taken = self.given("part", None), ", ".join(self.parameters(text))
+        self.functions.append(f"def {name}({taken}): return {text}\n")
+        return f"{name}({taken})"
+
+    def _constant(self, e: Const) -> str:
+        if e.type is DType.I64:
+            return f"({int(e.value)})"
+        return self.given("c", e.type.numpy.type(e.value))
+
+    def _logical(self, e: Binary) -> str:
+        return f"bool_({self.value(e.a)} {e.op.value} {self.value(e.b)})"
+
+    def _binary(self, e: Binary) -> str:
+        a, b = self.value(e.a), self.value(e.b)
+        if e.op.is_comparison:
+            return f"({a} {e.op.value} {b})"
+        if e.op in _AS_WRITTEN or (e.op in (BinOp.FLOORDIV, BinOp.MOD) and as_int(e.b)):
+            return self._in_64_bits(e, f"{a} {e.op.value} {b}")
+        if e.op in (BinOp.MIN, BinOp.MAX) and self.bound(e) is not None:
+            return f"{e.op.value}({a}, {b})"
+        return self._in_64_bits(e, f"{self.given('op', _BINARY[e.op])}({a}, {b})")
+
+    def _in_64_bits(self, e: Expr, text: str) -> str:
+        """Python's integers have no end: where a value may reach that of 64 bits, it is wrapped."""
+        return f"wrapped({text})" if e.dtype is DType.I64 and self.bound(e) is None else f"({text})"
+
+    def bound(self, e: Expr) -> int | None:
+        """The largest absolute value of what is computed in Python integers, if it is one of 64 bits."""
+        found = None
+        if isinstance(e, Const) and e.type is DType.I64:
+            found = abs(int(e.value))
+        elif isinstance(e, Var):
+            found = self.reach(e.name)
+        elif isinstance(e, Unary):
+            found = self.bound(e.a)
+        elif isinstance(e, Binary) and not e.op.is_comparison and not e.op.is_logical:
+            found = self._bound_of_two(e)
+        return found if found is not None and found < _WRAPS else None
+
+    def _bound_of_two(self, e: Binary) -> int | None:
+        a, b = self.bound(e.a), self.bound(e.b)
+        if a is None or b is None:
+            return None
+        if e.op in (BinOp.ADD, BinOp.SUB):
+            return a + b
+        return a * b if e.op is BinOp.MUL else max(a, b)
+
+
+def _nesting(text: str) -> int:
+    """How deep parentheses are inside one another."""
+    deepest = depth = 0
+    if text.count("(") > _DEEPEST_PARENTHESES:
+        for character in text:
+            depth += (character == "(") - (character == ")")
+            deepest = max(deepest, depth)
+    return deepest
+
+
+class ProgramSource(ExpressionSource):
+    """Statements as Python source that runs on the arrays of a state."""
 
     def __init__(self, state: State) -> None:
-        self.state = state
+        super().__init__()
+        self._state = state
+        self._scalars = {name: self.given("s", value) for name, value in state.scalars.items()}
+        self._variables = dict(self._scalars)
+        self._reaches: dict[str, int] = {}
+        self._accesses: dict[str, str] = {}
+        self._lines: list[str] = []
+        self._depth = self._loops = self._count = 0
 
-    def statement(self, stmt: Stmt) -> Run:
+    def run(self, stmt: Stmt) -> None:
+        program = self._function(stmt, [])
+        exec(compile("".join(self.functions), "<reference>", "exec"), self.names)
+        self.names[program]()
+
+    def variable(self, name: str) -> str:
+        return self._variables[name]
+
+    def reach(self, name: str) -> int | None:
+        return self._reaches.get(name)
+
+    def parameters(self, text: str) -> list[str]:
+        mentioned = set(re.findall(r"\w+", text))
+        return sorted({name for name in self._variables.values() if name in mentioned} - self.names.keys())
+
+    def load(self, name: str, indices: tuple[Expr, ...]) -> str:
+        return f"{self._access('load', name)}({', '.join(map(self.value, indices))})"
+
+    # --- lines -------------------------------------------------------------------------------------------
+
+    def _line(self, text: str) -> None:
+        self._lines.append(" " * self._depth + text + "\n")
+
+    @contextmanager
+    def _under(self, head: str) -> Iterator[None]:
+        self._line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def _when(self, conditions: list[str]) -> AbstractContextManager[None]:
+        return self._under(f"if {' and '.join(conditions)}:") if conditions else nullcontext()
+
+    def _let(self, text: str) -> str:
+        self._count += 1
+        name = f"v{self._count}"
+        self._line(f"{name} = {text}")
+        return name
+
+    def _function(self, stmt: Stmt, taken: list[str]) -> str:
+        """The name of a function that runs a statement."""
+        outside = self._lines, self._depth, self._loops
+        self._lines, self._depth, self._loops = [], 0, 0
+        self._count += 1
+        name = f"nest{self._count}"
+        with self._under(f"def {name}({', '.join(taken)}):"):
+            self._statement(stmt)
+        self.functions.append("".join(self._lines))
+        self._lines, self._depth, self._loops = outside
+        return name
+
+    # --- statements --------------------------------------------------------------------------------------
+
+    def _statement(self, stmt: Stmt) -> None:
         if isinstance(stmt, Seq):
-            return self.sequence(stmt)
-        if isinstance(stmt, For):
-            return self.loop(stmt)
-        if isinstance(stmt, Block):
-            return self.block(stmt)
-        raise TypeError(f"not a statement: {stmt!r}")
+            for child in stmt.stmts:
+                self._statement(child)
+        elif isinstance(stmt, For) and self._loops == _DEEPEST_LOOPS:
+            taken = sorted(set(self._variables.values()) - self.names.keys())
+            self._line(f"{self._function(stmt, taken)}({', '.join(taken)})")
+        elif isinstance(stmt, For):
+            self._loop(stmt)
+        elif isinstance(stmt, Block):
+            self._block(stmt)
+        else:
+            raise TypeError(f"not a statement: {stmt!r}")
 
-    def sequence(self, seq: Seq) -> Run:
-        children = [self.statement(child) for child in seq.stmts]
+    def _loop(self, loop: For) -> None:
+        outside, reaches = self._variables, self._reaches
+        self._count += 1
+        name = f"v{self._count}"
+        with self._under(f"for {name} in range(int({self.value(loop.extent)})):"):
+            bound = self.bound(loop.extent)
+            self._variables = outside | {loop.var: name}
+            self._reaches = _with(reaches, loop.var, bound)
+            self._loops += 1
+            self._statement(loop.body)
+            self._loops -= 1
+        self._variables, self._reaches = outside, reaches
 
-        def run(env: Env) -> None:
-            for child in children:
-                child(env)
-
-        return run
-
-    def loop(self, loop: For) -> Run:
-        extent, body, name = self.value(loop.extent), self.statement(loop.body), loop.var
-
-        def run(env: Env) -> None:
-            inner = dict(env)
-            for i in range(int(extent(env))):
-                inner[name] = i
-                body(inner)
-
-        return run
-
-    def block(self, block: Block) -> Run:
-        scalars = self.state.scalars
-        bindings = [(v.name, self.value(b)) for v, b in zip(block.iters, block.bindings, strict=True)]
+    def _block(self, block: Block) -> None:
+        outside, reaches = self._variables, self._reaches
+        inside, inside_reaches = dict(self._scalars), dict[str, int]()
+        for iteration, binding in zip(block.iters, block.bindings, strict=True):
+            text, bound = self.value(binding), self.bound(binding)
+            inside[iteration.name] = self._let(text if bound is not None else f"int({text})")
+            inside_reaches = _with(inside_reaches, iteration.name, bound)
+        first, when = initialisation(block) if block.init is not None else ((), ())
+        starts = [f"{self.value(e)} == 0" for e in first] + [self.value(g) for g in when]
         guards = [self.value(g) for g in block.guards]
-        start, update = self.start(block), self.update(block)
+        self._variables, self._reaches = inside, inside_reaches
+        if block.init is not None:
+            with self._when(starts):
+                self._store(block.store, self.value(block.init))
+                if block.index is not None:
+                    self._store(block.index, self.value(no_position(block.index.value.dtype)))
+        with self._when(guards):
+            self._update(block)
+        self._variables, self._reaches = outside, reaches
 
-        def run(env: Env) -> None:
-            inner = dict(scalars)
-            for name, binding in bindings:
-                inner[name] = int(binding(env))
-            if start is not None:
-                start(env, inner)
-            for guard in guards:
-                if not guard(env):
-                    return
-            update(inner)
-
-        return run
-
-    def start(self, block: Block) -> Callable[[Env, Env], None] | None:
-        """What writes the value that a reduction starts from, where its first instance is."""
-        if block.init is None:
-            return None
-        first, conditions = initialisation(block)
-        zero, guards = [self.value(e) for e in first], [self.value(g) for g in conditions]
-        stores = [(self.store(block.store), self.value(block.init))]
-        if block.index is not None:
-            stores.append((self.store(block.index), self.value(no_position(block.index.value.dtype))))
-
-        def run(env: Env, inner: Env) -> None:
-            for e in zero:
-                if e(env) != 0:
-                    return
-            for guard in guards:
-                if not guard(env):
-                    return
-            for store, value in stores:
-                store(value(inner), inner)
-
-        return run
-
-    def update(self, block: Block) -> Run:
-        values = [self.value(store.value) for store in block.stores]
-        stores = [self.store(store) for store in block.stores]
-        before = [self.load(store.buffer, store.indices) for store in block.stores]
-        reducer = block.reducer
-
-        def write(new: list[Value], env: Env) -> None:
-            for store, value in zip(stores, new, strict=True):
-                store(value, env)
-
+    def _update(self, block: Block) -> None:
+        reducer, stores = block.reducer, block.stores
+        values = [self._let(self.value(store.value)) for store in stores]
         if reducer is None:
-            return lambda env: write([value(env) for value in values], env)
+            for store, value in zip(stores, values, strict=True):
+                self._store(store, value)
+        elif reducer.is_arg:
+            old = ", ".join(self.load(store.buffer, store.indices) for store in stores)
+            with self._under(f"if {self.given('wins', partial(wins, reducer))}([{', '.join(values)}], [{old}]):"):
+                for store, value in zip(stores, values, strict=True):
+                    self._store(store, value)
+        else:
+            self._store(block.store, values[0], reducer.operation)
 
-        def best(env: Env) -> None:
-            assert reducer is not None
-            new = [value(env) for value in values]
-            old = [load(env) for load in before]
-            write(new if _wins(reducer, new, old) else old, env)
+    def _store(self, store: Store, value: str, combine: BinOp | None = None) -> None:
+        access = self._access("store" if combine is None else combine.name, store.buffer, combine)
+        self._line(f"{access}({', '.join((value, *map(self.value, store.indices)))})")
 
-        if reducer.is_arg:
-            return best
-        combine, (value,), (load,), (store,) = _BINARY[reducer.operation], values, before, stores
+    # --- elements ----------------------------------------------------------------------------------------
 
-        def accumulate(env: Env) -> None:
-            new = value(env)
-            store(combine(load(env), new), env)
+    def _access(self, kind: str, name: str, combine: BinOp | None = None) -> str:
+        """The name of a function that loads, stores or updates an element of a buffer, which it checks."""
+        found = self._accesses.get(f"{kind} {name}")
+        return self._add_access(kind, name, combine) if found is None else found
 
-        return accumulate
-
-    def store(self, store: Store) -> Callable[[Value, Env], None]:
-        element = self.element(store.buffer, store.indices)
-        array, written = self.state.arrays[store.buffer], self.state.written[store.buffer]
-
-        def run(value: Value, env: Env) -> None:
-            at = element(env)
-            array[at] = value
-            written[at] = True
-
-        return run
-
-    def load(self, name: str, indices: tuple[Expr, ...]) -> Compute:
-        element, array, written = self.element(name, indices), self.state.arrays[name], self.state.written.get(name)
-        if written is None:
-            return lambda env: array[element(env)]
-
-        def run(env: Env) -> Value:
-            at = element(env)
-            if not written[at]:
-                raise ExecutionError(f"`{name}[{', '.join(map(str, at))}]` is read before it is written")
-            return array[at]
-
-        return run
-
-    def element(self, name: str, indices: tuple[Expr, ...]) -> Callable[[Env], tuple[int, ...]]:
-        """The place of an element, which is inside its array."""
-        shape = self.state.arrays[name].shape
-        dimensions = [(self.value(i), n) for i, n in zip(indices, shape, strict=True)]
-
-        def run(env: Env) -> tuple[int, ...]:
-            at, inside = [], True
-            for index, size in dimensions:
-                i = int(index(env))
-                at.append(i)
-                inside = inside and 0 <= i < size
-            if not inside:
-                raise ExecutionError(f"`{name}[{', '.join(map(str, at))}]` is outside its shape {shape}")
-            return tuple(at)
-
-        return run
-
-    def value(self, e: Expr) -> Compute:
-        if isinstance(e, Const):
-            constant = int(e.value) if e.type is DType.I64 else e.type.numpy.type(e.value)
-            return lambda env: constant
-        if isinstance(e, Var):
-            return itemgetter(e.name)
-        if isinstance(e, Load):
-            return self.load(e.buffer, e.indices)
-        if isinstance(e, Binary):
-            return self.logical(e) if e.op.is_logical else self.binary(e)
-        if isinstance(e, Unary):
-            a = self.value(e.a)
-            return (lambda env: _wrapped(-a(env))) if e.op is UnOp.NEG else (lambda env: np.bool_(not a(env)))
-        if isinstance(e, Select):
-            condition, then, otherwise = self.value(e.cond), self.value(e.then), self.value(e.otherwise)
-            return lambda env: then(env) if condition(env) else otherwise(env)
-        if isinstance(e, Cast):
-            value, source, dtype = self.value(e.value), e.value.dtype, e.type
-            return lambda env: _convert(value(env), source, dtype)
-        if isinstance(e, Call):
-            return self.call(e)
-        raise TypeError(f"not an expression: {e!r}")
-
-    def logical(self, e: Binary) -> Compute:
-        a, b, decides = self.value(e.a), self.value(e.b), e.op is BinOp.OR
-
-        def run(env: Env) -> Value:
-            first = bool(a(env))
-            return np.bool_(first if first is decides else b(env))
-
-        return run
-
-    def binary(self, e: Binary) -> Compute:
-        operation, a, b = _BINARY[e.op], self.value(e.a), self.value(e.b)
-
-        def run(env: Env) -> Value:
-            value = operation(a(env), b(env))
-            return _wrapped(value) if type(value) is int else value
-
-        return run
-
-    def call(self, e: Call) -> Compute:
-        args = [self.value(a) for a in e.args]
-        function, dtype = functions()[e.func].numpy, e.type
-        convert = np.float64 if dtype.is_float else _unchanged
-        return lambda env: np.asarray(function(*[convert(a(env)) for a in args])).astype(dtype.numpy)[()]
+    def _add_access(self, kind: str, name: str, combine: BinOp | None) -> str:
+        array, written = self._state.arrays[name], self._state.written.get(name)
+        element, flag = self.given("array", array), self.given("written", written)
+        indices = [f"i{d}" for d in range(array.ndim)]
+        at = ", ".join(indices) or "()"
+        checks = [f"0 <= {i} < {size}" for i, size in zip(indices, array.shape, strict=True)]
+        if kind != "store" and written is not None:
+            checks.append(f"{flag}[{at}]")
+        if kind == "load":
+            action = f"return {element}[{at}]"
+        elif combine is None:
+            action = f"{element}[{at}] = value; {flag}[{at}] = True; return"
+        else:
+            combined = f"{self.given('op', _BINARY[combine])}({element}[{at}], value)"
+            action = f"{element}[{at}] = {combined}; return"
+        found = self._accesses[f"{kind} {name}"] = f"{kind}_{element}"
+        self.functions.append(
+            f"def {found}({', '.join(indices if kind == 'load' else ('value', *indices))}):\n"
+            f" if {' and '.join(checks) or 'True'}: {action}\n"
+            f" {self.given('fail', partial(_fail, name, array.shape))}({', '.join(indices)})\n"
+        )
+        return found
 
 
-def _unchanged(value: Value) -> Value:
-    return value
+def _with(reaches: dict[str, int], name: str, bound: int | None) -> dict[str, int]:
+    others = {other: reach for other, reach in reaches.items() if other != name}
+    return others if bound is None else others | {name: bound}
+
+
+def _fail(name: str, shape: tuple[int, ...], *at: int) -> None:
+    element = f"`{name}[{', '.join(map(str, at))}]`"
+    if all(0 <= i < size for i, size in zip(at, shape, strict=True)):
+        raise ExecutionError(f"{element} is read before it is written")
+    raise ExecutionError(f"{element} is outside its shape {shape}")

@@ -4,6 +4,8 @@ per-thread arrays forgotten in between, and register arrays are indexed by unrol
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from metasched.compiler import lir
@@ -11,8 +13,7 @@ from metasched.compiler.lir import ArrayKind, LoopMode
 from metasched.dtypes import DType
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var
-from metasched.reference.interpreter import Compute, Translation, _wins
-from metasched.reference.state import State
+from metasched.reference.interpreter import ExpressionSource, wins
 
 
 class LirError(AssertionError):
@@ -43,7 +44,7 @@ class LirInterpreter:
         self.executed = 0
         self.statements: dict[str, int] = {}
         self.evaluator = _Evaluator(self)
-        self.functions: dict[Expr, Compute] = {}
+        self.functions: dict[Expr, Callable[[dict[str, object]], object]] = {}
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
@@ -133,7 +134,7 @@ class LirInterpreter:
             old = [self.value(target, env) for target in targets]
             if stmt.rising and old[1] > new[1]:  # type: ignore[operator]
                 raise LirError(f"position {new[1]} comes after {old[1]}")
-            found.append(new if _wins(reducer, new, old) else old)
+            found.append(new if wins(reducer, new, old) else old)
         for n, target in enumerate(targets):
             self.put(target.buffer, target.indices[0], [pair[n] for pair in found], lanes)
 
@@ -168,7 +169,9 @@ class LirInterpreter:
         return frozenset({e.name}) if isinstance(e, Var) else frozenset[str]().union(*names)
 
     def at(self, name: str, index: Expr, env: dict[str, object]) -> int:
-        at = int(self.value(index, env))
+        return self.place(name, int(self.value(index, env)))
+
+    def place(self, name: str, at: int) -> int:
         if not 0 <= at < self.data[name].size:
             raise LirError(f"{name}[{at}] is outside {self.data[name].size} elements")
         return at
@@ -176,7 +179,7 @@ class LirInterpreter:
     def value(self, e: Expr, env: dict[str, object]) -> object:
         function = self.functions.get(e)
         if function is None:
-            function = self.functions[e] = self.evaluator.value(e)
+            function = self.functions[e] = self.evaluator.function(e)
         return function(env)
 
 
@@ -191,21 +194,41 @@ def _is_fold(loop: lir.VectorLoop) -> bool:
     return isinstance(a, Load) and a.buffer == write.array and a.indices == (write.index,)
 
 
-class _Evaluator(Translation):
-    """The reference's expressions over flat arrays."""
+# Loops are shorter, so that what is computed of their variables alone does not wrap.
+_LONGEST_LOOP = 2**31
+
+
+class _Evaluator(ExpressionSource):
+    """The reference's expressions over flat arrays, as functions of the variables of a lane."""
 
     def __init__(self, owner: LirInterpreter) -> None:
-        super().__init__(State({}))
+        super().__init__()
         self.owner = owner
+        self.names["read"] = self.read
 
-    def load(self, name: str, indices: tuple[Expr, ...]) -> Compute:
-        def element(env: dict[str, object]) -> object:
-            at = self.owner.at(name, indices[0], env)
-            if not self.owner.written[name][at]:
-                raise LirError(f"{name}[{at}] is read before it is written")
-            return self.owner.data[name][at]
+    def function(self, e: Expr) -> Callable[[dict[str, object]], object]:
+        text = self.value(e)
+        exec("".join(self.functions), self.names)
+        self.functions.clear()
+        return eval(f"lambda env: {text}", self.names)  # noqa: S307
 
-        return element
+    def variable(self, name: str) -> str:
+        return f"env[{name!r}]"
+
+    def reach(self, name: str) -> int | None:
+        return None if name in self.owner.scalars else _LONGEST_LOOP
+
+    def parameters(self, text: str) -> list[str]:
+        return ["env"]
+
+    def load(self, name: str, indices: tuple[Expr, ...]) -> str:
+        return f"read({name!r}, {self.value(indices[0])})"
+
+    def read(self, name: str, index: int) -> object:
+        at = self.owner.place(name, int(index))
+        if not self.owner.written[name][at]:
+            raise LirError(f"{name}[{at}] is read before it is written")
+        return self.owner.data[name][at]
 
 
 def run_lir(

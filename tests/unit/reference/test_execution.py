@@ -277,6 +277,30 @@ def test_leaving_a_buffer_is_an_error(executor: object) -> None:
         executor(f, new_state(f, {"X": np.zeros(8, np.float32)}, {}))  # type: ignore[operator]
 
 
+def test_storing_outside_a_buffer_is_an_error() -> None:
+    f = func(
+        "f", [], [buf("Y", 8)], [], For("i", c(8), block("b", {"vi": (9, v("i") + 1)}, Store("Y", (v("vi"),), ZERO)))
+    )
+    with pytest.raises(ExecutionError, match=r"`Y\[8\]` is outside its shape \(8,\)"):
+        interpret(f, new_state(f, {}, {}))
+
+
+def test_nests_and_expressions_may_be_deeper_than_python_s() -> None:
+    value, index, n = ld("X", v("vi")), v("i0") * 2 + v("i59"), 60
+    for depth in range(1, n):
+        value = select(v("vi") > depth, -value + 1.0, ld("X", c(depth % 16)))
+    nest = [("i0", 8), *((f"i{depth}", 1) for depth in range(1, n - 1)), (f"i{n - 1}", 2)]
+    stage = block("b", {"vi": (16, index)}, Store("Y", (v("vi"),), value))
+    f = func("f", [buf("X", 16)], [buf("Y", 16)], [], loops(nest, stage))
+    x = np.arange(16, dtype=np.float32)
+    expected = x.copy()
+    for depth in range(1, n):
+        expected = np.where(np.arange(16) > depth, 1 - expected, x[depth % 16])
+    state = new_state(f, {"X": x}, {})
+    interpret(f, state)
+    np.testing.assert_array_equal(outputs(f, state)[0], expected)
+
+
 def test_arguments_are_checked() -> None:
     f = dense(2, 2, 2)
     a = np.zeros((2, 2), np.float32)
