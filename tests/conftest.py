@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+# Ten thousand tests are collected, and stay: nothing of them is garbage that collections would find, each time anew.
+gc.disable()
 
 # Two thread pools in one process disturb each other: NumPy's idle BLAS threads spin. This has to be said before NumPy
 # is imported; worker processes inherit it. Numba gets at most four threads, so that a large machine tests what a
@@ -63,6 +67,9 @@ LEFTOVERS = pytest.StashKey[Leftovers]()
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     session.stash[LEFTOVERS] = Leftovers()
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
