@@ -34,12 +34,12 @@ def _text_of_code(_: str, code: CodeType) -> str | None:
 
 def _module_function(code: CodeType) -> ast.stmt | None:
     """The definition of a function, for one of a module itself. To parse a module once takes less than to find where
-    each function ends in its text.
+    each function ends in its text. `inspect` would look through all modules there are for each.
     """
+    linecache.checkcache(code.co_filename)
     try:
-        lines, _ = inspect.findsource(code)
-        found = _functions("".join(lines)).get(code.co_firstlineno)
-    except (OSError, TypeError, SyntaxError):
+        found = _functions("".join(linecache.getlines(code.co_filename))).get(code.co_firstlineno)
+    except SyntaxError:
         return None
     return found if getattr(found, "name", None) == code.co_name else None
 
