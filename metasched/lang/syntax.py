@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from lark import Lark, Token, Tree, UnexpectedInput
@@ -21,7 +21,7 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
         LanguageError: with the first syntax error.
     """
     try:
-        tree = parse_with(grammar(), text, start)
+        tree = _tree(text, start)
     except UnexpectedInput as error:
         diagnostic = mistakes.explain(error, text, grammar())
         raise LanguageError((diagnostic,), text, filename) from None
@@ -32,6 +32,12 @@ def parse(text: str, start: Start, filename: str) -> Tree[Token]:
         message = f"this expression is nested more than {MAX_LEVELS} levels deep"
         raise LanguageError((Diagnostic(*too_deep, message, SPLIT),), text, filename)
     return tree
+
+
+# Programs are read again for other sizes, and expert traces for each guess. Nothing writes to a tree.
+@lru_cache(maxsize=64)
+def _tree(text: str, start: Start) -> Tree[Token]:
+    return parse_with(grammar(), text, start)
 
 
 @cache

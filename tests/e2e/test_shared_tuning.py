@@ -17,6 +17,7 @@ program tiny[N=24, K=16](A: f32[N, K], B: f32[K, N]) -> D: f32[N, N]:
     relu: D[i, j] = max(C[i, j], 0)
 """
 URL = "sqlite:///shared.db"
+TRIALS = 8
 
 
 def begin(folder: Path, trials: int, seed: int) -> subprocess.Popen[str]:
@@ -26,7 +27,7 @@ def begin(folder: Path, trials: int, seed: int) -> subprocess.Popen[str]:
 
 def test_no_code_is_measured_twice(tmp_path: Path) -> None:
     (tmp_path / "tiny.ms").write_text(PROGRAM)
-    processes = [begin(tmp_path, 14, 0), begin(tmp_path, 14, 0)]
+    processes = [begin(tmp_path, TRIALS, 0), begin(tmp_path, TRIALS, 0)]
     results = []
     for process in processes:
         out, _ = process.communicate(timeout=300)
@@ -37,7 +38,7 @@ def test_no_code_is_measured_twice(tmp_path: Path) -> None:
         records = database.records(task.task)
     codes = [record.code for record in records]
     assert len(codes) == len(set(codes))
-    assert 14 <= len(codes) <= 16, "each may find at the end that the other was quicker"
+    assert TRIALS <= len(codes) <= TRIALS + 2, "each may find at the end that the other was quicker"
     assert sum(result["measured"] for result in results) == len(codes)
 
 
@@ -48,7 +49,7 @@ def test_a_process_that_is_killed_holds_nothing_back(tmp_path: Path) -> None:
     assert json.loads(killed.stdout.readline())["event"] == "progress"
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=60)
-    after = begin(tmp_path, 20, 0)
+    after = begin(tmp_path, TRIALS, 0)
     out, _ = after.communicate(timeout=300)
     assert after.returncode == 0
-    assert json.loads(out.splitlines()[-1])["trials"] >= 20
+    assert json.loads(out.splitlines()[-1])["trials"] >= TRIALS
