@@ -277,6 +277,12 @@ def test_leaving_a_buffer_is_an_error(executor: object) -> None:
         executor(f, new_state(f, {"X": np.zeros(8, np.float32)}, {}))  # type: ignore[operator]
 
 
+def test_arithmetic_on_indices_wraps_at_64_bits() -> None:
+    f = elementwise((v("i") * c(2**62) + c(2**62)) * c(3))
+    expected = (np.arange(8, dtype=np.int64) * 2**62 + 2**62) * 3
+    np.testing.assert_array_equal(both_ways(f, [np.zeros(8, np.float32)]), expected)
+
+
 def test_storing_outside_a_buffer_is_an_error() -> None:
     f = func(
         "f", [], [buf("Y", 8)], [], For("i", c(8), block("b", {"vi": (9, v("i") + 1)}, Store("Y", (v("vi"),), ZERO)))
