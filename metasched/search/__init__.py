@@ -51,6 +51,7 @@ Its files, in reading order:
 - `kept`: What a strategy keeps between batches, such as the positions of its chains
 - `shared_model`: One model that several strategies train, each for itself: it is trained again for whoever asks after
   another did
+- `yielding_model`: A model that lets other tasks of a session go on, whose results are there, before it computes
 - `decision_tree`: A tree of decisions with what is known of each: visits, and the scores of what was found below it
 - `looks`: What candidates look like to a model: those that look the same have the same code, but for rare exceptions
 - `history`: The observations of a search, as the arrays that a model and a population need

@@ -14,7 +14,7 @@ class Goal:
     """When to end: at so many trials of the task, failures and earlier ones included, at a time of
     `time.perf_counter` (what is under way is given up a little later, at the `deadline`), at a total of so many trials
     of a session's tasks, or of a task after so many trials (its `patience`) without one that is faster by more than
-    noise; None for never.
+    noise; None for never. A step that comes to a task's trial `pause` ends there, in the midst of its batch.
     """
 
     trials: int | None = None
@@ -22,6 +22,7 @@ class Goal:
     total: int | None = None
     patience: int | None = None
     deadline: float | None = None
+    pause: int | None = None
 
     @property
     def wanted(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -41,8 +41,19 @@ _SETTLING_S = 0.2
 _SETTLING_SHARE = 0.15
 _MOST_SETTLING = 0.5
 _LATE = 0.03
-# The most trials that a batch under way is expected to make, of a total of all tasks.
-_LARGEST_BATCH = 32
+# So many times as many tasks as steps may be under way once turns at their end are: turns take this process no time.
+_TURNS_FOR_STEPS = 2
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    """What is done of a task beside others: how far it was `before`, how many trials it has after it at `most`, and
+    whether it `is_step`, or the turns at its end.
+    """
+
+    before: TaskProgress
+    most: int
+    is_step: bool
 
 
 class TuningSession:
@@ -109,8 +120,9 @@ class TuningSession:
         self._unchecked: dict[int, str] = {}
         self._closed = False
         self._waiting = Waiting()
-        # Of each task with a batch under way how far it was before, and how many trials it may have after it.
-        self._under_way: dict[int, tuple[TaskProgress, int]] = {}
+        self._under_way: dict[int, _UnderWay] = {}
+        # Of each task whose best were timed in turns beside steps of others, after how many trials.
+        self._settled: dict[int, int] = {}
         claimant = Claimant.this_process()
         parts = Parts(
             self.database,
@@ -273,14 +285,12 @@ class TuningSession:
         while self._at_once == 1:
             if self._is_over(now := goal()) or self._step(now) is None:
                 return
-        with SideBySide[Step](self._waiting) as steps:
+        with SideBySide[int](self._waiting) as tasks:
             while True:
-                while len(steps) < self._at_once and (begun := self._begun_beside(goal)) is not None:
-                    steps.begin(begun)
-                if not steps:
+                self._begin_beside(goal, tasks)
+                if not tasks:
                     return
-                ended = steps.end_first()
-                del self._under_way[ended.task]
+                del self._under_way[tasks.end_first()]
 
     @property
     def _at_once(self) -> int:
@@ -299,7 +309,17 @@ class TuningSession:
             meanwhile = Meanwhile(lambda: self._prepare_next(goal, search), self._lower_next)
             return self._stepped(search, self._of_task(goal, search), meanwhile)
 
-    def _begun_beside(self, goal: Callable[[], Goal]) -> Callable[[], Step] | None:
+    def _begin_beside(self, goal: Callable[[], Goal], tasks: SideBySide[int]) -> None:
+        """Begin as many steps as may be under way; where there are no more, the turns of tasks that are done."""
+        while sum(task.is_step for task in self._under_way.values()) < self._at_once:
+            if (step := self._begun_beside(goal)) is not None:
+                tasks.begin(step)
+                continue
+            while len(tasks) < _TURNS_FOR_STEPS * self._at_once and (turns := self._settled_beside(goal)) is not None:
+                tasks.begin(turns)
+            return
+
+    def _begun_beside(self, goal: Callable[[], Goal]) -> Callable[[], int] | None:
         """The step of the task that is next, which is to be taken beside others; None where none is to begin."""
         with self._waiting.computing():
             now = goal()
@@ -307,12 +327,35 @@ class TuningSession:
             if search is None:
                 return None
             self._last = search.number
-            of_task = self._of_task(now, search)
-            course = search.known.course()
-            before = TaskProgress(search.number, False, search.facts, lambda: course)
-            most = min(search.known.made + _LARGEST_BATCH, max(of_task.wanted, search.known.made))
-            self._under_way[search.number] = before, most
-            return lambda: self._stepped(search, of_task, NOTHING)
+            of_task, made = self._of_task(now, search), search.known.made
+            most = min(made + search.next_trials, max(of_task.wanted, made))
+            if now.total is not None:
+                of_task = replace(of_task, pause=most)
+            self._under_way[search.number] = _UnderWay(self._before(search), most, True)
+            return lambda: self._stepped(search, of_task, NOTHING).task
+
+    def _settled_beside(self, goal: Callable[[], Goal]) -> Callable[[], int] | None:
+        """The turns of the next task that is done, while others go on; None for a budget of seconds, as it is not known
+        what of it will be left for them.
+        """
+        with self._waiting.computing():
+            done = () if goal().until is not None else self._touched
+            for search in done:
+                made = search.known.made
+                if search.number not in self._under_way and self._settled.get(search.number) != made:
+                    self._settled[search.number] = made
+                    self._under_way[search.number] = _UnderWay(self._before(search), made, False)
+                    return partial(self._settle_one, search)
+        return None
+
+    def _settle_one(self, search: TaskSearch) -> int:
+        search.settle(self._most)
+        return search.number
+
+    def _before(self, search: TaskSearch) -> TaskProgress:
+        """How far a task is that something is now begun of."""
+        course = search.known.course()
+        return TaskProgress(search.number, False, search.facts, lambda: course)
 
     def _stepped(self, search: TaskSearch, goal: Goal, meanwhile: Meanwhile) -> Step:
         try:
@@ -344,7 +387,7 @@ class TuningSession:
     def _counted(self, search: TaskSearch) -> int:
         """How many trials a task has, or may have once its batch under way is made."""
         under_way = self._under_way.get(search.number)
-        return search.known.made if under_way is None else under_way[1]
+        return search.known.made if under_way is None else under_way.most
 
     def _next(self, goal: Goal, beside: TaskSearch | None = None) -> TaskSearch | None:
         """The search that the scheduler chooses, other than the one `beside`."""
@@ -362,7 +405,7 @@ class TuningSession:
     def _progress_of(self, goal: Goal, search: TaskSearch, beside: TaskSearch | None = None) -> TaskProgress:
         """How far a task is; one with a batch under way is as far as it was before."""
         if search.number in self._under_way:
-            return self._under_way[search.number][0]
+            return self._under_way[search.number].before
         may = goal.total is None or self._left(goal) > 0
         is_open = may and search is not beside and search.wants_step(self._of_task(goal, search))
         return TaskProgress(search.number, is_open, search.facts, search.known.course)

@@ -46,6 +46,7 @@ from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, Stra
 from metasched.search.task_progress import TaskFacts
 from metasched.search.waiting import Waiting
 from metasched.search.wider_strategy import WiderStrategy
+from metasched.search.yielding_model import YieldingModel
 from metasched.support import collection
 from metasched.support.cached import cached_property
 
@@ -173,7 +174,7 @@ class TaskSearch:
 
     def left(self, goal: Goal) -> int:
         """How many trials are to be made, as long as none of them is faster than the best by more than noise."""
-        left = goal.wanted - self.known.made
+        left = min(goal.wanted, goal.wanted if goal.pause is None else goal.pause) - self.known.made
         return left if goal.patience is None else min(left, goal.patience - self.known.stagnation().since)
 
     def is_out_of_patience(self, goal: Goal) -> bool:
@@ -205,6 +206,15 @@ class TaskSearch:
     def has_new_trials(self) -> bool:
         """Whether this session has measured anything of the task."""
         return self._measuring.measured > 0
+
+    @property
+    def next_trials(self) -> int:
+        """How many trials the next step is expected to make at most: those of its batch."""
+        at = self._open
+        if at is None:
+            return max(SHORT_LIST, batch_size(self.known.observed))
+        beside = len(at.guesses) + len(at.seeds)
+        return beside + batch_size(at.before, len(self.prepare().guesses.traces))
 
     def make_ready(self, goal: Goal) -> None:
         """Prepare, and propose the next batch if there is to be one."""
@@ -241,7 +251,9 @@ class TaskSearch:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
             model = parts.model(parts.seed)
-            given = StrategyInputs(space.arms, model, parts.seed, self.phases)
+            alone = batches_at_once(parts.runner()) == 1
+            asked = model if alone else YieldingModel(model, parts.waiting.give_way)
+            given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
             strategy = WiderStrategy(parts.strategy(given), STRATEGIES.get(_ELSEWHERE)(given))
             earlier = Earlier(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []

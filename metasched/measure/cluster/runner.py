@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from metasched.measure.cluster.payloads import (
     plan_to,
     require_no_fault,
 )
-from metasched.measure.cluster.work import Job, LowerJob, MeasureJob, PendingWork
+from metasched.measure.cluster.work import Job, LowerJob, MeasureJob, PendingWork, Ready
 from metasched.measure.inputs import Inputs, given_inputs
 from metasched.measure.protocol import MessageKind
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement, RunnerClosed
@@ -261,12 +262,10 @@ class ClusterRunner:
     # --- giving machines work
 
     def _assign(self) -> None:
-        for target, program in list(self._work.ready()):
-            self._assign_timing(target, program)
-        waiting = [target for target, _ in self._work.ready()]
-        # What is built by now is timed before more is built: as many machines as there are groups end their builds.
-        free = [m for target in set(waiting) for m in self._fleet.timers(target) if not m.timing]
-        reserved = {m.address for m in sorted(free, key=lambda m: (m.building, m.address))[: len(waiting)]}
+        ready = list(self._work.ready())
+        for n, one in enumerate(ready):
+            self._assign_timing(one, len(ready) - n)
+        reserved = self._reserved()
         for target in self._work.targets():
             for member in self._fleet.builders(target):
                 while member.address not in reserved and member.can_build:
@@ -275,17 +274,30 @@ class ClusterRunner:
                         return
                     self._build(member, job)
 
-    def _assign_timing(self, target: str, program: tuple[object, ...]) -> None:
-        """Have idle machines time what is ready of a program: those first that have timed it before."""
-        idle = [m for m in self._fleet.timers(target) if not m.timing and not m.building]
-        idle.sort(key=lambda m: (program not in m.prepared, m.address))
-        others = len(list(self._work.ready()))
-        share = max(1, len(idle) // max(1, others))
+    def _assign_timing(self, ready: Ready, groups: int) -> None:
+        """Have idle machines time their shares of what is ready of a program: those first that have timed it before.
+
+        Machines that still build are idle soon, and share in it as well. So many `groups` are ready.
+        """
+        free = [m for m in self._fleet.timers(ready.target) if not m.timing]
+        idle = sorted((m for m in free if not m.building), key=lambda m: (ready.program not in m.prepared, m.address))
+        share = max(1, len(free) // groups)
         for n, member in enumerate(idle[:share]):
-            jobs = self._work.take(target, program, share - n)
+            jobs = self._work.take(ready.target, ready.program, share - n)
             if not jobs:
                 return
-            self._time(member, jobs, program)
+            self._time(member, jobs, ready.program)
+
+    def _reserved(self) -> set[str]:
+        """The machines that build no more for now: what is ready is timed before, by as many as can share it."""
+        wanted = Counter[str]()
+        for one in self._work.ready():
+            wanted[one.target] += one.machines
+        reserved: set[str] = set()
+        for target, machines in wanted.items():
+            free = sorted((m.building, m.address) for m in self._fleet.timers(target) if not m.timing)
+            reserved.update(address for _, address in free[:machines])
+        return reserved
 
     def _build(self, member: Member, job: Job) -> None:
         member.building += 1

@@ -58,6 +58,15 @@ class MeasureJob:
         return (*self.program, self.candidate.target, self.plan.in_turns)
 
 
+@dataclass(frozen=True)
+class Ready:
+    """Candidates of a program that could be timed now, by so many machines at most."""
+
+    target: str
+    program: tuple[object, ...]
+    machines: int
+
+
 Job: TypeAlias = LowerJob | MeasureJob
 GroupKey: TypeAlias = tuple[object, ...]
 
@@ -116,13 +125,14 @@ class PendingWork:
         else:
             self._alone.extend(jobs)
 
-    def ready(self) -> Iterator[tuple[str, tuple[object, ...]]]:
-        """The target and the program of what could be timed now, group by group."""
+    def ready(self) -> Iterator[Ready]:
+        """What could be timed now, group by group."""
         for job in self._alone:
-            yield job.candidate.target, job.program
+            yield Ready(job.candidate.target, job.program, 1)
         for group in self._groups.values():
             if self._is_ready(group):
-                yield group.ready[0].candidate.target, group.ready[0].program
+                first = group.ready[0]
+                yield Ready(first.candidate.target, first.program, 1 if first.plan.in_turns else len(group.ready))
 
     def targets(self) -> set[str]:
         """The targets of everything in here."""
@@ -130,7 +140,7 @@ class PendingWork:
         return {job.candidate.target for job in (*self.builds, *self._alone, *ready)}
 
     def take(self, target: str, program: tuple[object, ...], machines: int) -> list[MeasureJob]:
-        """Jobs to time in turns on one machine, where so many `machines` are idle. They are no longer in here."""
+        """Jobs to time in turns on one machine, where so many `machines` share them. They are no longer in here."""
         for job in self._alone:
             if (job.candidate.target, job.program) == (target, program):
                 self._alone.remove(job)

@@ -15,10 +15,13 @@ import pytest
 from metasched.database.backends import open_database
 from metasched.lang import parse_program
 from metasched.measure.records import CheckError, Measurement
+from metasched.search.goal import Goal
 from metasched.search.proposal import Guesses
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from metasched.search.side_by_side import SideBySide
+from metasched.search.strategy import SHORT_LIST
+from metasched.search.task_search import TaskSearch
 from metasched.search.waiting import Waiting
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
 
@@ -94,6 +97,42 @@ def test_each_task_is_searched_as_on_one_machine() -> None:
 def test_a_total_is_kept() -> None:
     _, reports = run(Machines(4, 0.001), total=50)
     assert sum(report.records for report in reports) == 50
+
+
+def test_a_total_leaves_room_for_as_many_batches_as_fit_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way: list[int] = []
+    begun_beside = TuningSession._begun_beside
+
+    def noting(session: TuningSession, goal: Callable[[], Goal]) -> Callable[[], int] | None:
+        begun = begun_beside(session, goal)
+        under_way.append(len(session._under_way))
+        return begun
+
+    monkeypatch.setattr(TuningSession, "_begun_beside", noting)
+    _, reports = run(Machines(4, 0.001), 6, total=5 * SHORT_LIST)
+    assert max(under_way) == 5
+    assert sum(report.records for report in reports) == 5 * SHORT_LIST
+
+
+def test_what_is_done_is_settled_beside_the_steps_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[int] = []
+    settle_one = TuningSession._settle_one
+
+    def noting(session: TuningSession, search: TaskSearch) -> int:
+        beside.append(len(session._under_way) - 1)
+        return settle_one(session, search)
+
+    monkeypatch.setattr(TuningSession, "_settle_one", noting)
+    _, reports = run(Machines(3, 0.002), trials=16)
+    assert len(beside) == 5
+    assert max(beside) > 0
+    assert all(report.best is not None and report.noise is not None for report in reports)
+
+
+def test_seconds_leave_no_task_settled_before_they_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TuningSession, "_settle_one", lambda *_: pytest.fail("there may be time for more trials"))
+    _, reports = run(Machines(3, 0.001), trials=12, budget=60)
+    assert [report.records for report in reports] == [12] * 5
 
 
 def test_an_error_of_one_ends_all_and_loses_nothing_recorded() -> None:
