@@ -14,12 +14,14 @@ def program(workload: str) -> ms.Program:
     return ms.load_program(spec.file, **spec.params)
 
 
-def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kernel:
+def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kernel[ms.TuningReport]:
     """The best kernel of a fresh run on a workload."""
     return tuned(program(workload), trials, seed, threads)
 
 
-def tuned(program: ms.Program, trials: int, seed: int, threads: int, rules: str | None = None) -> ms.Kernel:
+def tuned(
+    program: ms.Program, trials: int, seed: int, threads: int, rules: str | None = None
+) -> ms.Kernel[ms.TuningReport]:
     """The best kernel of a fresh run, by the rules that are named, or the default ones."""
     with tempfile.TemporaryDirectory() as folder:
         return ms.tune(

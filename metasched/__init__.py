@@ -113,6 +113,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.schedule.values import ceildiv as ceildiv
     from metasched.schedule.values import maximum as maximum
     from metasched.schedule.values import minimum as minimum
+    from metasched.search.report import TuningReport as TuningReport
     from metasched.search.session import TuningSession as TuningSession
     from metasched.search.task import Task as Task
     from metasched.space.combinators import attempt as attempt
@@ -244,6 +245,7 @@ _NAMES = {
     ),
     "metasched.report.progress": ("Progress",),
     "metasched.report.progress_view": ("progress_view",),
+    "metasched.search.report": ("TuningReport",),
     "metasched.search.session": ("TuningSession",),
     "metasched.search.task": ("Task",),
     "metasched.space.combinators": (

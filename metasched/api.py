@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar, overload
 
 from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.store import core_of, save
@@ -43,6 +43,7 @@ from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.target import Target
 
 DEFAULT_TRIALS = 64
+Said = TypeVar("Said")
 _KEPT_NOWHERE = "sqlite:///:memory:"
 
 
@@ -121,7 +122,7 @@ def tune(
     knowledge: KnowledgeLike = None,
     inputs: Inputs | None = None,
     progress: Shown = None,
-) -> Kernel:
+) -> Kernel[TuningReport]:
     """Search for a fast schedule by measuring candidates, and return the best kernel.
 
     Args:
@@ -211,6 +212,42 @@ def _target(target: Target | None) -> Target:
     return target
 
 
+@overload
+def compile(  # noqa: A001
+    program: Program,
+    *,
+    trials: int,
+    db: DatabaseURLs | None = None,
+    rules: RuleSpec = None,
+    target: Target | None = None,
+    allow: Allow = None,
+    knowledge: KnowledgeLike = None,
+) -> Kernel[TuningReport]: ...
+@overload
+def compile(  # noqa: A001
+    program: Program,
+    *,
+    trace: Trace,
+    target: Target | None = None,
+    allow: Allow = None,
+    policy: Policy = Policy.STRICT,
+) -> Kernel[Repairs]: ...
+@overload
+def compile(  # noqa: A001
+    program: Program, *, db: DatabaseURLs, target: Target | None = None, allow: Allow = None
+) -> Kernel[Record]: ...
+@overload
+def compile(  # noqa: A001
+    program: Program,
+    *,
+    trace: None = None,
+    db: None = None,
+    trials: None = None,
+    rules: RuleSpec = None,
+    target: Target | None = None,
+    allow: Allow = None,
+    knowledge: KnowledgeLike = None,
+) -> Kernel[Guess]: ...
 def compile(  # noqa: A001
     program: Program,
     *,
@@ -222,7 +259,7 @@ def compile(  # noqa: A001
     allow: Allow = None,
     knowledge: KnowledgeLike = None,
     policy: Policy = Policy.STRICT,
-) -> Kernel:
+) -> Kernel[TuningReport] | Kernel[Repairs] | Kernel[Record] | Kernel[Guess]:
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess; or of a few trials.
 
         kernel = ms.compile(prog, trials=16)
@@ -260,7 +297,7 @@ def compile(  # noqa: A001
         _require("trace", trace, Trace)
         if allow is not None:
             _require_allowed(trace, allowed, program)
-        return _kernel(program, trace, where, None, Origin.TRACE, policy)
+        return _of_trace(program, trace, where, policy)
     if db is not None:
         record = _best_record(program, db, where, allowed)
         return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
@@ -268,7 +305,7 @@ def compile(  # noqa: A001
     return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
 
 
-def _best_over_spaces(tuned: Kernel, db: DatabaseURLs, allowed: Allowed) -> Kernel:
+def _best_over_spaces(tuned: Kernel[TuningReport], db: DatabaseURLs, allowed: Allowed) -> Kernel[TuningReport]:
     """What a search of the default space came to, or what a search of another space of the program had found."""
     best = own_trace(_best_record(tuned.program, db, tuned.target, allowed), tuned.program)
     same = str(best) == str(tuned.trace)
@@ -378,13 +415,19 @@ def _require_allowed(trace: Trace, allowed: Allowed, program: Program) -> None:
         )
 
 
-def _kernel(
-    program: Program, trace: Trace, target: Target, report: Any, origin: Origin, policy: Policy = Policy.STRICT
-) -> Kernel:
+def _of_trace(program: Program, trace: Trace, target: Target, policy: Policy) -> Kernel[Repairs]:
     schedule = trace.apply_to(program, policy)
+    return _scheduled(program, schedule, target, Repairs(schedule.repairs), Origin.TRACE)
+
+
+def _kernel(program: Program, trace: Trace, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
+    return _scheduled(program, trace.apply_to(program), target, report, origin)
+
+
+def _scheduled(program: Program, schedule: Schedule, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
     compiled = build(schedule.func, target)
-    said = Repairs(schedule.repairs) if origin is Origin.TRACE else report
-    return Kernel(compiled, program=program, trace=schedule.trace, report=said, origin=origin, profiler=profile_kernel)
+    trace = schedule.trace
+    return Kernel(compiled, program=program, trace=trace, report=report, origin=origin, profiler=profile_kernel)
 
 
 __all__ = [

@@ -29,6 +29,7 @@ from metasched.runtime.foreign import Library, as_numpy
 from metasched.runtime.kernel import Kernel, Origin, compiled_again
 from metasched.runtime.recipe import Recipe
 from metasched.runtime.taken import TakenArgument, take
+from metasched.search.report import TuningReport
 from metasched.space.registry import RuleSpec
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
@@ -195,7 +196,7 @@ class KernelFunction:
         rules: RuleSpec = None,
         progress: Shown = None,
         **named: Any,
-    ) -> Kernel:
+    ) -> Kernel[TuningReport]:
         """Search for a fast schedule for arguments such as these, and use it from now on, here and in later processes.
 
         Args:
@@ -222,7 +223,8 @@ class KernelFunction:
             inputs=data,
             progress=progress,
         )
-        return self._keep(_key_of(taken), tuned)
+        self._keep(_key_of(taken), tuned)
+        return tuned
 
     def __getstate__(self) -> dict[str, Any]:
         """The text and the options, and of what was compiled programs and traces."""

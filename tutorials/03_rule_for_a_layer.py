@@ -113,7 +113,7 @@ print(explained)
 folder = tempfile.mkdtemp()
 db = f"sqlite:///{folder}/rule.db"
 kernel = ms.tune(program, trials=2, rules=[row_lanes, "cpu"], db=db, progress=False)
-print(f"by the rule: {kernel.report.best.seconds * 1e6:.0f} us\n\n{kernel.trace}")
+print(f"by the rule: {kernel.report.seconds * 1e6:.0f} us\n\n{kernel.trace}")
 
 
 # %% [markdown]

@@ -34,10 +34,11 @@ def collected(chosen: Sequence[Sized], db: str, trials: int, until: float) -> It
         except ms.NoRecord as error:  # not one candidate was valid; the next size may have some
             yield {"case": size.case, "failure": str(error)}
             continue
+        guess_s = None if report.guess is None else report.guess.seconds
         yield {
             "case": size.case,
-            "best_ms": None if report.best is None else report.best.seconds * 1e3,
-            "guess_ms": None if report.guess is None else report.guess.seconds * 1e3,
+            "best_ms": None if report.best is None else report.seconds * 1e3,
+            "guess_ms": None if guess_s is None else guess_s * 1e3,
             "measured": report.measured,
             "took_s": round(time.monotonic() - started, 1),
         }

@@ -82,7 +82,7 @@ def run(args: Namespace, console: Console) -> int:
         seconds=measured.seconds if measured is not None and args.time else None,
         samples=len(measured.times) if measured is not None and args.time else 0,
         prologue_seconds=measured.prologue_seconds if measured is not None and args.time else None,
-        repairs=kernel.report if policy is Policy.REPAIR else None,
+        repairs=kernel.report if isinstance(kernel.report, Repairs) and policy is Policy.REPAIR else None,
         profile=profile_on_random_data(kernel) if args.profile else None,
     )
     if args.out:

@@ -112,9 +112,9 @@ def run(args: Namespace, console: Console) -> int:
     return 0
 
 
-def result(program: Program, kernel: Kernel) -> dict[str, object]:
+def result(program: Program, kernel: Kernel[TuningReport]) -> dict[str, object]:
     """The last line of `--json`, from all records of the task, whichever run measured them."""
-    report: TuningReport = kernel.report
+    report = kernel.report
     best = _seconds(report)
     return {
         "event": "result",
@@ -144,9 +144,9 @@ def result(program: Program, kernel: Kernel) -> dict[str, object]:
     }
 
 
-def summary(program: Program, kernel: Kernel) -> str:
+def summary(program: Program, kernel: Kernel[TuningReport]) -> str:
     """The text at the end: the time, what failed, and the trace to paste back."""
-    report: TuningReport = kernel.report
+    report = kernel.report
     best = _seconds(report)
     lines = []
     if best is not None:

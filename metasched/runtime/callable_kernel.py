@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 import numpy as np
 
@@ -22,6 +22,15 @@ from metasched.runtime.foreign import Library, as_numpy
 from metasched.schedule.trace import Trace
 from metasched.support.cached import cached_property
 from metasched.target import Target
+
+if TYPE_CHECKING:  # type variables have defaults since Python 3.13
+    from typing_extensions import TypeVar
+
+    Report_co = TypeVar("Report_co", covariant=True, default=object)
+else:
+    from typing import TypeVar
+
+    Report_co = TypeVar("Report_co", covariant=True)
 
 Array = np.ndarray[Any, Any]
 
@@ -78,8 +87,8 @@ class Origin(Enum):
         return {Origin.TRACE: "of a given trace", Origin.MEASURED: "tuned", Origin.GUESS: "a guess"}[self]
 
 
-class CallableKernel:
-    """A compiled program that checks what it is called with.
+class CallableKernel(Generic[Report_co]):
+    """A compiled program that checks what it is called with. `report` says how its schedule was found.
 
     Its arguments and results are documented at `metasched.runtime.kernel.Kernel`, which can be packed and pickled too.
     """
@@ -90,7 +99,7 @@ class CallableKernel:
         *,
         program: Program | None = None,
         trace: Trace | None = None,
-        report: Any = None,
+        report: Report_co = None,  # type: ignore[assignment]  # of a kernel that nothing is said of
         origin: Origin = Origin.TRACE,
         profiler: Profiler | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from metasched.errors import KernelError
 from metasched.ir.program import Program
 from metasched.runtime.arguments import in_order
-from metasched.runtime.callable_kernel import CallableKernel, Origin, Profile, Profiler
+from metasched.runtime.callable_kernel import CallableKernel, Origin, Profile, Profiler, Report_co
 from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.packed import PackedKernel, Packer
@@ -17,7 +17,7 @@ from metasched.schedule.trace import Trace
 from metasched.support.cached import cached_property
 
 
-class Kernel(CallableKernel):
+class Kernel(CallableKernel[Report_co]):
     """A compiled program: `kernel(A, B)` returns new arrays, `kernel(A, B, out=D)` writes one that is given.
 
     Arguments are C-contiguous NumPy arrays of the compiled shapes and dtypes, or such arrays of other libraries in the
@@ -36,7 +36,7 @@ class Kernel(CallableKernel):
         *,
         program: Program | None = None,
         trace: Trace | None = None,
-        report: Any = None,
+        report: Report_co = None,  # type: ignore[assignment]  # of a kernel that nothing is said of
         origin: Origin = Origin.TRACE,
         profiler: Profiler | None = None,
     ) -> None:

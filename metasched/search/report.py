@@ -56,6 +56,12 @@ class TuningReport(TextReport):
     source: RecordSource | None = field(default=None, repr=False, compare=False)
 
     @property
+    def seconds(self) -> float:
+        """The median time of a call of the best; infinite where no candidate was valid."""
+        seconds = None if self.best is None else self.best.seconds
+        return float("inf") if seconds is None else seconds
+
+    @property
     def is_guess(self) -> bool:
         """Whether nothing was certainly faster than the guess."""
         return self.best is not None and self.best == self.guess

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
 from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
 from metasched.runtime.kernel import Origin
+from metasched.schedule.handlers import Repairs
 
 TEXT = """
 program dense_relu[N=11, M=9, K=7](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -104,6 +106,22 @@ def test_a_guess_measures_nothing(program: ms.Program) -> None:
     np.testing.assert_array_equal(kernel(a, b), np.maximum(a @ b, 0))
     assert kernel.origin is Origin.GUESS
     assert kernel.trace == ms.guess(program)
+
+
+def test_type_checkers_know_what_a_kernel_reports(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/t.db"
+    tuned, given = ms.tune(program, trials=2, runner=runner, db=url), ms.compile(program, trace=ms.parse_trace(TRACE))
+    assert_type(tuned.report, ms.TuningReport)
+    assert_type(given.report, Repairs)
+    assert_type(ms.compile(program).report, ms.Guess)
+    assert_type(ms.compile(program, db=url).report, Record)
+    assert_type(ms.compile(program, trials=2, db=url).report, ms.TuningReport)
+    kernels: list[ms.Kernel] = [tuned, given]
+    assert_type(kernels[0].report, object)
+    assert [type(kernel.report) for kernel in kernels] == [ms.TuningReport, Repairs]
+    assert isinstance(ms.compile(program, db=url).report, Record)
+    assert tuned.report.best is not None
+    assert tuned.report.seconds == tuned.report.best.seconds
 
 
 def test_a_few_trials_are_kept_nowhere_unless_a_database_is_named(
