@@ -8,6 +8,7 @@ Its files, in reading order:
 - `calibrate`: `metasched calibrate`: have this machine measure itself, and keep it for the estimates of guesses and
   searches
 - `completion`: `metasched completion`: the script by which a shell completes commands, options and files
+- `fish_completion`: The script by which the shell fish completes commands, options and files
 - `doctor`: `metasched doctor`: what this machine is like for compiling and timing kernels, and what to change
 - `db`: `metasched db`: what a database holds, as text to keep or send, merged back in, and cleaned up
 - `model`: `metasched model`: cost models trained on what was measured, what they hold, and how well they rank

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from metasched.cli.command import CommandParser, Console
+from metasched.cli.fish_completion import fish_script
 from metasched.errors import MetaschedError
 from metasched.support.imports import imports
 
@@ -14,6 +15,7 @@ from metasched.support.imports import imports
 HOW = {
     "bash": 'eval "$(metasched completion bash)", in ~/.bashrc',
     "zsh": 'eval "$(metasched completion zsh)", in ~/.zshrc after compinit',
+    "fish": "metasched completion fish | source, in ~/.config/fish/config.fish",
     "tcsh": "metasched completion tcsh > ~/.metasched.tcsh, and source it in ~/.tcshrc",
 }
 
@@ -30,18 +32,24 @@ def run(args: Namespace, console: Console) -> int:
     """Print the script for a shell."""
     from metasched.cli.main import build_parser
 
+    parser = build_parser()
+    actions = list(_all_actions(parser))
+    script = fish_script(parser, _takes_a_file) if args.shell == "fish" else _by_shtab(parser, actions, args.shell)
+    console.print(script)
+    return 0
+
+
+def _by_shtab(parser: ArgumentParser, actions: Iterable[Action], shell: str) -> str:
     try:
         shtab = imports.module("shtab")
     except ImportError as error:
         raise NoCompletion(
-            "scripts for shells are made by shtab\n  hint: pip install 'metasched[completion]'"
+            f"scripts for {shell} are made by shtab\n  hint: pip install 'metasched[completion]'"
         ) from error
-    parser = build_parser()
-    for action in _all_actions(parser):
+    for action in actions:
         if _takes_a_file(action):
             action.complete = shtab.FILE  # type: ignore[attr-defined]  # what shtab reads
-    console.print(shtab.complete(parser, shell=args.shell))
-    return 0
+    return str(shtab.complete(parser, shell=shell))
 
 
 def _all_actions(parser: ArgumentParser) -> Iterator[Action]:
