@@ -25,7 +25,7 @@ class Connection:
     def __init__(self, address: SchedulerAddress, patience_s: float) -> None:
         self.address = address
         try:
-            self._client = distributed().Client(
+            self._client = _client_class()(
                 str(address), timeout=patience_s, security=address.security(), set_as_default=False
             )
         except (OSError, TimeoutError) as error:
@@ -85,6 +85,21 @@ class Connection:
     def close(self) -> None:
         """Leave the scheduler; a second call does nothing."""
         self._client.close()
+
+
+def _client_class() -> Any:
+    """A client of dask that ends its thread where nobody answers it; dask's own goes on running."""
+
+    class Client(distributed().Client):  # type: ignore[misc]  # dask is imported when it is needed
+        def start(self, **settings: Any) -> None:
+            try:
+                super().start(**settings)
+            except BaseException:
+                self.close()
+                self._loop_runner.stop()
+                raise
+
+    return Client
 
 
 def _cancel(future: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ import pytest
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
+from metasched.measure.cluster.address import SchedulerAddress
+from metasched.measure.cluster.connection import Connection
 from metasched.measure.cluster.runner import MACHINE_LOST, ClusterRunner
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Lowered, Measurement, RunnerClosed
@@ -180,6 +183,13 @@ def test_no_machine_and_closing(cluster: Cluster) -> None:
             future.result(_S)
     with pytest.raises(RunnerClosed):
         runner.lower(PROGRAM, "trace 1", str(TARGET))
+
+
+def test_where_nobody_answers_no_thread_is_left() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(ResourceError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"):
+        Connection(SchedulerAddress.parse("127.0.0.1:9"), 0.2)
+    assert set(threading.enumerate()) <= before
 
 
 def test_what_is_no_longer_wanted_is_not_timed(cluster: Cluster) -> None:
