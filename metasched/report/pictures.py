@@ -23,6 +23,8 @@ CURVE, BELIEF, NOISE = "Tuning curve", "What the model believed", "Noise"
 _MEASURED, _EXPECTED, _BEST, _GUESS, _BOUND, _MUTED = "$measured", "$expected", "$best", "$guess", "$bound", "$muted"
 # Operations a byte, at the ends of a roofline.
 _LEAST, _MOST = 2.0**-4, 2.0**10
+# A logarithmic axis over more powers of ten has no room for ticks between them.
+_SEVERAL_POWERS = 1.5
 
 
 def pictures_of(analysis: TuningAnalysis, profile: CallProfile | None = None) -> dict[str, Picture]:
@@ -142,7 +144,7 @@ def _noise(analysis: TuningAnalysis) -> Picture | None:
     if again:
         ratios = [(c.high or 0.0) / (c.low or 1.0) for c in again]
         data.append(_points("timed again for the noise", again, ratios, _BEST, "circle-open"))
-    axis = {"title": {"text": "times as long"}, "type": "log", "automargin": True}
+    axis = _logarithmic("times as long", [y for trace in data for y in trace["y"]])
     return {"data": data, "layout": _layout("candidates measured", axis)}
 
 
@@ -178,9 +180,9 @@ def _roofline(profile: CallProfile) -> Picture:
                 "showlegend": False,
             }
         )
-    axis = {"title": {"text": "G operations a second"}, "type": "log", "automargin": True}
-    layout = _layout("", axis)
-    return {"data": data, "layout": {**layout, "xaxis": {"title": {"text": "operations a byte"}, "type": "log"}}}
+    layout = _layout("", _logarithmic("G operations a second", [y for trace in data for y in trace["y"]]))
+    across = _logarithmic("operations a byte", [x for trace in data for x in trace["x"]])
+    return {"data": data, "layout": {**layout, "xaxis": across}}
 
 
 def _ceilings(ceilings: Ceilings) -> list[Picture]:
@@ -209,6 +211,13 @@ def _told(candidate: MeasuredCandidate) -> str:
 
 def _trace(name: str, x: Sequence[Any], y: Sequence[Any], **more: Any) -> Picture:
     return {"type": "scatter", "name": escape(name), "x": list(x), "y": list(y), **more}
+
+
+def _logarithmic(title: str, values: Iterable[float]) -> dict[str, Any]:
+    """A logarithmic axis whose ticks have room: powers of ten where there are several, else 1, 2 and 5 of each."""
+    known = [log10(value) for value in values if value and value > 0]
+    several = max(known, default=0.0) - min(known, default=0.0) > _SEVERAL_POWERS
+    return {"title": {"text": title}, "type": "log", "automargin": True, "dtick": 1 if several else "D2"}
 
 
 def _seconds(title: str, times: Iterable[float | None]) -> dict[str, Any]:

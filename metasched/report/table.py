@@ -80,12 +80,11 @@ class RecordTable:
         return f"<table of {len(self)} records: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
-        shown = ("number", "task", "seconds", "expected_seconds", "failure", "role", "decisions")
-        rows = [tuple(str(self.columns[name][n]) for name in shown if name in self.columns) for n in range(len(self))]
-        head = tuple(name for name in shown if name in self.columns)
-        more = len(rows) - _FIRST_ROWS
-        below = f"and {more} more: to_pandas() and to_polars() have all" if more > 0 else ""
-        return table(f"{len(self)} records", [head, *rows[:_FIRST_ROWS]], below)
+        head = tuple(name for name in _SHOWN if name in self.columns)
+        rows = [tuple(_shown(self.columns[name][n]) for name in head) for n in range(min(len(self), _FIRST_ROWS))]
+        more = f"the first {_FIRST_ROWS}; " if len(self) > _FIRST_ROWS else ""
+        below = f"<p>{more}to_pandas() and to_polars() have all columns, such as decisions and traces</p>"
+        return table(f"{len(self)} records", [head, *rows], below)
 
 
 def table_of(database: Database, tasks: Sequence[TaskStats]) -> RecordTable:
@@ -97,6 +96,20 @@ def table_of(database: Database, tasks: Sequence[TaskStats]) -> RecordTable:
         shared["task"] = task_name(stats)
         rows += [(candidate, shared) for candidate in measured_candidates(database.records(key))]
     return RecordTable(dict(_columns(rows)))
+
+
+# What a notebook shows of each record: what fits into a line.
+_SHOWN = ("number", "task", "seconds", "low", "high", "expected_seconds", "role", "failure", "decisions")
+# The most characters of a value that a notebook shows.
+_LONGEST = 60
+
+
+def _shown(value: object) -> str:
+    """A value of a column in a few characters."""
+    if value is None or value != value:  # nothing is recorded  # noqa: PLR0124
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 _NUMBERS = ("seconds", "low", "high", "expected_seconds", "disturbed", "timestamp", "trial")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +44,10 @@ def test_a_row_has_what_a_record_says(url: str) -> None:
     assert list(wide["try(add)/lanes"]) == ["4", "8", "16", "8", None, None]
     assert "decisions" not in wide.columns
     assert "try(add)" in table._repr_html_()
+    cells = [html.unescape(cell) for cell in re.findall("<td[^>]*>([^<]*)</td>", table._repr_html_())]
+    assert max(map(len, cells)) <= 63  # a line has room for all of a record
+    assert "nan" not in cells
+    assert "None" not in cells
 
 
 def test_one_program_s_records_are_asked_for_by_name_or_by_itself(url: str) -> None:
