@@ -31,8 +31,8 @@ Its files, in reading order:
   beforehand
 - `sketch_arm`: A sketch in the form that searches use: rows and their features
 - `recent_features`: Features of the rows that were asked for lately: a search asks for those of a row several times
-- `carried_numbers`: The numbers of neighbours in one structure: each neighbour's own, or some near them that the model clearly
-  prefers
+- `carried_numbers`: The numbers of neighbours in one structure: each neighbour's own, or some near them that the model
+  clearly prefers
 - `carried`: What was found for the nearest programs of the same kind, carried over to a space before anything is
   measured
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time
