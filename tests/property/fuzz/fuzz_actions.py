@@ -182,8 +182,9 @@ def _located_at_source(s: Spot) -> None:
 def _located_together(s: Spot) -> None:
     """A producer, and another one of it or of what reads it."""
     s = s.on(lambda info: bool(info.readers) and not info.output)
-    reader = s.sch.describe(s.sch.get_block(s.info.readers[0]))
-    other = s.sch.get_block(s.pick([*s.info.sources, *reader.sources]))
+    names = s.sch.block_names()
+    reader = s.sch.describe(s.sch.get_block((s.info.readers or names)[0]))
+    other = s.sch.get_block(s.pick([*s.info.sources, *reader.sources] or [*names]))
     where = s.sch.sample_compute_location(s.block, then=[other])
     for block in (s.block, other):
         s.sch.compute_at(block, where)
