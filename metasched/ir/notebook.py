@@ -6,15 +6,21 @@ from collections.abc import Iterable
 from html import escape
 
 _LEFT = 'style="text-align:left"'
+# A caption is as wide as its table, which may have no rows.
+_CAPTION = 'style="text-align:left; white-space:nowrap"'
 
 
 def table(caption: str, rows: Iterable[tuple[str, ...]], below: str = "") -> str:
     """An HTML table, a row for each tuple, whose first cell names what the others say. `below` is HTML."""
     lines = "".join(
-        f"<tr><th {_LEFT}>{escape(first)}</th>{''.join(f'<td {_LEFT}>{escape(cell)}</td>' for cell in cells)}</tr>"
+        f"<tr><th {_LEFT}>{escape(first)}</th>{''.join(f'<td {_LEFT}>{_lines(cell)}</td>' for cell in cells)}</tr>"
         for first, *cells in rows
     )
-    return f"<div><table><caption {_LEFT}>{escape(caption)}</caption>{lines}</table>{below}</div>"
+    return f"<div><table><caption {_CAPTION}>{escape(caption)}</caption>{lines}</table>{below}</div>"
+
+
+def _lines(text: str) -> str:
+    return "<br/>".join(map(escape, text.splitlines()))
 
 
 def folded(title: str, html: str) -> str:

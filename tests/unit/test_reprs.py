@@ -89,7 +89,22 @@ class Checker(HTMLParser):
         assert self.open.pop() == tag
 
 
-TABLES = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre", "span", "code"}
+TABLES = {
+    "div",
+    "br",
+    "table",
+    "caption",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "details",
+    "summary",
+    "pre",
+    "span",
+    "code",
+}
 # Of a report: no script, nothing that loads.
 OURS = TABLES | {"button", "h3", "p", "small", "style", "svg", "rect"}
 
@@ -120,3 +135,7 @@ def test_holes_are_said() -> None:
     lines = ("trace 1 of p:", 'b = get_block("C")', "i = get_loops(b)", "t0, t1 ~ sample_tile(i, parts=2)")
     trace = ms.parse_trace("\n    ".join(lines) + "\n")
     assert repr(trace) == "<trace of p: 3 instructions, 0 decisions, 1 left open>"
+
+
+def test_lines_of_a_cell_are_lines_in_a_notebook() -> None:
+    assert '<td style="text-align:left">a &lt; b<br/>c</td>' in table("caption", [("said", "a < b\nc")])
