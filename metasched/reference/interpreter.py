@@ -1,7 +1,8 @@
 """The reference, interpreted: the program written out as Python source that computes with NumPy scalars.
 
 For small programs. Nothing is rewritten on the way: loops, blocks and expressions are written as they stand, and each
-access is a call that checks its element.
+access is a call that checks its element. No name or text of the program is in the source: all names are given here, so
+that a program of a stranger's runs nothing else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -126,7 +128,7 @@ def _called(function: Callable[..., Value], dtype: DType, *args: Value) -> Value
     return np.asarray(function(*given)).astype(dtype.numpy)[()]
 
 
-class ExpressionSource:
+class ExpressionSource(ABC):
     """Expressions as Python source: subclasses say how variables and elements are written.
 
     `names` is what the source calls, and `functions` are those that it defines itself.
@@ -136,21 +138,21 @@ class ExpressionSource:
         self.names: dict[str, Any] = {"wrapped": _wrapped, "bool_": np.bool_}
         self.functions: list[str] = []
 
+    @abstractmethod
     def variable(self, name: str) -> str:
         """The source of a variable's value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reach(self, name: str) -> int | None:
         """The largest absolute value of a variable that is a Python integer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, name: str, indices: tuple[Expr, ...]) -> str:
         """The source of an element's value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def parameters(self, text: str) -> list[str]:
         """The parameters of a function of its own that computes `text`."""
-        raise NotImplementedError
 
     def given(self, prefix: str, value: Any) -> str:
         """A name in the source for a value."""

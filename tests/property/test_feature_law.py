@@ -156,15 +156,20 @@ def test_parts_that_may_be_empty(rule: ms.Rule, extent: int) -> None:
     assert empty or rule is not bordered
 
 
+def tile(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """A matmul in tiles of any size."""
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, sch.sample_tile(i))
+    j0, j1 = sch.split(j, sch.sample_tile(j))
+    sch.reorder(i0, j0, k, i1, j1)
+
+
 @ms.rule
 def consumer_in_tile(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     """A matmul in tiles of any size, and what follows at a sampled place of the tile."""
     if not sch.describe(block).reduces:
         return ms.skip("it follows")
-    i, j, k = sch.get_loops(block)
-    i0, i1 = sch.split(i, sch.sample_tile(i))
-    j0, j1 = sch.split(j, sch.sample_tile(j))
-    sch.reorder(i0, j0, k, i1, j1)
+    tile(sch, block)
     relu = sch.get_block("relu")
     sch.reverse_compute_at(relu, sch.sample_compute_location(relu))
     return None
@@ -184,10 +189,7 @@ def consumers_in_tile(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     """A matmul in tiles of any size, and all that follows at one sampled place of the tile."""
     if not sch.describe(block).reduces:
         return ms.skip("it follows")
-    i, j, k = sch.get_loops(block)
-    i0, i1 = sch.split(i, sch.sample_tile(i))
-    j0, j1 = sch.split(j, sch.sample_tile(j))
-    sch.reorder(i0, j0, k, i1, j1)
+    tile(sch, block)
     bias, *rest = map(sch.get_block, ("bias", "relu", "half"))
     where = sch.sample_compute_location(bias, block, then=rest)
     for follower in (bias, *rest):
