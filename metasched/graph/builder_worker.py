@@ -1,4 +1,4 @@
-"""A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`, started by `building`."""
+"""A builder process of networks, forked from `python -m metasched.graph.builder_worker`, which `building` starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def request(wanted: WantedCode, target: Target) -> Message:
 class TaskBuilder(Worker):
     """Answers requests for machine code of tasks."""
 
-    def preload(self) -> None:
+    @classmethod
+    def warm(cls) -> None:
         from metasched.compiler.cpu.first_use import import_code_generator
         from metasched.cost.trained import shipped
         from metasched.graph.default_choice import read_what_guesses_need
@@ -54,6 +55,9 @@ class TaskBuilder(Worker):
         import_code_generator()
         shipped()
         read_what_guesses_need()
+
+    def preload(self) -> None:
+        self.warm()
 
     def handle(self, message: Message) -> Message:
         """The machine code of a request. Raises ScheduleError and BuildError."""

@@ -21,6 +21,7 @@ from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRol
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Limits, WorkerBug
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
+from metasched.measure.worker_server import WorkerServer
 from metasched.target import Target
 
 _MODULE = "metasched.graph.builder_worker"
@@ -61,13 +62,13 @@ class BuilderProcesses:
         remove_abandoned()
         folder = TemporaryFolder()
         self._stack.callback(folder.close)
-        # The kernel ends workers when the thread that started them ends.
-        spawner = self._stack.enter_context(ThreadPoolExecutor(1, "metasched-spawn"))
+        server = WorkerServer(self._module, folder.path, 1)
+        ended = self._stack.enter_context(ExitStack())
+        self._stack.callback(server.close)
 
         def start(number: int) -> WorkerProcess:
-            place = WorkerSpec(WorkerRole.BUILDER, f"tasks-{number}", self._module, 1, folder.path)
-            worker = WorkerProcess(place, _LIMITS, lambda launch: spawner.submit(launch).result())
-            self._stack.callback(worker.kill)
+            worker = WorkerProcess(WorkerSpec(WorkerRole.BUILDER, f"tasks-{number}", 1, folder.path), _LIMITS, server)
+            ended.callback(worker.kill)  # once the server has ended, which ends all of them at once
             self._stack.callback(worker.close)
             worker.start()
             return worker

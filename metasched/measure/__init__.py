@@ -24,6 +24,9 @@ Its files, in reading order:
 - `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `cores`: Which cores are for timing and which for building, where there are more than a kernel's threads take
+- `fork_server`: The process that workers are forked from: it has imported what they need, so that each starts at once
+- `worker_server`: The process that workers are forked from, seen from their parent: started when the first is wanted,
+  and again when it has ended
 - `process`: One worker process, seen from its parent: started, asked, watched, killed, replaced
 - `quiet`: Nothing else runs while a candidate is timed: work and timing take turns
 - `recently_built`: The machine code of the candidates that were built last, so that measuring one of them again builds
@@ -33,7 +36,7 @@ Its files, in reading order:
 - `job`: A candidate on its way through a runner, and the order in which those of a batch are visited
 - `temporary`: Temporary folders that go with the process that made them, or, when it was killed, with the next one that
   makes one
-- `worker`: A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`
+- `worker`: A worker process, forked from `python -m metasched.measure.worker SETTINGS` (`fork_server`)
 - `runner`: Measuring candidates on this machine: builders compile side by side, then one runner checks and times alone
 - `machines`: Runners that measure on several machines at once
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Set
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from metasched.measure.cores import pin
 from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolError
 from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
 from metasched.measure.resources import explaining
+from metasched.measure.worker_server import ForkedProcess, WorkerServer, waited_for
 
 LOGGER = logging.getLogger(__name__)
 
@@ -39,23 +38,6 @@ class WorkerRole(Enum):
 
     BUILDER = "builder"
     RUNNER = "runner"
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """A worker's settings, passed on its command line as JSON."""
-
-    role: str
-    parent: int
-    threads: int
-    memory_bytes: int
-    requests_fd: int
-    answers_fd: int
-    cpus: Sequence[int] = ()
-
-    @staticmethod
-    def parse(text: str) -> WorkerSettings:
-        return WorkerSettings(**json.loads(text))
 
 
 class Loss(Enum):
@@ -98,13 +80,10 @@ class WorkerUsage:
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What a worker process is: `module` is what it runs, `folder` takes its standard error, `cpus` are those that it
-    starts on, by default any.
-    """
+    """What a worker process is: `folder` takes its standard error, `cpus` are those that it starts on, else any."""
 
     role: WorkerRole
     name: str
-    module: str
     threads: int
     folder: Path
     cpus: frozenset[int] = frozenset()
@@ -114,28 +93,23 @@ class WorkerSpec:
 class Started:
     """A process, and our ends of the pipes to it."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     requests: int
     answers: int
-
-
-Spawn = Callable[[Callable[[], Started]], Started]
 
 
 class WorkerProcess:
     """A place for a worker: a process is in it from `start` on, and another takes over when it is lost or worn.
 
-    `spawn` runs the function that starts a process, in a thread that lives as long as the workers should: the
-    kernel kills a child when the *thread* that started it ends. Not to be used by two threads at once, except
-    for `kill`.
+    `server` forks them. Not to be used by two threads at once, except for `kill`.
     """
 
-    def __init__(self, place: WorkerSpec, limits: Limits, spawn: Spawn) -> None:
+    def __init__(self, place: WorkerSpec, limits: Limits, server: WorkerServer) -> None:
         self.name = place.name
         self._place = place
         self._limits = limits
         self._stderr = place.folder / f"{place.name}.stderr"
-        self._spawn = spawn
+        self._server = server
         self._allowed = limits.memory_bytes
         self._started: Started | None = None
         self._decoder = Decoder()
@@ -161,8 +135,7 @@ class WorkerProcess:
             self._ready = False
             self._served = 0
             self._starts += 1
-            self._started = self._spawn(self._launch)
-            LOGGER.debug("%s: process %d started", self.name, self._started.process.pid)
+            self._started = self._launch()
             if self._closed.is_set():  # in the meantime
                 self._started.process.kill()
 
@@ -191,11 +164,13 @@ class WorkerProcess:
 
     def _greeted(self) -> bool:
         """Wait for what a new process says first."""
-        message = self._receive(time.monotonic() + self._limits.start_s)
+        with explaining("starting a worker process"):
+            message = self._receive(time.monotonic() + self._limits.start_s)
         if message.kind is MessageKind.LACK:
             raise ResourceError(f"a worker process cannot start: {message.body['detail']}")
         if message.kind is not MessageKind.READY:
             raise WorkerBug(f"the worker `{self.name}` did not start", str(message.body.get("traceback", message)))
+        LOGGER.debug("%s: process %s is ready", self.name, self.pid)
         return True
 
     def _not_started(self, lost: WorkerLost, attempts: int) -> ResourceError:
@@ -208,7 +183,7 @@ class WorkerProcess:
         said = f": {last[0].strip()}" if last else ""
         hint = "it may want memory or another resource: see `ulimit -a`, and what else runs here"
         if lost.how is Loss.CRASH:
-            hint = f"`{sys.executable} -m {self._place.module}` in this environment shows the same"
+            hint = f"`{sys.executable} -m {self._server.module}` in this environment shows the same"
         times = "" if attempts == 1 else f", {attempts} times"
         return ResourceError(f"a worker process ended while it started{times} ({lost.reason}){said}\n  hint: {hint}")
 
@@ -236,17 +211,18 @@ class WorkerProcess:
         started, self._started = self._started, None
         self._ready = False
         if started is not None:
-            LOGGER.debug("%s: process %d ended", self.name, started.process.pid)
             started.process.kill()
             started.process.wait()
+            LOGGER.debug("%s: process %s ended", self.name, started.process.pid)
+            started.process.close()
             os.close(started.requests)
             os.close(started.answers)
 
     def run_on(self, cpus: Set[int]) -> None:
         """Have the process that is in place now run on these CPUs."""
-        started = self._started
-        if started is not None:
-            pin(started.process.pid, cpus)
+        process = self.pid
+        if process is not None:
+            pin(process, cpus)
 
     def interrupt(self) -> None:
         """End the process while another thread waits for its answer, which raises `WorkerLost` there."""
@@ -264,26 +240,15 @@ class WorkerProcess:
         with explaining("starting a worker process"), ExitStack() as theirs, ExitStack() as ours:
             requests, ours_requests = _pipe(theirs, ours)
             ours_answers, answers = _pipe(ours, theirs)
-            settings = WorkerSettings(
-                self._place.role.value,
-                os.getpid(),
-                self._place.threads,
-                self._limits.memory_bytes,
-                requests,
-                answers,
-                sorted(self._place.cpus),
-            )
-            with self._stderr.open("wb") as stderr:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", self._place.module, json.dumps(asdict(settings))],
-                    stdin=subprocess.DEVNULL,
-                    stdout=stderr,
-                    stderr=stderr,
-                    pass_fds=(requests, answers),
-                    env=_environment(self._place.threads),
-                    # A group of its own, so that Ctrl-C in the terminal reaches the parent only.
-                    process_group=0,
-                )
+            place = self._place
+            settings = {
+                "role": place.role.value,
+                "threads": place.threads,
+                "memory_bytes": self._limits.memory_bytes,
+                "cpus": sorted(place.cpus),
+                "stderr": str(self._stderr),
+            }
+            process = self._server.fork(settings, requests, answers)
             os.set_blocking(ours_requests, False)
             ours.pop_all()
             return Started(process, ours_requests, ours_answers)
@@ -334,10 +299,11 @@ class WorkerProcess:
 
     def _observe(self) -> int:
         """The bytes of memory the process holds now; 0 when it is gone."""
-        if self._started is None:
+        process = self.pid
+        if process is None:
             return 0
         try:
-            held = int(psutil.Process(self._started.process.pid).memory_info().rss)
+            held = int(psutil.Process(process).memory_info().rss)
         except psutil.Error:  # it has just ended, which its pipe will tell
             return 0
         self._peak = max(self._peak, held)
@@ -347,13 +313,16 @@ class WorkerProcess:
         assert self._started is not None
         process = self._started.process
         # Its pipe is closed, so it is ending; or it has closed its pipe itself, and no longer answers.
-        try:
-            code = process.wait(timeout=2.0)
-        except subprocess.TimeoutExpired:
+        code = process.wait_for(2.0)
+        if code is None:
             process.kill()
             code = process.wait()
+        if process.lack is not None:
+            self.kill()
+            raise process.lack
+        # One that was not forked ended with the server.
+        tail = _tail(self._server.stderr if process.pid is None else self._stderr)
         self.kill()
-        tail = _tail(self._stderr)
         if code == -signal.SIGKILL and not self._closed.is_set():
             return WorkerLost(Loss.KILLED, Reason.OUT_OF_MEMORY.value, "killed by the system")
         if _NO_MEMORY.search(tail):
@@ -367,30 +336,12 @@ class WorkerProcess:
             self.start()
 
 
-def waited_for(file: int, event: int, seconds: float) -> bool:
-    """Wait until `event` (POLLIN, POLLOUT), or its end, can be had of a pipe; unlike `select`, of any number."""
-    poll = select.poll()
-    poll.register(file, event)
-    return bool(poll.poll(seconds * 1e3))
-
-
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
     """The two ends of a new pipe, each closed with its stack."""
     read, write = os.pipe()
     reads.callback(os.close, read)
     writes.callback(os.close, write)
     return read, write
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """The parent's environment, such that the worker imports what the parent imports."""
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    # Candidates run on threads of their own; a BLAS pool would only compete with them.
-    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        environment[name] = "1"
-    environment["NUMBA_NUM_THREADS"] = str(max(threads, len(os.sched_getaffinity(0))))
-    return environment
 
 
 def _tail(path: Path) -> bytes:

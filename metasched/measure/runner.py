@@ -40,6 +40,7 @@ from metasched.measure.records import (
 from metasched.measure.resources import explaining
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.timing import LEAST_VISITS, TimingPlan, is_clearly_slower, is_known_well, median_of
+from metasched.measure.worker_server import WorkerServer
 from metasched.support.cached import cached_property
 
 WORKER_MODULE = "metasched.measure.worker"
@@ -126,8 +127,7 @@ class LocalRunner:
         folder = TemporaryFolder()
         self._folder = folder.path
         self._cleanup = weakref.finalize(self, folder.close)
-        # Workers are the children of this thread, and the kernel ends them when it ends.
-        self._spawner = ThreadPoolExecutor(1, "metasched-spawn")
+        self._server = WorkerServer(settings.worker, self._folder, settings.threads)
         self._share = settings.share
         self._builders = [self._worker(WorkerRole.BUILDER, f"builder-{n}") for n in range(settings.builders)]
         self._runner = self._worker(WorkerRole.RUNNER, "runner")
@@ -221,12 +221,12 @@ class LocalRunner:
         workers = (*self._builders, self._runner)
         for worker in workers:
             worker.close()
+        self._server.close()
         if threading.current_thread() is not self._coordinator and self._coordinator.ident is not None:
             self._coordinator.join()
         self._building.shutdown()
         for worker in workers:
             worker.kill()
-        self._spawner.shutdown()
         self._cleanup()
 
     def __enter__(self) -> Self:
@@ -241,8 +241,8 @@ class LocalRunner:
         settings = self._settings
         share, any_cpu = settings.share, frozenset[int]()
         cpus = any_cpu if share is None else share.timing if role is WorkerRole.RUNNER else share.building
-        place = WorkerSpec(role, name, settings.worker, settings.threads, self._folder, cpus)
-        return WorkerProcess(place, settings.limits, lambda launch: self._spawner.submit(launch).result())
+        place = WorkerSpec(role, name, settings.threads, self._folder, cpus)
+        return WorkerProcess(place, settings.limits, self._server)
 
     # --- the coordinator's thread ------------------------------------------------------------------------
 

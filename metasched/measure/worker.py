@@ -1,4 +1,4 @@
-"""A worker process: `python -m metasched.measure.worker SETTINGS`, started by `metasched.measure.process`.
+"""A worker process, forked from `python -m metasched.measure.worker SETTINGS` (`fork_server`).
 
 It communicates over two pipes of its own, so that output of candidates does not interfere. It ends with its parent,
 however that ends.
@@ -6,13 +6,10 @@ however that ends.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import queue
 import resource
 import select
-import signal
-import sys
 import threading
 import traceback
 from typing import Any
@@ -21,14 +18,17 @@ import psutil
 
 from metasched.errors import BuildError, MetaschedError, ScheduleError
 from metasched.ir.source import settings_from_json
-from metasched.measure.process import WorkerRole, WorkerSettings, waited_for
+from metasched.measure.fork_server import WorkerSettings, serve_workers
+from metasched.measure.process import WorkerRole
 from metasched.measure.protocol import Decoder, Message, MessageKind
 from metasched.measure.records import CheckError, Failure, MeasureCandidate, Reason
 from metasched.measure.resources import as_resource_error
+from metasched.measure.worker_server import waited_for
 from metasched.support.collection import put_off
+from metasched.target import Target
 
-_PR_SET_PDEATHSIG = 1
 _ORPHAN_CHECK_S = 1.0
+_SMALL = "program small[N=8](A: f32[N]) -> B: f32[N]:\n    b: B[i] = A[i]\n"
 
 
 class Channel:
@@ -73,8 +73,18 @@ class Worker:
         self.settings = settings
         self.role = WorkerRole(settings.role)
 
+    @classmethod
+    def warm(cls) -> None:
+        """Import what workers need, before they are forked, by building something. An error is told by each of them,
+        which `preload` or a request meets.
+        """
+        from metasched.measure import executor  # noqa: F401
+        from metasched.measure.builder import Builder
+
+        Builder().build(MeasureCandidate(_SMALL, (), "trace 1 of small[N=8]:\n", str(Target.detect(threads=1))))
+
     def preload(self) -> None:
-        """Import what the role needs, before the first request asks for it."""
+        """Have what the role needs, before the first request asks for it."""
         if self.role is WorkerRole.BUILDER:
             from metasched.measure.builder import Builder
 
@@ -193,20 +203,9 @@ def limit_memory(allowance: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def die_with(parent: int) -> None:
-    """Have the kernel end this process when its parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if sys.platform == "linux":  # elsewhere, the end of the pipe has to do
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before this was said
-        os._exit(0)
-
-
 def main(worker_type: type[Worker] = Worker) -> None:
-    """Serve one parent, which passed the settings on the command line."""
-    settings = WorkerSettings.parse(sys.argv[1])
-    die_with(settings.parent)
+    """Be what workers of a type are forked from, and each of them, which serves one parent."""
+    settings = serve_workers(worker_type.warm)
     if settings.cpus:
         os.sched_setaffinity(0, settings.cpus)
     worker_type(settings).serve(Channel(settings))

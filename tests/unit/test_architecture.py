@@ -150,6 +150,7 @@ DETECTS = {
     "graph/loading": "a network's",
     "graph/network": "a network's",
     "measure/load": "code that runs here",
+    "measure/worker": "what is built once and thrown away",
     "runtime": "code that runs here",
     "schedule/interpreter": "a schedule's",
     "search/task": "a task's",

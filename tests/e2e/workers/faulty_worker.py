@@ -1,4 +1,4 @@
-"""A worker that does what its candidate's trace says: crash, hang, hoard, lie. Started as `-m faulty_worker`.
+"""A worker that does what its candidate's trace says: crash, hang, hoard, lie. Forked from `-m faulty_worker`.
 
 A trace here is a fault's name, which happens in the builder when it is written `build:FAULT`, else in the runner.
 """
@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -56,6 +56,10 @@ def raised(error: Exception) -> None:
     raise error
 
 
+def no_process() -> NoReturn:
+    raise BlockingIOError(errno.EAGAIN, "any")
+
+
 def early(when: str) -> None:
     name, _, times = os.environ.get("METASCHED_TEST_FAULT", "").partition("*")
     if name.partition(":")[0] != when:
@@ -69,6 +73,12 @@ def early(when: str) -> None:
 
 
 class FaultyWorker(Worker):
+    @classmethod
+    def warm(cls) -> None:
+        """It needs nothing. The fault `fork` is that of the process that workers are forked from."""
+        if os.environ.get("METASCHED_TEST_FAULT") == "fork":
+            os.fork = no_process
+
     def preload(self) -> None:
         early("start")
 
