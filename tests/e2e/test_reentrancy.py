@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SCENARIOS = "tests.support.reentrancy_scenarios"
+from tests.support.scenarios import Scenarios, scenarios_of
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenarios]:
+    folder = tmp_path_factory.mktemp("reentrancy")
+    env = {"METASCHED_CACHE": str(folder), "NUMBA_THREADING_LAYER": "workqueue"}
+    with scenarios_of("tests.support.reentrancy_scenarios", folder, env) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -26,18 +30,6 @@ SCENARIOS = "tests.support.reentrancy_scenarios"
         "many_forks_beside_threads_that_compile",
     ],
 )
-def test_scenario(name: str, tmp_path: Path) -> None:
-    env = {**os.environ, "METASCHED_CACHE": str(tmp_path), "NUMBA_THREADING_LAYER": "workqueue"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", SCENARIOS, name],
-            env=env,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"it hangs\n{error.stdout}\n{error.stderr}")
-    assert done.stdout == f"passed {name}\n", f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+def test_scenario(scenarios: Scenarios, name: str) -> None:
+    ended = scenarios.run(name)
+    assert ended.out == f"passed {name}\n", ended

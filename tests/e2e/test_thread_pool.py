@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SCENARIOS = "tests.support.pool_scenarios"
+from tests.support.scenarios import Scenarios, scenarios_of
+
 ENDINGS = ("the_process_ends_while_threads_look_for_work", "the_process_ends_while_a_thread_runs_regions")
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks at threads as Linux shows them")
 
 
-def passes(name: str) -> None:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", SCENARIOS, name],
-            env={**os.environ, "NUMBA_NUM_THREADS": "3"},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"it hangs\n{error.stdout}\n{error.stderr}")
-    said = f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert (done.returncode, done.stdout) == (0, f"passed {name}\n"), said
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenarios]:
+    with scenarios_of(
+        "tests.support.pool_scenarios", tmp_path_factory.mktemp("pool"), {"NUMBA_NUM_THREADS": "3"}
+    ) as made:
+        yield made
+
+
+def passes(scenarios: Scenarios, name: str) -> None:
+    ended = scenarios.run(name)
+    assert (ended.status, ended.out) == (0, f"passed {name}\n"), ended
 
 
 @pytest.mark.parametrize(
@@ -49,11 +43,11 @@ def passes(name: str) -> None:
         "exported_kernels_and_the_package_share_a_pool",
     ],
 )
-def test_scenario(name: str) -> None:
-    passes(name)
+def test_scenario(scenarios: Scenarios, name: str) -> None:
+    passes(scenarios, name)
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_the_process_ends(name: str) -> None:
+def test_the_process_ends(scenarios: Scenarios, name: str) -> None:
     for _ in range(3):
-        passes(name)
+        passes(scenarios, name)

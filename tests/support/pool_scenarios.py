@@ -1,6 +1,4 @@
-"""What the pool of threads goes through, each in a process of its own: `python -m tests.support.pool_scenarios NAME`.
-Each prints `passed NAME`; one that hangs is ended by whoever started it.
-"""
+"""What the pool of threads goes through, each in a process of its own (`tests/support/scenarios.py`)."""
 
 from __future__ import annotations
 
@@ -208,8 +206,3 @@ def the_process_ends_while_a_thread_runs_regions() -> None:
 
     threading.Thread(target=running, daemon=True).start()
     begun.wait()
-
-
-if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    print("passed", sys.argv[1], flush=True)

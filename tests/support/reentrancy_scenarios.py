@@ -1,12 +1,9 @@
-"""Signal handlers and forks while a kernel is compiled, each in a process of its own: `python -m
-tests.support.reentrancy_scenarios NAME`. Each prints `passed NAME`; one that hangs is ended by whoever started it.
-"""
+"""Signal handlers and forks while a kernel is compiled, each in a process of its own (`tests/support/scenarios.py`)."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -170,8 +167,3 @@ def many_forks_beside_threads_that_compile() -> None:
         in_child(lambda: check(function()))
     for thread in threads:
         thread.join()
-
-
-if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    print("passed", sys.argv[1], flush=True)
