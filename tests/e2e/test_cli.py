@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import shutil
@@ -10,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,8 +27,17 @@ program tiny[N=24, K=16](A: f32[N, K], B: f32[K, N]) -> D: f32[N, N]:
 DB = ("--db", "sqlite:///t.db")
 
 
-def start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+@dataclass(frozen=True)
+class Said:
+    """What a command printed."""
+
+    out: str
+    err: str
+
+
+def in_process(folder: Path, *arguments: str) -> str:
+    """What a command prints on standard output, in a process of its own."""
+    done = subprocess.run(
         [sys.executable, "-m", "metasched", *arguments],
         cwd=folder,
         capture_output=True,
@@ -33,14 +45,24 @@ def start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=300,
         check=False,
     )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def run(folder: Path, *arguments: str, status: int = 0) -> Said:
+    """What a command prints here, in this process: importing is paid for once."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert main(arguments) == status, err.getvalue()
+    assert "Traceback" not in err.getvalue()
+    return Said(out.getvalue(), err.getvalue())
 
 
 def metasched(folder: Path, *arguments: str, status: int = 0) -> str:
     """What a command prints on standard output, or on standard error where it is expected to fail."""
-    done = start(folder, *arguments)
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if status == 0 else done.stderr
+    said = run(folder, *arguments, status=status)
+    return said.out if status == 0 else said.err
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
     (path / "tiny.ms").write_text(PROGRAM)
     lines = [
-        json.loads(line) for line in metasched(path, "tune", "tiny.ms", "--trials", "6", *DB, "--json").splitlines()
+        json.loads(line) for line in in_process(path, "tune", "tiny.ms", "--trials", "6", *DB, "--json").splitlines()
     ]
     assert [line["event"] for line in lines] == ["progress"] * 6 + ["result"]
     result = lines[-1]
@@ -78,9 +100,9 @@ def test_replay_checks_and_times(folder: Path) -> None:
     assert data["checked"]
     assert data["failure"] is None
     assert data["ms"] > 0
-    done = start(folder, "replay", "tiny.ms", "--trace", "best.trace", "--check")
-    assert "results agree with the reference" in done.stderr
-    assert done.stdout == (folder / "best.trace").read_text()
+    said = run(folder, "replay", "tiny.ms", "--trace", "best.trace", "--check")
+    assert "results agree with the reference" in said.err
+    assert said.out == (folder / "best.trace").read_text()
 
 
 @pytest.mark.parametrize(
@@ -167,13 +189,25 @@ def test_a_trace_in_the_database_that_does_not_parse(folder: Path) -> None:
 
 def test_a_mark_at_the_beginning_of_a_file_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "tiny.ms").write_text("\ufeff" + PROGRAM, encoding="utf-8")
-    assert "program tiny[" in metasched(tmp_path, "show", "tiny.ms")
+    assert "program tiny[" in in_process(tmp_path, "show", "tiny.ms")
 
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "tiny.ms").write_text(PROGRAM)
-    command = [sys.executable, "-m", "metasched", "tune", "tiny.ms", "--trials", "5000", *DB, "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "metasched",
+        "tune",
+        "tiny.ms",
+        "--trials",
+        "5000",
+        *DB,
+        "--strategy",
+        "random",
+        "--json",
+    ]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for _ in range(3):
