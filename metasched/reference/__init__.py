@@ -2,11 +2,13 @@
 
 Its files, in reading order:
 
-- `conversions`: Conversions and arithmetic that Numba lacks, for the reference: `to_DTYPE(x)`, `add_i64(a, b)`
 - `error_bounds`: Rewrites of a program that the reference runs to check another's results
 - `state`: What both executors of the reference share: the arrays of one run, and how a run can fail
 - `memory`: Where the temporaries of a large program lie while it runs: those never needed at one time share memory
 - `interpreter`: The reference, interpreted: the program written out as Python source that computes with NumPy scalars
-- `numba_loops`: The reference as plain Numba loops: the program written out as sequential Python source, then `njit`
+- `machine_code`: Machine code of the reference, made by LLVM of a module's text and loaded into this process
+- `machine_operations`: What operations of the IR are in LLVM's: arithmetic, comparisons and casts in each type
+- `machine_calls`: Calls of math functions in LLVM IR: what a function says of itself to Numba, as calls of C's
+- `compiled_loops`: The reference as machine code: the program written out as loops in LLVM's language
 - `execution`: The oracle: runs any concrete program, scheduled or not, in the plainest way
 """

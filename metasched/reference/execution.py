@@ -17,12 +17,12 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, For, Func, Node, Seq, Stmt
 from metasched.reference.error_bounds import bound_name, contests, in_double, rival_name, with_bounds
 from metasched.reference.interpreter import interpret
-from metasched.reference.memory import compact_state
-from metasched.reference.numba_loops import run_numba
+from metasched.reference.memory import compact_state, outer_nests
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
 
-# Expression nodes evaluated in a run, beyond which compiling (about half a second) is faster than interpreting.
-_INTERPRETED_WORK = 2_000_000
+# Expression nodes evaluated in a run, for each nest, beyond which compiling (20 to 40 ms a nest) is faster than
+# interpreting.
+_INTERPRETED_WORK = 200_000
 
 
 class Precision(Enum):
@@ -116,12 +116,15 @@ def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[
 
 
 def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> tuple[Array, ...]:
-    if _work(func.body) <= _INTERPRETED_WORK:
+    if _work(func.body) <= _INTERPRETED_WORK * len(outer_nests(func)):
         state = new_state(func, dict(inputs), dict(scalars))
         interpret(func, state)
     else:
+        # It imports llvmlite.
+        from metasched.reference.compiled_loops import run_compiled
+
         state = compact_state(func, dict(inputs), dict(scalars))
-        run_numba(func, state)
+        run_compiled(func, state)
     return outputs(func, state)
 
 

@@ -74,7 +74,7 @@ SCRIPT = """
 import numpy as np
 import metasched as ms
 from metasched.reference.interpreter import interpret
-from metasched.reference.numba_loops import run_numba
+from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.state import new_state, outputs
 
 program = ms.parse_program('''
@@ -92,7 +92,7 @@ for name in "bcd":
     schedule.vectorize(schedule.get_loops(schedule.get_block(name))[0], 16)
 state = [new_state(program.func, {"A": a}, {"s": np.uint32(7)}) for _ in range(2)]
 interpret(program.func, state[0])
-run_numba(program.func, state[1])
+run_compiled(program.func, state[1])
 for got in (*(outputs(program.func, s) for s in state), ms.compile(program, trace=schedule.trace)(a, 7)):
     for x, y in zip(got, want, strict=True):
         np.testing.assert_array_equal(x, y)

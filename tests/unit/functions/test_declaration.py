@@ -16,9 +16,9 @@ from metasched.functions import registry as of_functions
 from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.lang import calls
+from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.execution import reference_with_bound
 from metasched.reference.interpreter import interpret
-from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import new_state, outputs
 
 HYPOT1 = '''\
@@ -75,7 +75,7 @@ def test_one_file_is_a_math_function_everywhere(given: tuple[np.ndarray, np.ndar
     assert ms.parse_program(str(program)).func == program.func
 
     found = []
-    for run in (interpret, run_numba):
+    for run in (interpret, run_compiled):
         state = new_state(program.func, dict(zip(program.func.order, given, strict=True)), {})
         run(program.func, state)
         found.append(outputs(program.func, state))

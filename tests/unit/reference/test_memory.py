@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.lang import parse_program
+from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.execution import reference
 from metasched.reference.memory import compact_state, lifetimes, places
-from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import outputs
 
 CHAIN = parse_program("""program chain[N=64](X: f32[N]) -> E: f32[N]:
@@ -34,5 +34,5 @@ def test_a_chain_in_shared_memory_gives_what_it_gives_in_its_own() -> None:
     x = np.arange(64, dtype=np.float32)
     state = compact_state(CHAIN.func, {"X": x}, {})
     for _ in range(2):  # what a run leaves is not taken for written by the next
-        run_numba(CHAIN.func, state)
+        run_compiled(CHAIN.func, state)
     assert np.array_equal(outputs(CHAIN.func, state)[0], reference(CHAIN)(x))

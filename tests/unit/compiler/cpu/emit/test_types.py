@@ -12,8 +12,8 @@ import pytest
 import metasched as ms
 from metasched.compiler.cpu.emit.native import Native
 from metasched.dtypes import DType
+from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.interpreter import interpret
-from metasched.reference.numba_loops import run_numba
 from metasched.reference.state import new_state, outputs
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +73,7 @@ def every_way(program: ms.Program, *arrays: Array) -> dict[str, Array]:
     """The result of each executor."""
     out = {}
     names = [b.name for b in program.inputs]
-    for name, execute in (("interpreted", interpret), ("compiled", run_numba)):
+    for name, execute in (("interpreted", interpret), ("compiled", run_compiled)):
         state = new_state(program.func, dict(zip(names, arrays, strict=True)), {})
         execute(program.func, state)
         (out[name],) = outputs(program.func, state)
@@ -98,7 +98,7 @@ def test_casts_to_every_type(source: DType) -> None:
     interpret(program.func, state)
     found = {"interpreted": outputs(program.func, state)}
     state = new_state(program.func, {"A": values}, {})
-    run_numba(program.func, state)
+    run_compiled(program.func, state)
     found["compiled"] = outputs(program.func, state)
     found["scalar"] = ms.compile(program, trace=ms.Schedule(program).trace, target=WIDE)(values)
     found["wide"] = ms.compile(program, trace=schedule.trace, target=WIDE)(values)
