@@ -136,8 +136,12 @@ def test_turns_fold_broadcasts_and_cost_no_instruction() -> None:
     assert "dmb" not in text
 
 
+def kernel(sch: Schedule) -> Kernel:
+    return Kernel(build(sch.func, Target.detect(threads=1)))
+
+
 def result(sch: Schedule, *inputs: np.ndarray) -> np.ndarray:
-    return Kernel(build(sch.func, Target.detect(threads=1)))(*inputs)
+    return kernel(sch)(*inputs)
 
 
 @pytest.mark.parametrize(("rows", "vectors"), [(15, 2), (2, 15), (2, 13), (31, 1), (1, 31), (10, 3), (5, 5), (4, 7)])
@@ -148,8 +152,8 @@ def test_sums_have_their_terms_in_order(rows: int, vectors: int, terms: int) -> 
     x, y = (rng.standard_normal(shape, np.float32) for shape in ((rows, 40), (40, vectors * 16)))
     out = result(tile(rows, vectors, terms=terms), x, y)
     assert np.allclose(out, x @ y, rtol=1e-4, atol=1e-4)
-    row = tile(1, vectors, terms=terms)
-    assert np.array_equal(out, np.concatenate([result(row, x[n : n + 1], y) for n in range(rows)]))
+    row = kernel(tile(1, vectors, terms=terms))
+    assert np.array_equal(out, np.concatenate([row(x[n : n + 1], y) for n in range(rows)]))
 
 
 @pytest.mark.parametrize(
