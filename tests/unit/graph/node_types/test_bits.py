@@ -9,16 +9,21 @@ import pytest
 
 from tests.support.onnx_models import run
 
+AND, OR, XOR = ("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32, np.int64])
+
 @pytest.mark.parametrize(
-    ("op", "function"),
-    [("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)],
+    ("op", "function", "dtype"),
+    [
+        *((*each, dtype) for each in (AND, OR, XOR) for dtype in (np.uint8, np.int8)),
+        *((*each, dtype) for each, dtype in zip((AND, OR, XOR), (np.int16, np.int32, np.int64), strict=True)),
+    ],
 )
 def test_functions_of_two_integers(op: str, function: Any, dtype: Any) -> None:
+    """So few that no guess looks through the whole space: each bit is some operations."""
     limits = np.iinfo(dtype)
     ends = np.array([limits.min, limits.max, 0], dtype)
-    a = np.random.default_rng(0).integers(limits.min, limits.max, 50, dtype, endpoint=True)
-    b = np.random.default_rng(1).integers(limits.min, limits.max, 2, dtype, endpoint=True)
+    a = np.random.default_rng(0).integers(limits.min, limits.max, 8, dtype, endpoint=True)
+    b = np.random.default_rng(1).integers(limits.min, limits.max, 1, dtype, endpoint=True)
     a, b = np.concatenate([a, ends]), np.concatenate([b, ends])[:, None]
     np.testing.assert_array_equal(run(op, a, b), function(a, b))
