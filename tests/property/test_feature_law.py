@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -66,19 +67,17 @@ def program(name: str) -> Program:
     return ms.parse_program(text, **params)
 
 
-@lru_cache
 def sketches(name: str) -> tuple[Sketch, ...]:
     space = ms.space(program(name))
-    return tuple(variant for n in range(len(space)) for variant in space.variants(n, 3))[:12]
+    return tuple(islice((variant for n in range(len(space)) for variant in space.variants(n, 3)), 12))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_features_of_rows_are_those_of_the_replayed_traces(name: str, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_features_of_rows_are_those_of_the_replayed_traces(name: str) -> None:
+    rng = np.random.default_rng(0)
     for sketch in sketches(name):
-        rows = sketch.repair(sketch.sample(rng, 6))
-        rows = rows[sketch.mask(rows)][:2]
+        rows = sketch.repair(sketch.sample(rng, 9))
+        rows = rows[sketch.mask(rows)][:3]
         found = FeatureProgram(sketch.func, sketch.columns, AVX512)(rows)
         for row, features in zip(rows, found, strict=True):
             concrete = features_of(sketch.trace_of(row).apply_to(program(name)).func, AVX512)
