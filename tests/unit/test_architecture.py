@@ -69,8 +69,13 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
     """Every module imported anywhere in a file, at the top or inside a function, with its line."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -286,6 +291,8 @@ PUBLIC_COMPILERS = {"numba", "numba.extending", "llvmlite", "llvmlite.binding"}
 
 def compiler_parts(path: Path) -> list[str]:
     """Where a file uses what Numba or llvmlite does not document: their inner modules, and names with an underscore."""
+    if not re.search("numba|llvmlite", path.read_text(encoding="utf-8")):
+        return []
     found = [
         f"{path}:{line}: {module}"
         for line, module in imports(path)

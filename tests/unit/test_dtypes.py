@@ -62,7 +62,10 @@ def named(node: ast.AST) -> str | None:
 def test_no_other_file_has_a_table_of_element_types() -> None:
     tables = []
     for path in sorted((ROOT / "metasched").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if sum(f"DType.{dtype.name}" in text or f'"{dtype}"' in text for dtype in DType) < TABLE:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set):
                 types = {named(inside) for inside in ast.walk(node)} - {None}
                 if len(types) >= TABLE and path != ROOT / "metasched/dtypes.py":
