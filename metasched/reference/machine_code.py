@@ -17,8 +17,8 @@ from metasched.support.forks import guards
 # What LLVM calls its second level, which vectorises loops.
 _LEVEL = 2
 
-# A forked child gets the state of LLVM as it is: a fork waits for what is being compiled.
-_compiling = threading.Lock()
+# A forked child gets the state of LLVM as it is: a fork waits for what another thread compiles.
+_compiling = threading.RLock()
 guards.add(_compiling.acquire, _compiling.release)
 
 
