@@ -107,13 +107,13 @@ def _run_nest(
         raise ExecutionError(sites[failed - 1])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _compile(part: Func, complete: frozenset[str]) -> tuple[Callable[..., int], tuple[str, ...]]:
     nest = NestCode(part, complete)
     return _loaded(str(nest.module), len(nest.function.args)), tuple(nest.sites)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _loaded(text: str, arguments: int) -> LoadedFunction:
     return LoadedFunction(text, _NAME, arguments)
 
