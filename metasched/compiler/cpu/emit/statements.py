@@ -37,6 +37,7 @@ class Statements(Expressions):
         self._bests = Bests(self)
         self.counters = TickCounters(self.text, declarations)
         self._written: dict[lir.LStmt, frozenset[str]] = {}
+        self._straight: dict[lir.LStmt, bool] = {}
         self._vectorizable_loops: dict[lir.VectorLoop, bool] = {}
 
     def statement(self, stmt: lir.LStmt) -> None:
@@ -175,11 +176,18 @@ class Statements(Expressions):
     def _unrolled(self, loop: lir.Loop, extent: Linear) -> None:
         if extent.terms:
             raise BuildError("unrolled loop of unknown extent", f"`{loop.var}`")
-        straight, written = is_straight(loop.body), self.written(loop.body)
+        straight, written = self._is_straight(loop.body), self.written(loop.body)
         for value in range(extent.const):
             iteration = UnrolledLoop(loop.var, value, extent.const, written) if straight else None
             with self.scope.iteration(iteration), self.scope.indices.bound(loop.var, Linear(value)):
                 self.statement(loop.body)
+
+    def _is_straight(self, stmt: lir.LStmt) -> bool:
+        """Whether a statement is straight code: each copy of a loop asks, and a body is walked through once."""
+        found = self._straight.get(stmt)
+        if found is None:
+            found = self._straight[stmt] = is_straight(stmt)
+        return found
 
     def _range(self, extent: Linear) -> Range:
         hi = self.scope.indices.range(extent)[1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from metasched.compiler.cpu.emit import statements
+from metasched.compiler.cpu.emit.transposed_loads import is_straight
 from metasched.compiler.lir import Array, ArrayKind, LoopProgram, LStmt
 from metasched.dtypes import DType
 from metasched.errors import BuildError
@@ -372,3 +374,18 @@ def test_register_arrays_too_large_for_the_stack_are_refused() -> None:
     stmt = block(write("acc", c(0), c(0.0, F32)), write("out", c(0), ld("acc", c(0))))
     with pytest.raises(BuildError, match="register buffers too large"):
         compiled(program(stmt, {}, {"out": (F32, 1)}, (register("acc", 1 << 15),)))
+
+
+def test_copies_of_a_loop_do_not_look_through_its_body_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[LStmt] = []
+
+    def counting(stmt: LStmt) -> bool:
+        looked.append(stmt)
+        return is_straight(stmt)
+
+    monkeypatch.setattr(statements, "is_straight", counting)
+    inner = unrolled("j", 8, write("out", v("i") * 8 + v("j"), ld("a", v("j"))))
+    a = data(8)
+    out = run(program(unrolled("i", 8, inner), {"a": (F32, 8)}, {"out": (F32, 64)}), {"a": a})["out"]
+    np.testing.assert_array_equal(out, np.tile(a, 8))
+    assert looked == [inner, inner.body]
