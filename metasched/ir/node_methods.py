@@ -16,7 +16,7 @@ from enum import Enum
 from operator import is_
 from typing import Any
 
-WRITTEN_OUT = ("_values", "children", "map")
+WRITTEN_OUT = ("_values", "children", "map", "__eq__", "__hash__")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -51,7 +51,7 @@ def write_methods(cls: type, base: type) -> None:
     kinds = {f.name: _kind(str(f.type), space, base) for f in fields(cls)}
     nodes = {name: kind for name, kind in kinds.items() if kind is not _Holds.NO_NODE}
     items = "".join(_ITEMS[kind].format(name) for name, kind in nodes.items())
-    values = "".join(f"self.{name}, " for name in kinds)
+    values, others = ("".join(f"{of}.{name}, " for name in kinds) for of in ("self", "other"))
     unchanged = " and ".join(f"{name} is self.{name}" for name in nodes)
     arguments = ", ".join(name if name in nodes else f"self.{name}" for name in kinds)
     lines = [
@@ -62,6 +62,18 @@ def write_methods(cls: type, base: type) -> None:
         "def map(self, fn):",
         *(f"    {name} = {_MAPPED[kind].format(name)}" for name, kind in nodes.items()),
         f"    return self if {unchanged or True} else self.__class__({arguments})",
+        "def __eq__(self, other):",
+        "    if self is other:",
+        "        return True",
+        "    if self.__class__ is not other.__class__ or (self._hash or hash(self)) != (other._hash or hash(other)):",
+        "        return False",
+        f"    return ({values}) == ({others})",
+        "def __hash__(self):",
+        "    value = self._hash",
+        "    if value is None:",
+        f"        value = hash(({cls.__name__!r}, {values}))",
+        '        keep(self, "_hash", value)',
+        "    return value",
     ]
     made: dict[str, Any] = {}
     exec("\n".join(lines), _helpers(base), made)
@@ -89,7 +101,7 @@ def _helpers(base: type) -> dict[str, Any]:
         new = tuple(map(fn, items))
         return items if all(map(is_, new, items)) else new
 
-    return {"nodes_in": nodes_in, "mapped_in": mapped_in, "mapped": mapped}
+    return {"nodes_in": nodes_in, "mapped_in": mapped_in, "mapped": mapped, "keep": object.__setattr__}
 
 
 def _kind(written: str, space: Mapping[str, Any], base: type) -> _Holds:

@@ -38,18 +38,12 @@ class Node:
         return self._values()
 
     def __hash__(self) -> int:
-        value = self._hash
-        if value is None:
-            value = hash((type(self).__name__, self._values()))
-            object.__setattr__(self, "_hash", value)
-        return value
+        write_methods(type(self), Node)
+        return hash(self)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if type(self) is not type(other) or hash(self) != hash(other):
-            return False
-        return self._values() == other._values()
+        write_methods(type(self), Node)
+        return self == other
 
     def __getstate__(self) -> dict[str, Any]:
         # String hashes differ between processes, so a cached hash must not travel in a pickle.
@@ -135,6 +129,8 @@ class BinOp(Enum):
 
 
 _COMPARISONS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE, BinOp.EQ, BinOp.NE})
+# What gives a truth value.
+_TRUTHS = _COMPARISONS | {BinOp.AND, BinOp.OR}
 
 
 class UnOp(Enum):
@@ -260,7 +256,7 @@ class Binary(Expr):
 
     @property
     def dtype(self) -> DType:
-        return DType.BOOL if self.op.is_comparison or self.op.is_logical else self.a.dtype
+        return DType.BOOL if self.op in _TRUTHS else self.a.dtype
 
 
 @node

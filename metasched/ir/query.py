@@ -52,6 +52,10 @@ class _Places:
         return {block.name: (block, above) for block, above in reversed(self.blocks)}
 
     @cached_property
+    def held(self) -> Mapping[str, int]:
+        return Counter(loop.var for _, above in self.blocks for loop in above)
+
+    @cached_property
     def loop_of(self) -> Mapping[str, tuple[For, tuple[For, ...]]]:
         return {loop.var: (loop, above) for loop, above in reversed(self.loops)}
 
@@ -116,8 +120,8 @@ def loops_above_loop(func: Func, var: str) -> tuple[For, ...]:
 
 def held(func: Func, block: str) -> tuple[int, ...]:
     """How many blocks each of the loops around a block has in it, outermost first."""
-    counts = Counter(id(loop) for _, above in _places(func).blocks for loop in above)
-    return tuple(counts[id(loop)] for loop in loops_above(func, block))
+    counts = _places(func).held
+    return tuple(counts[loop.var] for loop in loops_above(func, block))
 
 
 def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
@@ -155,13 +159,18 @@ def ranges(loop_nest: tuple[For, ...] | list[For]) -> dict[str, Expr]:
     return {loop.var: loop.extent for loop in loop_nest}
 
 
+def with_body(loop: For, body: Stmt) -> For:
+    """A loop around something else: what `replace` gives, in a fraction of its time."""
+    return For(loop.var, loop.extent, body, loop.kind, loop.lanes, loop.annotations, loop.region)
+
+
 def edit(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
     """`stmt` with the node `old` (by identity) replaced; None deletes it, and parents left empty with it."""
     if stmt is old:
         return new
     if isinstance(stmt, For):
         body = edit(stmt.body, old, new)
-        return stmt if body is stmt.body else None if body is None else replace(stmt, body=body)
+        return stmt if body is stmt.body else None if body is None else with_body(stmt, body)
     if isinstance(stmt, Seq):
         children = [edit(child, old, new) for child in stmt.stmts]
         if all(a is b for a, b in zip(children, stmt.stmts, strict=True)):
@@ -212,16 +221,20 @@ def loads(node: Node) -> list[Load]:
     return [n for n in node.walk() if isinstance(n, Load)]
 
 
-@lru_cache(maxsize=1 << 12)
 def reads(block: Block) -> tuple[str, ...]:
     """Names of the buffers a block reads (its own accumulator excluded), once each, in order."""
-    return tuple(dict.fromkeys(load.buffer for load in reads_of(block)))
+    return _buffers_read(values(block))
+
+
+@lru_cache(maxsize=1 << 12)
+def _buffers_read(computed: tuple[Expr, ...]) -> tuple[str, ...]:
+    """By what is computed, which most steps leave as it is, and its loops not."""
+    return tuple(dict.fromkeys(load.buffer for value in computed for load in loads(value)))
 
 
 def reads_of(block: Block) -> list[Load]:
     """Every read of a block, over its iteration variables: in what it writes, and in what its elements start from."""
-    found = [load for store in block.stores for load in loads(store.value)]
-    return found if block.init is None else [*found, *loads(block.init)]
+    return [load for value in values(block) for load in loads(value)]
 
 
 def writes(block: Block) -> str:

@@ -49,6 +49,14 @@ class Instruction:
     decision: Decision | None = None
     version: int = 1
 
+    def with_outputs(self, outputs: tuple[str, ...]) -> Instruction:
+        """The same line with other names of its results: each step of a schedule is written so."""
+        if outputs == self.outputs:
+            return self
+        return Instruction(
+            self.op, self.args, self.kwargs, outputs, self.random, self.address, self.decision, self.version
+        )
+
 
 @dataclass(frozen=True)
 class TraceData:

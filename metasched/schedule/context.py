@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
@@ -50,7 +51,7 @@ class Context:
                 raise error
             return
         used = free_vars(cond)
-        known = prove(simplify(substitute(cond, {name: Var(name) + 1 for name in used & self.free})), {})
+        known = _known(cond, used & self.free)
         if known is True:
             return
         if known is False or not self.free or not used <= self.free:
@@ -115,7 +116,14 @@ class Context:
 
     def scratch(self) -> Context:
         """A copy to try a step on; changes to it do not affect this one."""
-        return replace(self, taken=set(self.taken), free=set(self.free), constraints=list(self.constraints))
+        state = set(self.taken), set(self.free), list(self.constraints)
+        return Context(self.func, *state, self.allowed, self.held_to_allowed)
+
+
+@lru_cache(maxsize=1 << 12)
+def _known(cond: Expr, free: frozenset[str]) -> bool | None:
+    """Whether a condition holds where `free` variables are at least 1. Structures of a space ask the same again."""
+    return prove(simplify(substitute(cond, {name: Var(name) + 1 for name in free})), {})
 
 
 # Whether the worst case of `a op b` is where a - b is largest.

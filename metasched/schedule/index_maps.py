@@ -20,6 +20,8 @@ from metasched.schedule.values import Int
 
 def with_maps_as_text(declaration: Declaration, bound: list[tuple[Param, Any]]) -> list[tuple[Param, Any]]:
     """Arguments with every index map that is a function as its text, and its sizes as the rest of the arguments."""
+    if not any(param.kind is ArgumentKind.INDEX_MAP for param, _ in bound):
+        return bound
     sizes: list[Int] = []
     out = []
     for param, value in bound:

@@ -13,6 +13,9 @@ from metasched.ir.nodes import Expr
 
 
 class ArgumentKind(Enum):
+    # By identity: an enum's own is a call of Python for each argument.
+    __hash__ = object.__hash__
+
     BLOCK = "a block"
     LOOP = "a loop"
     TARGET = "a loop or a block"

@@ -1,6 +1,6 @@
 """The methods of a `Schedule` that are primitives and samplers, for type checkers and editors.
 
-They are made from the declarations when they are called (`Schedule.__getattr__`), so the class here is empty. Their
+Each is made from its declaration when it is first called (`Schedule.__getattr__`), so the class here is empty. Their
 types are in `methods.pyi`, which `make docs` writes from the same declarations.
 """
 

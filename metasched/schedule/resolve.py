@@ -11,8 +11,8 @@ from metasched.dtypes import INDEX, fits
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Expr
-from metasched.lang.instructions import Instruction, Ref
-from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_literal_of, items, wrong
+from metasched.lang.instructions import Ref
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, is_literal_of, items, wrong
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 
@@ -27,14 +27,12 @@ class Env:
 
 
 def resolved_arguments(
-    declaration: Declaration, instruction: Instruction, env: Env
+    declaration: Declaration, bound: Iterable[tuple[Param, Any]], env: Env
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments to run a primitive with.
+    """Positional and keyword arguments to run a primitive with, from those of an instruction by parameter.
 
-    Raises ScheduleError for an argument that is missing, surplus, of the wrong kind, or not a handle of an earlier
-    line.
+    Raises ScheduleError for an argument of the wrong kind, and for one that is not a handle of an earlier line.
     """
-    bound = bind(declaration, instruction.args, dict(instruction.kwargs))
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for param, value in bound:

@@ -45,6 +45,8 @@ class SiteOptions:
     @classmethod
     def of(cls, declaration: Declaration, kwargs: dict[str, Any]) -> SiteOptions:
         """Remove the options from a call's keywords. Raises ScheduleError for one of the wrong kind."""
+        if not kwargs:
+            return NO_OPTIONS
         labels = kwargs.pop("labels", ())
         if isinstance(labels, str) or not all(isinstance(label, str) and label.isidentifier() for label in labels):
             raise ScheduleError(
@@ -57,6 +59,9 @@ class SiteOptions:
             if value is not None and not (isinstance(value, str) and value):
                 raise ScheduleError(declaration.name, f"{key}={value!r}", hint=f"`{key}` is a text that is not empty")
         return cls(name, address, kwargs.pop("decision", OPEN), tuple(labels))
+
+
+NO_OPTIONS: Final = SiteOptions()
 
 
 def require_support(ctx: Context, site: Site, decision: Decision) -> None:

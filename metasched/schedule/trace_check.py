@@ -11,6 +11,7 @@ from metasched.ir.program import Program
 from metasched.ir.source_printer import print_params
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData
+from metasched.schedule.arguments import bind
 from metasched.schedule.handlers import Free, Prior, Site, out_of_support
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.kinds import ArgumentKind
@@ -94,7 +95,7 @@ class _Static:
             sign, other = ("~", "=") if declaration.random else ("=", "~")
             what = "is a random variable" if declaration.random else "draws nothing"
             raise ScheduleError(declaration.name, f"it {what}, and the line has `{other}`", hint=f"write `{sign}`")
-        resolved_arguments(declaration, current, self.env)
+        resolved_arguments(declaration, bind(declaration, current.args, dict(current.kwargs)), self.env)
         self._check_outputs(declaration, current.outputs)
         if current.address is None:
             return

@@ -7,7 +7,7 @@ import pytest
 
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
-from metasched.ir.node_methods import write_methods
+from metasched.ir.node_methods import WRITTEN_OUT, write_methods
 from metasched.ir.nodes import FALSE, TRUE, Annotation, Binary, BinOp, Const, Load, Node, Var, node
 from metasched.operators import TWELVE
 from metasched.target import Target
@@ -91,7 +91,7 @@ def kinds() -> list[type[Node]]:
 @pytest.mark.parametrize("kind", [kind for kind in kinds() if is_dataclass(kind)], ids=lambda kind: kind.__name__)
 def test_every_kind_has_methods_of_its_own(kind: type[Node]) -> None:
     write_methods(kind, Node)
-    assert all(getattr(kind, name) is not getattr(Node, name) for name in ("_values", "children", "map"))
+    assert all(getattr(kind, name) is not getattr(Node, name) for name in WRITTEN_OUT)
 
 
 def test_a_kind_that_writes_one_itself_keeps_it() -> None:
@@ -116,6 +116,25 @@ def test_kinds_below_others_have_methods_of_their_own() -> None:
     assert Named("n", X, (), beside=Y).children() == (X, Y)
     assert Named("n", X, (), beside=Y) != Named("n", X, ())
     assert isinstance(Named("n", X, ()).map(lambda _: Y), Named)
+
+
+def test_nodes_are_equal_by_kind_and_fields() -> None:
+    @node
+    class Named(Sum):
+        pass
+
+    nodes = [
+        Sum("s", X, (Y,)),
+        Sum("t", X, (Y,)),
+        Sum("s", X, (Y, Y)),
+        Named("s", X, (Y,)),
+        X,
+        Load("s", (), DType.F32),
+    ]
+    again = [Sum("s", Var("i"), (Var("j"),)), *nodes[1:]]
+    assert [[a == b for b in nodes] for a in again] == [[n == m for m in range(6)] for n in range(6)]
+    assert [hash(a) == hash(b) for a, b in zip(again, nodes, strict=True)] == [True] * 6
+    assert nodes[0] != "s"
 
 
 def test_constants_are_equal_by_type_and_sign() -> None:

@@ -572,3 +572,14 @@ def test_showing_is_plain_in_a_file_and_marked_up_in_a_notebook(capsys: pytest.C
     sch.trace.show()
     assert capsys.readouterr().out == f"{sch.trace}"
     assert sch.trace._repr_html_().startswith("<div><table>")
+
+
+def test_a_fork_shares_nothing_that_changes() -> None:
+    sch = ms.Schedule(program(DENSE_RELU))
+    fork = sch.fork(sch.handler)
+    block = fork.get_block("dense")
+    fork.parallel(fork.get_loops(block)[0])
+    assert type(fork) is ms.Schedule
+    assert (sch.instructions, sch.func) == ((), sch.program.func)
+    assert len(fork.instructions) == 3
+    assert sch.describe(sch.get_block("dense")).kinds != fork.describe(block).kinds
