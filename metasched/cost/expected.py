@@ -12,7 +12,7 @@ from metasched.cost.condition_cycles import there
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE
-from metasched.cost.groups import describe
+from metasched.cost.groups import describe_in_part
 from metasched.cost.nest import Analyses, Nest, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
 from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
@@ -103,7 +103,7 @@ def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectati
 def _expected(func: Func, target: Target, core: Core) -> Expectation:
     """The same of a part of a program that is run as a whole."""
     nest, views = _views(func, target, core)
-    described = [describe(view) for view in views]
+    described = [describe_in_part(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)
     parts[Limit.LAUNCH] = start_cycles(nest.starts, core)
     for columns in described:

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
@@ -93,8 +94,10 @@ class _Lowered:
         return kernel
 
 
+@lru_cache(maxsize=8)
 def lower(func: Func, target: Target) -> lir.LoopProgram:
-    """The low-level program of a concrete `func`.
+    """The low-level program of a concrete `func`. The last few are kept: what is guessed is lowered to see whether the
+    machine can run it, and once more to be compiled.
 
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
     loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.

@@ -25,6 +25,7 @@ from metasched.ir.nodes import (
     Var,
     seq,
 )
+from metasched.operators import TWELVE
 from metasched.reference.execution import reference
 from metasched.reference.interpreter import interpret
 from metasched.reference.state import new_state, outputs
@@ -544,3 +545,10 @@ def test_the_start_of_an_element_all_of_whose_terms_are_left_out(outer: int) -> 
     copy = block("copy", {"p": (8, v("p"))}, Store("S", (v("p"),), ld("T", v("p"))))
     nest = loops([*((name, 1) for name in names), ("p", 8)], partial)
     agrees(func("f", [buf("A", 3)], [buf("S", 8)], [buf("T", 8)], nest, serial(copy)))
+
+
+def test_what_was_lowered_lately_is_not_lowered_again() -> None:
+    first, again = (TWELVE["GMM"].program().func for _ in range(2))
+    kept = lower(first, Target.detect(threads=2))
+    assert lower(again, Target.detect(threads=2)) is kept
+    assert lower(replace(again, name="other"), Target.detect(threads=2)) is not kept
