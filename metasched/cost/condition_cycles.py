@@ -139,7 +139,7 @@ def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
     """
     vector, branches = conditions["vector_guards"], conditions["unrolled_guards"]
     transposed = np.maximum.reduce([run > 0 for run in view.transposed])
-    if not view.statement.reduces and not transposed.any():
+    if not view.statement.reduces and not np.count_nonzero(transposed):
         return vector, branches
     left = np.maximum(vector + branches - SPECIALISED_GUARDS * (view.statement.reduces | transposed), 0.0)
     return np.minimum(vector, left), np.minimum(branches, left)
@@ -159,7 +159,7 @@ def gated_reads(view: View) -> tuple[Array, Array]:
     neighbours = np.where(held, 1.0, np.maximum(view.vector.strips / view.vector.steps, 1.0))
     for gate in statement.gates:
         share = view.shares.in_copies(gate.condition)
-        if not share.evaluated.any() and not share.excluded.any():
+        if not np.count_nonzero(share.evaluated) and not np.count_nonzero(share.excluded):
             continue
         by_lane = statement.vector is not None and statement.vector in loops_in(gate.condition)
         for n in gate.reads:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from metasched.cost.footprint import Array
+from metasched.support.cached import cached_property
 
 Columns = dict[str, Array]
 
@@ -30,7 +31,7 @@ class FeatureGroup:
     features: tuple[Feature, ...]
     compute: Callable[..., Columns]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
 

@@ -120,11 +120,16 @@ class FeatureProgram:
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
             block = np.empty((len(NAMES), len(part)), dtype=np.float32)
+            together: list[int] = []
             for n, (column, log) in enumerate(zip(self._columns(part), _LOGS, strict=True)):
-                if log:
+                if log and column.dtype != np.float32:  # its logarithm is rounded, and not its value
                     np.log2(column + 1.0, out=block[n])
-                else:
-                    block[n] = column
+                    continue
+                block[n] = column
+                if log:
+                    together.append(n)
+            logs = block[together] + np.float32(1.0)
+            block[together] = np.log2(logs, out=logs)
             out[start : start + CHUNK] = block.T
         return out
 

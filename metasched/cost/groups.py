@@ -68,7 +68,7 @@ def guards(view: View) -> Columns:
                 unrolled |= moves & (view.unrolled[loop] > 0)
                 rolled |= moves & (view.unrolled[loop] == 0)
         # `branches` counts those that are no bounds.
-        if unrolled.any() and isinstance(guard, Below):
+        if np.count_nonzero(unrolled) and isinstance(guard, Below):
             # What unrolled loops alone decide is known when the code is made.
             evaluated = rolled
             over_terms = all(statement.loops[loop].reduces for loop in loops)

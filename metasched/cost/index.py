@@ -48,6 +48,10 @@ class LoopAtom:
 
     loop: int
 
+    @cached_property
+    def loops(self) -> frozenset[int]:
+        return frozenset({self.loop})
+
 
 @dataclass(frozen=True)
 class QuotientAtom:
@@ -101,6 +105,11 @@ class Index:
         return loop in self.loops
 
     @cached_property
+    def bare(self) -> frozenset[int]:
+        """The loops that are terms themselves."""
+        return frozenset(term.atom.loop for term in self.terms if isinstance(term.atom, LoopAtom))
+
+    @cached_property
     def loops(self) -> frozenset[int]:
         out: frozenset[int] = frozenset()
         for term in self.terms:
@@ -111,7 +120,7 @@ class Index:
 def loops_of(atom: Atom) -> frozenset[int]:
     """The loops that an atom depends on."""
     if isinstance(atom, LoopAtom):
-        return frozenset({atom.loop})
+        return atom.loops
     if isinstance(atom, UnknownAtom):
         return atom.loops
     return atom.value.loops

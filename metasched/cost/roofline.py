@@ -93,7 +93,7 @@ def _stores_between(view: View) -> Array:
     """
     lanes, extent, store = view.vector.lanes, view.vector.extent, view.statement.store
     found = view.full(float(2**20))
-    if view.statement.vector is None or not view.statement.reduces or not view.vector.masked.any():
+    if view.statement.vector is None or not view.statement.reduces or not np.count_nonzero(view.vector.masked):
         return found
     full = np.floor(extent / lanes) * lanes
     end = full + np.exp2(np.ceil(np.log2(np.maximum(extent - full, 1.0))))
@@ -147,7 +147,7 @@ def shuffles(view: View) -> Array:
     for n in view.reads():
         spread, apart = view.spread[n], (view.steps[n] > 1) & (view.transposed[n] == 0)
         found = found + np.log2(np.maximum(view.transposed[n], 1.0))
-        if not apart.any() or (view.target.gathers and not spread.any()):
+        if not np.count_nonzero(apart) or (view.target.gathers and not np.count_nonzero(spread)):
             continue
         loaded = tile.vectors[n] / operations_there(view)
         each = np.where(spread >= 1, 0.5, np.where((spread > 0) | view.target.gathers, 0.0, 1.0))
@@ -238,7 +238,7 @@ def _across_lanes(view: View) -> Array:
 
 def _code_size_penalty(view: View) -> Array:
     """Code that does not fit the instruction caches."""
-    penalty: Array = 0.5 * np.clip(code_bytes(view) / view.core.code_bytes - 1.0, 0.0, 4.0)
+    penalty: Array = 0.5 * np.minimum(np.maximum(code_bytes(view) / view.core.code_bytes - 1.0, 0.0), 4.0)
     return penalty
 
 

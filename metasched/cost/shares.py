@@ -8,12 +8,12 @@ two numbers for which that is so.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero
-from metasched.cost.footprint import Array, Ranges
+from metasched.cost.footprint import Array, Ranges, ones
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -33,20 +33,18 @@ class InCopies:
         return left
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What some loops add to an index: a number in `low` .. `low + span`, `count` of them at most."""
+class _Part(NamedTuple):
+    """What some loops add to an index: a number in `low` .. `low + span`, `number` of them at most."""
 
     low: Array
     span: Array
-    count: Array
+    number: Array
 
-    def and_also(self, low: Array, span: Array, count: Array) -> _Part:
-        return _Part(self.low + low, self.span + span, self.count * count)
+    def and_also(self, low: Array, span: Array, number: Array) -> _Part:
+        return _Part(self.low + low, self.span + span, self.number * number)
 
 
-@dataclass(frozen=True)
-class _Reached:
+class _Reached(NamedTuple):
     """An index as a constant and what loops add: in copies those that are unrolled, in each copy the others."""
 
     constant: Array
@@ -78,7 +76,7 @@ class Shares:
         self._copied = copied
         self._reducing = reducing
         self._none = np.zeros(ranges.rows, np.float32)
-        self._one = np.ones(ranges.rows, np.float32)
+        self._one = ones(ranges.rows)
         # By identity: conditions live as long as their statement.
         self._holds: dict[int, Array] = {}
         self._in_copies: dict[int, InCopies] = {}
@@ -235,7 +233,7 @@ class Shares:
         span = np.floor((reached.low + reached.span) / divisor) - low
         apart = np.where(reached.inside.span > 0, np.minimum(np.floor(reached.copies.span / divisor), span), span)
         rest = span - apart
-        return _Part(low, apart, np.minimum(reached.copies.count, apart + 1.0)), _Part(self._none, rest, rest + 1.0)
+        return _Part(low, apart, np.minimum(reached.copies.number, apart + 1.0)), _Part(self._none, rest, rest + 1.0)
 
     def _of_remainder(self, atom: RemainderAtom) -> tuple[_Part, _Part]:
         """Terms whose coefficient the divisor divides add nothing: in `(2*i + j) % 2`, `j` decides."""
@@ -263,12 +261,12 @@ class Shares:
 
 def _scaled(part: _Part, added: _Part, coefficient: Array) -> _Part:
     low = np.where(coefficient < 0, added.low + added.span, added.low) * coefficient
-    return part.and_also(low, added.span * np.abs(coefficient), added.count)
+    return part.and_also(low, added.span * np.abs(coefficient), added.number)
 
 
 def _below(reached: _Reached) -> InCopies:
     copies, inside = reached.copies, reached.inside
-    step = np.maximum(copies.span / np.maximum(copies.count - 1.0, 1.0), 1.0)
+    step = np.maximum(copies.span / np.maximum(copies.number - 1.0, 1.0), 1.0)
     number = copies.span / step + 1.0
     # What the loops of a copy add is below zero at any place inside, at some, or nowhere.
     least = reached.low
@@ -292,11 +290,11 @@ def _share_below(limit: Array, elements: Array, terms: Array | None) -> Array:
     first = elements + 1.0
     share: Array
     if terms is None:
-        share = np.clip(limit / first, 0.0, 1.0)
+        share = np.minimum(np.maximum(limit / first, 0.0), 1.0)
         return share
     second = terms + 1.0
     pairs = _pairs(limit) - _pairs(limit - first) - _pairs(limit - second) + _pairs(limit - first - second)
-    share = np.clip(pairs / (first * second), 0.0, 1.0)
+    share = np.minimum(np.maximum(pairs / (first * second), 0.0), 1.0)
     return share
 
 

@@ -28,6 +28,7 @@ from metasched.cost.footprint import (
     at_level,
     flat_step,
     footprint,
+    ones,
     positions,
     usable_sets,
 )
@@ -73,7 +74,7 @@ def missing(working_set: Array, size: float, core: Core) -> Array:
     Little below the cache's size and all some way above it, as caches replace lines roughly in the order of their use.
     """
     first = core.kept_whole * size
-    share: Array = np.clip((working_set - first) / first, 0.0, 1.0)
+    share: Array = np.minimum(np.maximum((working_set - first) / first, 0.0), 1.0)
     return share
 
 
@@ -193,7 +194,8 @@ class View:
         """A constant for every row; shared, so it cannot be written."""
         found = self._full.get(value)
         if found is None:
-            found = self._full[value] = np.full(self.rows, value, np.float32)
+            found = self._full[value] = np.empty(self.rows, np.float32)
+            found.fill(value)
             found.setflags(write=False)
         return found
 
@@ -214,14 +216,14 @@ class View:
 
     def _products_outside(self) -> Array:
         """(levels, rows): the product of the extents of the outer loops that are fixed."""
-        out = np.ones((self.depth + 1, self.rows), np.float32)
+        out = ones((self.depth + 1, self.rows))
         # One by one: `np.multiply.accumulate` takes five times as long along this axis.
         for loop in range(self.depth):
             np.multiply(out[loop], self.extents[loop], out=out[loop + 1])
         return out
 
     def _products_inside(self, extents: Array) -> Array:
-        out = np.ones((self.depth + 1, self.rows), np.float32)
+        out = ones((self.depth + 1, self.rows))
         for loop in reversed(range(self.depth)):
             np.multiply(out[loop + 1], extents[loop], out=out[loop])
         return out
@@ -292,7 +294,7 @@ class View:
 
     def _spread_of(self, n: int, loop: int) -> Array:
         apart = self.steps[n] > 1
-        if not apart.any():
+        if not np.count_nonzero(apart):
             return self.full(0.0)
         access, mark, lanes = self.statement.accesses[n], self.marks[n], self.vector.lanes
         reach = self.full(0.0)
@@ -455,7 +457,7 @@ class View:
         """
         found = self._places_of.get(access)
         if found is None:
-            found = self._places_of[access] = np.ones((self.depth + 1, self.rows), np.float32)
+            found = self._places_of[access] = ones((self.depth + 1, self.rows))
             for loop in reversed(range(self.depth)):
                 times = self._moving_iterations(access, loop)
                 found[loop] = found[loop + 1] if times is None else found[loop + 1] * times
@@ -466,7 +468,7 @@ class View:
         dims = [dim for dim in self.statement.accesses[access].dims if dim.uses(loop)]
         if not dims:
             return None
-        if any(term.atom == LoopAtom(loop) for dim in dims for term in dim.terms):
+        if any(loop in dim.bare for dim in dims):
             extent: Array = self.extents[loop]
             return extent
         moved = any_of([self.ranges.moves(dim, loop) for dim in dims])
@@ -497,7 +499,7 @@ class View:
         return np.maximum(picked, 1.0)
 
     def _tile(self) -> RegisterTile:
-        level, runs = np.zeros(self.rows, np.int64), np.ones(self.rows, np.float32)
+        level, runs = np.zeros(self.rows, np.int64), ones(self.rows)
         together, running = runs.copy(), runs.copy()
         for loop, info in enumerate(self.statement.loops[: self.statement.depth]):
             iterates = self.iterates[loop]
