@@ -84,7 +84,7 @@ def best_expert(
     candidates = _candidates(program, target, core, allowed, reasons)
     ranked = _ranked(candidates)
     for candidate in ranked:
-        chosen = _with_threads_where_they_pay(program, candidate, target, core)
+        chosen = _with_threads_decided(program, candidate, target, core)
         obstacle = obstacle_to(chosen.schedule.func, target)
         if obstacle is None:
             others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
@@ -106,7 +106,7 @@ def worth_measuring(
     found: list[Trace] = []
     for candidate in candidates:
         if len(found) < _MOST_MEASURED and candidate.cycles <= _HOPELESS * best_cycles:
-            chosen = _with_threads_where_they_pay(program, candidate, target, core)
+            chosen = _with_threads_decided(program, candidate, target, core)
             func = chosen.schedule.func
             # What has no intrinsics needs nothing that a machine may lack; lowering it here would take 0.03 s.
             if not _intrinsics(func) or obstacle_to(func, target) is None:
@@ -205,6 +205,13 @@ def _applied(trace: Trace, program: Program) -> Schedule:
 
 def _intrinsics(func: Func) -> list[Intrinsic]:
     return [intrinsics()[name] for loop in tensorized(func).values() if (name := tensorized_by(loop)) is not None]
+
+
+def _with_threads_decided(program: Program, candidate: ExpertCandidate, target: Target, core: Core) -> ExpertCandidate:
+    """A candidate with threads where they pay. Of small ones that was found out with their estimates."""
+    if candidate.cycles <= _LARGE:
+        return candidate
+    return _with_threads_where_they_pay(program, candidate, target, core)
 
 
 def _with_threads_where_they_pay(

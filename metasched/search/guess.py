@@ -234,7 +234,7 @@ class _Guessing:
         cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
         if cycles < _WORTH_LOOKING:
             return False
-        return max(least_cycles(*program), least_transfer_cycles(*program)) < _ROOM * cycles
+        return least_cycles(*program) < _ROOM * cycles and least_transfer_cycles(*program) < _ROOM * cycles
 
     def _ratio(self, func: Func, other: Func) -> float:
         """The time that the installed model expects of a program over that of another."""
