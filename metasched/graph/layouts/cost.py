@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metasched.graph.fusion.indices import linear
+from metasched.graph.fusion.indices import IndexSum, linear
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.layouts.orders import Order, identity, permuted
+from metasched.graph.layouts.orders import Order, identity, names_in, permuted
 from metasched.graph.layouts.preferences import Preference, weight_order
 from metasched.ir.source import Name, Read
 from metasched.target import Target
@@ -47,7 +47,7 @@ def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: st
     """How many times as long a sum takes for how neighbours along an index lie in one of its operands."""
     extents = stages.extents(wish.stage)
     indices = [linear(index, extents) for index in permuted(read.indices, order)]
-    if any(index is None for index in indices):
+    if any(index is None or _divides(index, axis) for index in indices):
         return _APART
     steps = [dict(index.terms).get(Name(axis), 0) for index in indices if index is not None]
     if not any(steps):
@@ -57,6 +57,11 @@ def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: st
         return _APART if read is wish.data else 1.0
     last = indices[-1]
     return _WINDOWS if read is wish.data and last is not None and len(last.terms) > 1 else 1.0
+
+
+def _divides(index: IndexSum, axis: str) -> bool:
+    """Whether an index has a quotient or remainder of what goes along another, as a strided gather has."""
+    return any(axis in names_in(atom) for atom, _ in index.terms if not isinstance(atom, Name))
 
 
 def copying(elements: int) -> float:

@@ -84,7 +84,9 @@ def preference(stages: Stages, stage: Stage, weights: frozenset[str]) -> Prefere
     inner = [dim for dim, e in enumerate(data.indices) if (own := names_in(e)) and own <= shared]
     contracted = [dim for dim in inner if names_in(data.indices[dim]) & summed]
     bare = {e.name for e in data.indices if isinstance(e, Name)}
-    outer = [dim for dim, axis in enumerate(stage.axes) if axis.name in shared]
+    # What is read at a place that the weights do not know goes with the places: a phase of a transposed convolution.
+    placed = frozenset().union(*(own for e in data.indices if not (own := names_in(e)) <= shared))
+    outer = [dim for dim, axis in enumerate(stage.axes) if axis.name in shared - placed]
     own_results = [dim for dim in outer if stage.axes[dim].name not in bare]
     return Preference(
         stage, data, weight, tuple(contracted or inner), tuple(own_results or outer), stages.iterations(stage)

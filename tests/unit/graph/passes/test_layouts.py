@@ -104,6 +104,20 @@ def test_one_and_three_spatial_dimensions() -> None:
     assert shapes(graph)["c"] == (1, 3, 3, 3, 16)
 
 
+def test_transposed_convolutions_alone_move_their_channels() -> None:
+    """Rows and columns of what they read are quotients of those of the result, which vectors cannot follow."""
+    graph = laid_out(
+        """m (float[1, 32, 4, 4] x) => (y) {
+            c = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, v)
+            r = Relu(c)
+            y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(r, w)
+        }""",
+        v=(32, 32, 4, 4),
+        w=(32, 32, 4, 4),
+    )
+    assert shapes(graph)["r"] == (1, 8, 8, 32)
+
+
 def test_groups_are_channels_of_their_inputs_and_outputs() -> None:
     graph = laid_out(
         "m (float[1, 16, 6, 6] x) => (y) { s = Sigmoid(x)  c = Conv<group = 4>(s, v)  y = Relu(c) }", v=(32, 4, 3, 3)
