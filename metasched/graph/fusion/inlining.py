@@ -105,7 +105,10 @@ def _without(stages: Stages, stage: Stage) -> Stages:
 
 
 def without_copies(stages: Stages) -> Stages:
-    """The stages with a result that is another order of an intermediate value's elements computed in that order."""
+    """The stages with a result that is another order of an intermediate value's elements computed in that order.
+
+    A sum whose neighbours would be apart stays as it is, and is put into the other order from its tiles.
+    """
     while True:
         found = next((s for s in stages.stages if _is_reordered(stages, s)), None)
         if found is None:
@@ -126,7 +129,19 @@ def _is_reordered(stages: Stages, stage: Stage) -> bool:
         and stages.types[read.buffer].dtype is stages.types[stage.buffer].dtype
         and len(used) == len(read.indices)
         and sorted(used) == sorted(axis.name for axis in stage.axes)
+        and not (isinstance(source.value, Reduce) and _turns(stages, stage, used))
     )
+
+
+def _turns(stages: Stages, stage: Stage, read: list[str]) -> bool:
+    """Whether other elements are neighbours in what a stage writes than in what it reads.
+
+    A sum that was to be computed along its own innermost dimension would be computed along another one.
+    """
+    shape = stages.types[stage.buffer].shape
+    extents = {axis.name: extent for axis, extent in zip(stage.axes, shape, strict=True)}
+    given, made = ([name for name in order if extents[name] > 1] for order in (read, list(extents)))
+    return given[-1:] != made[-1:]
 
 
 def _computed_in_order(stages: Stages, stage: Stage) -> Stages:

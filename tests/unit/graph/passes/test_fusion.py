@@ -106,9 +106,20 @@ def test_what_is_reduced_to_one_number_is_not_joined_with_what_needs_all_of_it()
     assert any("their stages do not go along the same rows" in remark for remark in remarks)
 
 
-def test_a_transposed_result_is_computed_in_its_order() -> None:
+def test_a_sum_is_computed_along_its_own_rows_and_transposed_from_its_tiles() -> None:
     graph, _ = fused("m (float[3, 4] x, float[4, 5] w) => (y) { a = MatMul(x, w)  y = Transpose<perm = [1, 0]>(a) }")
-    assert texts(graph) == ["    Y[i0, i1] = sum[r0 < 4](A[i1, r0] * B[r0, i0])"]
+    assert texts(graph) == [
+        "    T0: f32[3, 5]\n    T0[i0, i1] = sum[r0 < 4](A[i0, r0] * B[r0, i1])\n    Y[i0, i1] = T0[i1, i0]"
+    ]
+
+
+def test_a_result_whose_rows_change_places_is_computed_in_its_order() -> None:
+    graph, _ = fused(
+        "m (float[2, 3, 4] x, float[4, 5] w) => (y) { a = MatMul(x, w)  y = Transpose<perm = [1, 0, 2]>(a) }"
+    )
+    (text,) = texts(graph)
+    assert text.startswith("    Y[")
+    assert "T0" not in text
 
 
 def test_divisions_by_numbers_are_products_except_before_rounding() -> None:
