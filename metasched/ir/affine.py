@@ -12,7 +12,7 @@ left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from metasched.dtypes import INDEX, DType
@@ -178,16 +178,13 @@ def _difference(a: Poly, b: Poly) -> Poly:
 
 
 def _whole(p: Poly) -> Poly:
-    """`p` with each `(x // d)*d + x % d`, and each multiple of it, replaced by `x`, or that multiple of `x`.
-
-    Where `x` is a quotient itself, `y // c`, its own quotient is `y // (c*d)`.
-    """
+    """`p` with each `(x // d)*d + x % d`, and each multiple of it, replaced by `x`, or that multiple of `x`."""
     for monomial, coefficient_ in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
                 whole = multiply({monomial: coefficient_}, to_poly(atom.b))
                 for quotient_ in _quotients_of(atom):
-                    quotient = replace_atom(whole, atom, {(quotient_,): 1})
+                    quotient = replace_atom(whole, atom, quotient_)
                     if all(p.get(m) == c for m, c in quotient.items()):
                         parts = add({monomial: coefficient_}, quotient)
                         value = replace_atom({monomial: coefficient_}, atom, to_poly(atom.a))
@@ -195,13 +192,23 @@ def _whole(p: Poly) -> Poly:
     return p
 
 
-def _quotients_of(remainder: Binary) -> tuple[Expr, ...]:
-    """`x // d` for `x % d`, in the forms that it may have."""
-    x, d = remainder.a, remainder.b
-    plain = Binary(BinOp.FLOORDIV, x, d)
-    if isinstance(x, Binary) and x.op is BinOp.FLOORDIV and is_positive_divisor(to_poly(x.b)):
-        return plain, Binary(BinOp.FLOORDIV, x.a, from_poly(multiply(to_poly(x.b), to_poly(d))))
-    return (plain,)
+def _quotients_of(remainder: Binary) -> Iterator[Poly]:
+    """`x // d` for `x % d`, in the forms that it may have.
+
+    Where `x` is `s + y // c`, that is `(c*s + y) // (c*d)` as well: tiles of a digit of `y` leave the first form, and
+    those of `y` itself the second.
+    """
+    x, d = remainder.a, to_poly(remainder.b)
+    yield {(Binary(BinOp.FLOORDIV, x, remainder.b),): 1}
+    whole, data = to_poly(x), depends_on_data(x)
+    for monomial, coefficient_ in whole.items():
+        atom = monomial[0] if len(monomial) == 1 and coefficient_ == 1 else None
+        if isinstance(atom, Binary) and atom.op is BinOp.FLOORDIV and is_positive_divisor(c := to_poly(atom.b)):
+            others = subtract(whole, {monomial: 1})
+            if not data:
+                yield _floordiv(add(multiply(others, c), to_poly(atom.a)), multiply(c, d))
+            elif not others:
+                yield _opaque(BinOp.FLOORDIV, to_poly(atom.a), multiply(c, d))
 
 
 def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:
