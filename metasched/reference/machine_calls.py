@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def _names(arguments: list[Any]) -> list[str]:
     return [f"x{n}" for n in range(len(arguments))]
 
 
-@lru_cache(maxsize=64)
+@cache  # for good: machine code that is kept elsewhere calls it by its address
 def _compiled(text: str, dtype: DType, count: int) -> Any:
     import numba
 
