@@ -217,7 +217,10 @@ def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Gu
     outer = {d: c for d, c in terms.items() if d not in inner}
     if not outer:
         return None  # The block covers its domain, so all of this dimension.
-    mine = [g for g in guards if _within(g.terms, terms) and not _is_domain(g, base, terms, domain)]
+    mine = [g for g in guards if _within(g.terms, terms) and not any(_implies(other, g) for other in guards)]
+    # The reader's own domain limits the whole index, too.
+    domain_limit = _Guard(terms, simplify(base - domain))
+    mine = [g for g in mine if not _limits_part(domain_limit, g)]
     extent = _stack(q, ONE, {}, inner, mine)
     _stack(q, extent, inner, outer, mine)
     lo = base
@@ -230,9 +233,14 @@ def _within(part: Terms, whole: Terms) -> bool:
     return bool(part) and all(whole.get(digit) == coefficient for digit, coefficient in part.items())
 
 
-def _is_domain(guard: _Guard, base: Expr, terms: Terms, domain: Expr) -> bool:
-    """Whether a guard only keeps an index in its domain, as the reader's own domain does too."""
-    return guard.terms == terms and simplify(guard.rest - base + domain) == ZERO
+def _limits_part(limit: _Guard, guard: _Guard) -> bool:
+    """Whether a limit of a sum of digits, none of which is negative, gives the same limit of some or all of them."""
+    return _within(guard.terms, limit.terms) and simplify(guard.rest - limit.rest) == ZERO
+
+
+def _implies(limit: _Guard, guard: _Guard) -> bool:
+    """Whether a guard of more digits makes one of fewer digits redundant, as where the size of a tile is 1."""
+    return len(limit.terms) > len(guard.terms) and _limits_part(limit, guard)
 
 
 def _stack(q: _Question, extent: Expr, under: Terms, digits: Terms, guards: list[_Guard]) -> Expr:

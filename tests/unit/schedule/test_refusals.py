@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 import metasched as ms
 from metasched.errors import ScheduleError
+from metasched.ir import query
 from metasched.ir.affine import NotAffine, const
+from metasched.ir.nodes import Binary, BinOp
 from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.cache_write import cache_write
 from metasched.schedule.primitives.compute_at import compute_at
@@ -88,6 +91,12 @@ def test_an_imperfect_tile_crosses_the_region() -> None:
     first = cache_write(ctx, "C")
     reverse_compute_at(ctx, first, "i")
     split_primitive(ctx, "i", (const(2), None, const(2)))
+    # A lower limit for some of the loops than for all: no primitive leaves one.
+    block = query.find_block(ctx.func, first)
+    whole, part = block.guards
+    assert isinstance(part, Binary)
+    lower = replace(block, guards=(whole, Binary(BinOp.LT, part.a, const(1))))
+    ctx.func = query.replace_stmt(ctx.func, block, lower)
     second = cache_write(ctx, first)
     with refused(COMPLETES.format("C.C.write", "i_0", "an imperfect tile crosses it")):
         reverse_compute_at(ctx, second, "i_0")

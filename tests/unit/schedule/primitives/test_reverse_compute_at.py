@@ -266,3 +266,15 @@ program padded[N=4](A: f32[N]) -> C: f32[N + 2]:
     )
     with refused("`pad` runs over more of `i` than `twice` computes"):
         reverse_compute_at(ctx, "pad", "i")
+
+
+@pytest.mark.parametrize(("loop", "size"), [("i_0_0", 1), ("i_0_1", 1), ("i_0_0", 2)])
+def test_tiles_of_tiles_by_free_sizes_are_those_by_numbers(loop: str, size: int) -> None:
+    """Where the size is 1, the guard of the outer loops says the same as that of all."""
+    numbers, free = start(DENSE_RELU), start(DENSE_RELU)
+    for ctx, inner in ((numbers, size), (free, "t")):
+        split(ctx, "i", inner)
+        split(ctx, "i_0", 1)
+        reverse_compute_at(ctx, "relu", loop)
+    assert at_values(free.func, {"t": size}) == at_values(numbers.func, {})
+    same(start(DENSE_RELU).func, numbers.func)
