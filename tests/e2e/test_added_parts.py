@@ -82,7 +82,7 @@ if __name__ == "__main__":
     program = ms.operator("toy_swish")
     task = ms.Task(program, "toy_cpu")
     with ms.TuningSession([task], db="toy:///.", runner="toy://notes.txt", strategy="toy_first") as session:
-        (report,) = session.run(3)
+        (report,) = session.run(2)
     print(report.best is not None)
     kernel = ms.compile(program, db="toy:///.")
     print(kernel.origin.value)

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the program, and a database in which both places of the copy were measured."""
     path = tmp_path_factory.mktemp("weights")
     (path / "product.ms").write_text(TEXT)
-    ms.tune(ms.parse_program(TEXT), trials=8, space=packing, db=f"sqlite:///{path}/t.db", progress=False)
+    ms.tune(ms.parse_program(TEXT), trials=4, space=packing, db=f"sqlite:///{path}/t.db", progress=False)
     return path
 
 

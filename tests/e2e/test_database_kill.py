@@ -44,7 +44,7 @@ def _write_until_killed(url: str, seconds: float) -> int:
 def test_kill_9_loses_no_finished_measurement(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'k.db'}"
     rng = random.Random(0)
-    for _ in range(4):
+    for _ in range(3):
         last = _write_until_killed(url, rng.uniform(0.0, 0.1))
         with open_database(url, Access.READ) as db:
             trials = [record.trial for record in db.records(TASK)]

@@ -26,6 +26,7 @@ PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i
 TINY = """program tiny[N=16](A: f32[N, N]) -> C: f32[N, N]:
     C[i, j] = A[i, j] * 2
 """
+TUNE = ("-m", "metasched", "tune", "tiny.ms", "--trials", "1", "--strategy", "random")
 Breaking = Callable[[str], None]
 
 
@@ -147,7 +148,7 @@ def metasched(
     (folder / "tiny.ms").write_text(TINY)
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-m", "metasched", "tune", "tiny.ms", "--trials", "2", "--db", "sqlite:///:memory:"],
+        [sys.executable, *TUNE, "--db", "sqlite:///:memory:"],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder / "tmp"), **env},
         preexec_fn=limits,
@@ -179,7 +180,7 @@ def test_a_limit_is_told_by_the_command_line(tmp_path: Path, kind: int, limit: i
 def test_closed_standard_files(tmp_path: Path) -> None:
     """Pipes to workers would take their numbers."""
     (tmp_path / "tiny.ms").write_text(TINY)
-    command = f"'{sys.executable}' -m metasched tune tiny.ms --trials 1 --db sqlite:///t.db <&- >&- 2>&-"
+    command = f"'{sys.executable}' {' '.join(TUNE)} --db sqlite:///t.db <&- >&- 2>&-"
     assert subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=120, check=False).returncode == 0
     assert (tmp_path / "t.db").exists()
 

@@ -49,5 +49,5 @@ def test_scenario(scenarios: Scenarios, name: str) -> None:
 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_the_process_ends(scenarios: Scenarios, name: str) -> None:
-    for _ in range(3):
+    for _ in range(2):
         passes(scenarios, name)

@@ -15,7 +15,11 @@ from tests.support.pages import ROOT, TUTORIALS, kept_workers, run
 # These change the process that they run in: a package of metasched's gets a folder more.
 ALONE = [ROOT / "tutorials" / "04_instruction.py"]
 # What makes a search shorter: two rounds with two candidates each have every step.
-SHORTER = {"rounds: int = 4, batch: int = 4": "rounds: int = 2, batch: int = 2", "trials=4": "trials=2"}
+SHORTER = {
+    "rounds: int = 4, batch: int = 4": "rounds: int = 2, batch: int = 2",
+    "trials=4": "trials=2",
+    "net.tune(trials=2": "net.tune(trials=1",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

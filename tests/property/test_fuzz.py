@@ -28,7 +28,7 @@ from tests.property.fuzz.fuzz_shrink import shrink
 from tests.property.fuzz.fuzz_wide import wide
 
 SEED = 20
-GROUPS = 10
+GROUPS = 6
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

@@ -106,7 +106,7 @@ def test_rows_of_a_sketch_replay_and_agree(module: Callable[[Schedule], None], s
     target = Target.detect()
     parametric = FeatureProgram(symbolic.func, sketch.columns, target)
     assert np.isfinite(parametric(rows)).all()
-    for row, features in zip(legal[:4], parametric(legal[:4]), strict=True):
+    for row, features in zip(legal[:2], parametric(legal[:2]), strict=True):
         schedule = sketch.trace_of(row).apply_to(program)
         concrete = features_of(schedule.func, target)
         wrong = np.flatnonzero(~np.isclose(features, concrete, rtol=1e-4, atol=1e-4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metasched.compiler.lir_printer import print_kernel
@@ -100,6 +100,7 @@ def products(draw: st.DrawFn) -> Func:
     return func("f", inputs, [d_buffer], [buf("C", n, m, scope=scope)], For("outer", c(1), body, annotations=limits))
 
 
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 @given(products())
 def test_lowered_products_agree_with_the_reference(f: Func) -> None:
     inputs = random_inputs(f)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from metasched.ir.nodes import Func
 from metasched.reference.interpreter import interpret
@@ -20,6 +20,7 @@ NARROW = Target.detect(threads=1).without(f for f in WIDE.features if f.startswi
 
 
 @pytest.mark.parametrize("target", [WIDE, NARROW], ids=["wide", "narrow"])
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 @given(func=lowering.products())
 def test_compiled_products_agree_with_the_reference(target: Target, func: Func) -> None:
     inputs = random_inputs(func)

@@ -15,7 +15,7 @@ from metasched.search.strategies.random import RandomSearch
 from metasched.search.strategy import STRATEGIES, StrategyInputs
 from tests.support.toys import Toys
 
-SEEDS = range(12)
+SEEDS = range(8)
 TRIALS, BATCH = 64, 8
 EFFICIENCY = NAMES.index("all.efficiency")
 
@@ -75,11 +75,11 @@ def test_evolution_with_a_model_beats_random_search_at_equal_trials() -> None:
     evolved = [best_after(Evolution(arms, CostModel(seed), seed, config), arm) for seed in SEEDS]
     random = [best_after(RandomSearch(arms, seed), arm) for seed in SEEDS]
     assert np.median(evolved) < 0.8 * np.median(random)
-    assert sum(e < r for e, r in zip(evolved, random, strict=True)) >= 10
+    assert sum(e < r for e, r in zip(evolved, random, strict=True)) >= 7
 
 
 # By how much each beats random search at 40 trials, at least: the ratio of geometric means over seeds.
-FEW, OF_SEEDS = 40, range(3)
+FEW, OF_SEEDS = 40, range(2)
 BASELINE = "random"
 
 

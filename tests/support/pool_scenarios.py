@@ -117,7 +117,7 @@ def the_system_gives_no_threads() -> None:
 def forks_of_every_kind() -> None:
     in_child(lambda: (meet(3), right(1000, 3, 3)))
     right(1000, 3, 3)
-    for _ in range(20):
+    for _ in range(10):
         in_child(lambda: (meet(2), right(200, 2, 3), in_child(lambda: (meet(4), right(200, 2, 5)))))
         right(20, 2, 3)
     meet(3)
@@ -175,7 +175,7 @@ def waiting_takes_about_as_long_as_threads_look() -> None:
     rng = np.random.default_rng(0)
     nanosleep = ctypes.CDLL(None).usleep
     nanosleep.argtypes = [ctypes.c_uint]
-    for delays in rng.integers(0, 120, (4000, 2, 3)):
+    for delays in rng.integers(0, 120, (2000, 2, 3)):
         region(lambda phase, chunk, delays=delays: nanosleep(int(delays[phase, chunk])), 2, 3)
 
 
@@ -185,8 +185,9 @@ def exported_kernels_and_the_package_share_a_pool() -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = [make_kernel(3).export(Path(folder) / f"kernel{n}.py") for n in range(2)]
         exported = [runpy.run_path(str(path))["double"] for path in paths]
-    for _ in range(100):
-        for kernel in (*exported, make_kernel(3)):
+    for _ in range(5):
+        own = make_kernel(3)
+        for kernel in (*exported, own) * 20:
             np.testing.assert_array_equal(kernel(x), expected(x))
     meet(3)
     assert len(tasks() - before) == 2

@@ -1,6 +1,6 @@
 """Scenarios that need a process of their own, forked from one that has imported their module: `python -m
 tests.support.scenarios MODULE FOLDER` runs those whose names come on standard input, one after another. Each has a
-minute. Whoever started it reads a line of JSON for each.
+minute. Whoever started it reads a line of JSON for each. What is named after `here` runs in that process itself.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 60.0
+HERE = "here "
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ class Scenarios:
         print(name, file=self._process.stdin, flush=True)
         return Ended(**json.loads(self._process.stdout.readline()))
 
+    def prepare(self, name: str) -> None:
+        """Run a function of the module in the process that scenarios are forked from."""
+        self.run(f"{HERE}{name}")
+
 
 @contextmanager
 def scenarios_of(module: str, folder: Path, env: Mapping[str, str]) -> Iterator[Scenarios]:
@@ -62,6 +67,10 @@ def main(module: str, folder: Path) -> None:
     scenarios = vars(importlib.import_module(module))
     for line in sys.stdin:
         name = line.strip()
+        if name.startswith(HERE):
+            scenarios[name.removeprefix(HERE)]()
+            print(json.dumps({"status": 0, "out": "", "error": ""}), flush=True)
+            continue
         out, error = folder / "out.txt", folder / "error.txt"
         pid = os.fork()
         if pid == 0:

@@ -14,9 +14,10 @@ from metasched import api
 from metasched.database import Access, Record, Role, TaskKey, TaskStats, open_database
 from metasched.database.best import is_faster
 from metasched.errors import MetaschedError
-from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
+from metasched.measure.runner import Runner
 from metasched.runtime.kernel import Origin
 from metasched.schedule.handlers import Repairs
+from tests.support.kept_workers import kept_workers
 
 TEXT = """
 program dense_relu[N=11, M=9, K=7](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
@@ -37,9 +38,9 @@ trace 1 of dense_relu[N=11, M=9, K=7]:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    """One for all searches of this file: starting the workers takes longer than a search of three trials."""
-    with LocalRunner(RunnerSettings(threads=ms.Target.detect().threads)) as opened:
-        yield opened
+    """One for all searches of this file, also for those that open one by its name from then on."""
+    with kept_workers() as kept:
+        yield kept
 
 
 @pytest.fixture
@@ -110,12 +111,12 @@ def test_a_guess_measures_nothing(program: ms.Program) -> None:
 
 def test_type_checkers_know_what_a_kernel_reports(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/t.db"
-    tuned, given = ms.tune(program, trials=2, runner=runner, db=url), ms.compile(program, trace=ms.parse_trace(TRACE))
+    tuned, given = ms.tune(program, trials=1, runner=runner, db=url), ms.compile(program, trace=ms.parse_trace(TRACE))
     assert_type(tuned.report, ms.TuningReport)
     assert_type(given.report, Repairs)
     assert_type(ms.compile(program).report, ms.Guess)
     assert_type(ms.compile(program, db=url).report, Record)
-    assert_type(ms.compile(program, trials=2, db=url).report, ms.TuningReport)
+    assert_type(ms.compile(program, trials=1, db=url).report, ms.TuningReport)
     kernels: list[ms.Kernel] = [tuned, given]
     assert_type(kernels[0].report, object)
     assert [type(kernel.report) for kernel in kernels] == [ms.TuningReport, Repairs]
@@ -272,13 +273,13 @@ def test_a_program_under_other_names_finds_what_was_tuned(program: ms.Program, r
     url = f"sqlite:///{tmp_path / 'names.db'}"
     renamed = ms.parse_program(RENAMED)
     assert renamed.structural_hash() == program.structural_hash()
-    kernel = ms.tune(program, trials=3, runner=runner, db=url, rules="cpu")
+    kernel = ms.tune(program, trials=2, runner=runner, db=url, rules="cpu")
     a, b = data(program)
     found = ms.compile(renamed, db=url)
-    again = ms.tune(renamed, trials=3, runner=runner, db=url, rules="cpu")
+    again = ms.tune(renamed, trials=2, runner=runner, db=url, rules="cpu")
     assert again.report.measured == 0
-    more = ms.tune(renamed, trials=5, runner=runner, db=url, rules="cpu")
-    assert (more.report.records, more.report.measured) == (5, 2)
+    more = ms.tune(renamed, trials=3, runner=runner, db=url, rules="cpu")
+    assert (more.report.records, more.report.measured) == (3, 1)
     for other in (found, again, more):
         assert other.trace.apply_to(renamed).repairs == []
         assert not {"dense", "relu", "A", "B", "i", "j", "k"} & names_in(other.trace)
@@ -307,12 +308,12 @@ def test_the_best_of_another_version_is_taken_and_said_until_this_one_has_measur
         for module in ("record", "best"):
             patch.setattr(f"metasched.database.{module}.code_version", lambda: "metasched 0")
         patch.setattr("metasched.search.task_search.code_version", lambda: "metasched 0")
-        tuned = ms.tune(program, trials=4, runner=runner, db=url, rules="cpu")
+        tuned = ms.tune(program, trials=2, runner=runner, db=url, rules="cpu")
     kernel = ms.compile(program, db=url)
     assert kernel.trace == tuned.trace
     assert "timed with metasched 0; tuning again times it anew" in repr(kernel.report)
-    again = ms.tune(program, trials=4, runner=runner, db=url, rules="cpu")
-    assert again.report.measured == 4
+    again = ms.tune(program, trials=2, runner=runner, db=url, rules="cpu")
+    assert again.report.measured == 2
     now = [r for r in recorded(url, program) if r.is_current]
     assert str(tuned.trace) in [r.trace for r in now], "what was best is timed again"
     kernel = ms.compile(program, db=url)
@@ -328,7 +329,7 @@ def test_the_best_of_another_version_is_timed_again_where_another_space_is_searc
         for module in ("record", "best"):
             patch.setattr(f"metasched.database.{module}.code_version", lambda: "metasched 0")
         patch.setattr("metasched.search.task_search.code_version", lambda: "metasched 0")
-        tuned = ms.tune(program, trials=4, runner=runner, db=url, rules="cpu")
+        tuned = ms.tune(program, trials=2, runner=runner, db=url, rules="cpu")
 
     def module(sch: ms.Schedule) -> None:
         i, *_ = sch.get_loops(sch.get_block("dense"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import metasched as ms
 from metasched.runtime.kernel import compiled_again
 from metasched.runtime.recipe import Recipe
+from tests.support.kept_workers import kept_workers
 
 TEXT = "C[i, j] = sum[k](A[i, k] * B[k, j])"
 A, B = np.arange(24, dtype=np.float32).reshape(4, 6), np.ones((6, 5), np.float32)
@@ -25,6 +27,12 @@ WEIGHTS = "program matmul(A: f32[4, 6], const W: f32[6, 5]) -> C: f32[4, 5]:\n  
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers() -> Iterator[None]:
+    with kept_workers():
+        yield
 
 
 def there_and_back(value: Any) -> Any:
@@ -96,15 +104,15 @@ def test_a_function(tmp_path: Path) -> None:
 
 
 def test_a_guess_that_came_along_gives_way_to_what_was_tuned_since() -> None:
-    f = ms.kernel(TEXT)
+    f = ms.kernel(TEXT, rules=[])
     f(A, B)
     pickled = pickle.dumps(f)
-    ms.kernel(TEXT).tune(A, B, trials=2)
+    ms.kernel(TEXT, rules=[]).tune(A, B, trials=1)
     assert pickle.loads(pickled).kernel_for(A, B).origin is ms.Origin.MEASURED
 
 
 def test_in_processes_that_start_afresh() -> None:
-    f = ms.kernel(TEXT, target=ms.Target.detect(threads=1))
+    f = ms.kernel(TEXT, rules=[], target=ms.Target.detect(threads=1))
     kernel = f.kernel_for(A, B)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for result in pool.starmap(kernel, [(A, B)]) + pool.starmap(f, [(A, B), (A.copy().T.copy().T, B)]):

@@ -12,6 +12,7 @@ import pytest
 
 import metasched as ms
 from metasched.ir.notebook import folded, table
+from tests.support.kept_workers import kept_workers
 
 PROGRAM = ms.parse_program(
     "program less[N=8](A: f32[N, N], alpha: f32) -> C: f32[N]:\n"
@@ -29,10 +30,11 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     space = ms.space(PROGRAM)
     space[0]
     guessed = ms.compile(PROGRAM)
-    tuned = ms.tune(PROGRAM, trials=2, db=url)
     f = ms.kernel("B[i, k] = A[i, k] if A[i, k] < 2 else 0; C[i] = sum[k](B[i, k])", db=url)
     f(A)
-    f.tune(A[:4].copy(), trials=1, progress=False)
+    with kept_workers():
+        tuned = ms.tune(PROGRAM, trials=2, db=url)
+        f.tune(A[:4].copy(), trials=1, progress=False)
     stored = ms.compile(PROGRAM, db=url)
     return {
         "program": PROGRAM,

@@ -217,10 +217,9 @@ def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Gu
     outer = {d: c for d, c in terms.items() if d not in inner}
     if not outer:
         return None  # The block covers its domain, so all of this dimension.
-    mine = [g for g in guards if _within(g.terms, terms) and not any(_implies(other, g) for other in guards)]
-    # The reader's own domain limits the whole index, too.
-    domain_limit = _Guard(terms, simplify(base - domain))
-    mine = [g for g in mine if not _limits_part(domain_limit, g)]
+    whole = _Guard(terms, simplify(base - domain))  # the reader's own domain limits it as well
+    mine = [g for g in guards if _within(g.terms, terms) and not _is_same_limit(g, whole)]
+    mine = [g for g in mine if not any(_limits_tiles_of_one(q, g, other) for other in (whole, *guards))]
     extent = _stack(q, ONE, {}, inner, mine)
     _stack(q, extent, inner, outer, mine)
     lo = base
@@ -233,14 +232,28 @@ def _within(part: Terms, whole: Terms) -> bool:
     return bool(part) and all(whole.get(digit) == coefficient for digit, coefficient in part.items())
 
 
-def _limits_part(limit: _Guard, guard: _Guard) -> bool:
-    """Whether a limit of a sum of digits, none of which is negative, gives the same limit of some or all of them."""
-    return _within(guard.terms, limit.terms) and simplify(guard.rest - limit.rest) == ZERO
+def _is_same_limit(guard: _Guard, other: _Guard) -> bool:
+    return guard.terms == other.terms and simplify(guard.rest - other.rest) == ZERO
 
 
-def _implies(limit: _Guard, guard: _Guard) -> bool:
-    """Whether a guard of more digits makes one of fewer digits redundant, as where the size of a tile is 1."""
-    return len(limit.terms) > len(guard.terms) and _limits_part(limit, guard)
+def _limits_tiles_of_one(q: _Question, guard: _Guard, elements: _Guard) -> bool:
+    """Whether a guard limits whole tiles of size 1 as another one limits their elements, and so says nothing more.
+
+    Of tiles of any other size, its coefficients are not the index's.
+    """
+    inside = elements.terms.keys() - guard.terms
+    is_part = bool(inside) and _within(guard.terms, elements.terms)
+    return is_part and simplify(guard.rest - elements.rest) == ZERO and _are_inside(q, inside, guard)
+
+
+def _are_inside(q: _Question, digits: Iterable[Expr], guard: _Guard) -> bool:
+    """Whether digits have a single value each, and their loops are inside all of a guard's."""
+    order = [loop.var for loop in (*q.outer, *q.inner)]
+    innermost = max(order.index(name) for digit in guard.terms for name in free_vars(digit) & q.names)
+    return all(
+        simplify(_extent(q, digit)) == ONE and min(map(order.index, free_vars(digit) & q.names)) > innermost
+        for digit in digits
+    )
 
 
 def _stack(q: _Question, extent: Expr, under: Terms, digits: Terms, guards: list[_Guard]) -> Expr:

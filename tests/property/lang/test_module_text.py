@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metasched.errors import LanguageError
@@ -118,6 +118,7 @@ modules = st.builds(
 )
 
 
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 @given(modules)
 def test_modules_survive_printing(module: ModuleDef) -> None:
     text = print_module(module)
@@ -127,6 +128,7 @@ def test_modules_survive_printing(module: ModuleDef) -> None:
     assert print_module(again) == text
 
 
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 @given(modules)
 def test_checking_any_module_explains(module: ModuleDef) -> None:
     reads_or_explains(print_module(module))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metasched.dtypes import INDEX, DType
@@ -153,6 +153,7 @@ definitions = st.builds(
 )
 
 
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 @given(definitions)
 def test_programs_survive_printing(definition: ProgramDef) -> None:
     text = print_program(definition)
@@ -161,6 +162,7 @@ def test_programs_survive_printing(definition: ProgramDef) -> None:
     assert print_program(again) == text
 
 
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 @given(definitions)
 def test_elaboration_of_any_program_gives_ir_or_explains(definition: ProgramDef) -> None:
     reads_or_explains(print_program(definition))

@@ -285,7 +285,7 @@ def begin(process: subprocess.Popen[str]) -> None:
 def test_many_writers_lose_nothing_measure_no_code_twice_and_hide_nothing_from_readers(urls: DatabaseURLs) -> None:
     """A reader that asks for what came since misses none, though records of several writers end at once."""
     opened(urls).close()
-    count, writers = 12, int(os.environ.get("METASCHED_TEST_WRITERS", "3"))
+    count, writers = 10, int(os.environ.get("METASCHED_TEST_WRITERS", "3"))
     processes = [writer(urls, 1000 * n, count) for n in range(writers)]
     for process in processes:
         begin(process)

@@ -338,14 +338,14 @@ def test_a_file_damaged_anywhere_gives_what_is_left_or_a_sentence(tmp_path: Path
     whole = path.read_bytes()
     rng = random.Random(0)
     outcomes: Counter[bool] = Counter()
-    for number in range(500):
+    for number in range(300):
         data = bytearray(whole)
         at = rng.randrange(min(len(data), 400) if number % 2 else len(data))
         data[at : at + rng.choice([1, 16, 512])] = rng.randbytes(rng.choice([0, 1, 16, 512]))
         damaged = tmp_path / f"{number}.db"
         damaged.write_bytes(data)
         outcomes[_reads(damaged)] += 1
-    assert min(outcomes.values()) >= 50
+    assert min(outcomes.values()) >= 30
 
 
 def _reads(path: Path) -> bool:

@@ -139,10 +139,10 @@ def test_exported_they_take_and_give_the_same_bits(
 def test_buckets_are_tuned_in_one_session_that_goes_on(tmp_path: Path) -> None:
     wide = ms.load_onnx(WIDE, n=(20, 40))
     runner, db = FakeRunner(), f"sqlite:///{tmp_path}/t.db"
-    report = wide.tune(2, db, runner=runner, progress=False)
+    report = wide.tune(2, db, runner=runner, strategy="random", progress=False)
     assert len(report.tables) == len(wide.members) == 2
     assert report.measured == 2
-    assert tune_networks([wide], 2, db=db, runner=runner, progress=False).measured == 0
+    assert tune_networks([wide], 2, db=db, runner=runner, strategy="random", progress=False).measured == 0
     found = ms.load_onnx(WIDE, n=(20, 40), db=db).members[0].choices.keys()
     # A network that was just tuned leaves out what is slower in its place.
     assert found >= wide.members[0].choices.keys()

@@ -114,11 +114,11 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
         ms.load_onnx(3)
 
 
-def test_a_thousand_damaged_files_are_errors_and_nothing_else() -> None:
+def test_hundreds_of_damaged_files_are_errors_and_nothing_else() -> None:
     """Bytes changed at random: the file is read, refused or wrong, and never another exception."""
     data, generator = small().SerializeToString(), np.random.default_rng(0)
     read = 0
-    for _ in range(1000):
+    for _ in range(400):
         changed = bytearray(data)
         for place in generator.integers(0, len(data), 2):
             changed[place] = generator.integers(0, 256)
@@ -127,7 +127,7 @@ def test_a_thousand_damaged_files_are_errors_and_nothing_else() -> None:
             read += 1
         except ms.NetworkError:
             pass
-    assert 0 < read < 1000
+    assert 0 < read < 400
 
 
 def test_without_the_package_onnx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_kernels_that_are_slower_in_the_network_are_not_used_now_nor_later(
     monkeypatch.setattr(settling, "_in_turns", lambda first, second, inputs: AllSlower())
     net = network()
     guessed = {step.task: step.schedule for step in net.compiled().steps}
-    report = net.tune(6, url, runner=SlowGuesses(), progress=False)
+    report = net.tune(6, url, runner=SlowGuesses(), strategy="random", progress=False)
     (settlement,) = report.settlements
     slower = {task.key for task in settlement.tasks}
     assert slower, "some kernel was tuned"
@@ -225,10 +225,10 @@ def test_strips_are_settled_first_and_within_the_budget(url: str, monkeypatch: p
         return timed
 
     monkeypatch.setattr(Network, "settle_strips", settled)
-    report = network().tune(2, url, runner=FakeRunner(), progress=False)
+    report = network().tune(2, url, runner=FakeRunner(), strategy="random", progress=False)
     assert report.strips == (timed,)
     assert str(timed) in str(report)
-    network().tune(None, url, budget=0.5, runner=FakeRunner(), progress=False)
+    network().tune(None, url, budget=0.05, runner=FakeRunner(), strategy="random", progress=False)
     assert asked == [30, 0]
     with pytest.raises(MetaschedError, match=r"budget is -2.0"):
         network().tune(None, url, budget=-2.0, runner=FakeRunner(), progress=False)
@@ -237,27 +237,31 @@ def test_strips_are_settled_first_and_within_the_budget(url: str, monkeypatch: p
 
 def test_patience_ends_it(url: str) -> None:
     """Each task ends by itself: the same times again and again are no gain."""
-    report = network().tune(None, url, patience=3, runner=FakeRunner(), progress=False)
+    report = network().tune(None, url, patience=3, runner=FakeRunner(), strategy="random", progress=False)
     assert 0 < report.trials < 60
     assert all(one.out_of_patience for one in report.reports.values())
 
 
 def test_what_was_interrupted_goes_on(url: str) -> None:
     net, runner = network(), FakeRunner(stop_at=4)
-    report = net.tune(8, url, runner=runner, progress=False)
+    report = net.tune(8, url, runner=runner, strategy="random", progress=False)
     assert report.interrupted
     assert 0 < report.trials < 8
     assert "interrupted: the same call goes on from here" in str(report)
-    after = net.tune(8, url, runner=FakeRunner(), progress=False)
+    after = net.tune(8, url, runner=FakeRunner(), strategy="random", progress=False)
     assert (after.trials, after.interrupted) == (8, False)
     assert after.measured == 8 - report.trials
-    assert net.tune(8, url, runner="local", progress=False).measured == 0, "the same call again opens nothing"
+    assert net.tune(8, url, runner="local", strategy="random", progress=False).measured == 0, (
+        "the same call again opens nothing"
+    )
 
 
 @pytest.mark.usefixtures("tuned_is_faster")
 def test_two_networks_share_a_task(url: str) -> None:
     a, b = network(), network()
-    report = tune_networks([a, b], 4, db=url, runner=FakeRunner(), progress=False, objective="geomean")
+    report = tune_networks(
+        [a, b], 4, db=url, runner=FakeRunner(), strategy="random", progress=False, objective="geomean"
+    )
     assert len(report.tables) == 2
     assert traces(a) == traces(b) != {}
     assert report.trials == 4
@@ -268,7 +272,7 @@ def test_a_large_network_is_timed_with_cold_weights(url: str) -> None:
     small = ms.Target.parse(str(net.target).replace(f"l2={net.target.l2} ", "l2=4096 "))
     net.target = small
     runner = FakeRunner()
-    net.tune(2, url, runner=runner, progress=False)
+    net.tune(2, url, runner=runner, strategy="random", progress=False)
     assert runner.constants == {Surroundings.LAST_CACHE.value}
     with open_database(url) as database:
         searched = {stats.task.surroundings for stats in database.stats().tasks} - {Surroundings.IN_PLACE.value}

@@ -92,7 +92,8 @@ SHAPES: dict[str, list[Params]] = {
         at("H=9 W=7 CI=3 CO=5 R=3 P=1"),
         at("H=5 W=4 CI=2 CO=4 R=2 S=1 P=2 D=2 G=2"),
     ],
-    **{f"matmul_{t}": [at("M=7 N=13 K=11"), at("M=1 N=16 K=3")] for t in ("nn", "nt", "tn", "tt")},
+    "matmul_nn": [at("M=7 N=13 K=11"), at("M=1 N=16 K=3")],
+    **{f"matmul_{t}": [at("M=7 N=13 K=11")] for t in ("nt", "tn", "tt")},
     **{f"batch_matmul_{t}": [at("BATCH=3 M=7 N=5 K=13")] for t in ("nn", "nt", "tn", "tt")},
     "transpose_batch_matmul": [at("L=7 HEADS=3 D=5"), at("BATCH=2 L=4 HEADS=1 D=13")],
     "dense_bias_relu": [at("M=7 N=13 K=5")],
@@ -251,7 +252,8 @@ def test_agrees_with_numpy(name: str, params: Params) -> None:
     agrees(ms.compile(program, trace=ms.Schedule(program).trace)(*arguments), wanted)
 
 
-@pytest.mark.parametrize("name", list(SHAPES))
+# The others have one with other element types, below.
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in {other for other, _ in TYPES}])
 def test_a_schedule_agrees_with_numpy(name: str) -> None:
     params = SHAPES[name][0]
     program = operators.load(name, **params)

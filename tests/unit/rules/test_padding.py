@@ -23,8 +23,8 @@ def test_rows_are_filled_and_copied_wherever_the_padding_is(operator: str) -> No
     space = ms.space(program, rules=[rule(name) for name in names])
     rng = np.random.default_rng(0)
     blocks = set()
-    for n in range(0, len(space), 3):
-        for sketch in space.variants(n, 4):
+    for n in range(0, len(space), 4):
+        for sketch in space.variants(n, 3):
             rows = sketch.repair(sketch.sample(rng, 8))
             sch = sketch.trace_of(rows[sketch.mask(rows)][0]).apply_to(program)
             blocks |= set(sch.block_names())

@@ -96,7 +96,7 @@ def test_inline_says_why_not(text: str, expected: dict[str, str | None]) -> None
 # --- multi_level_tiling
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_tiling_a_matrix_product(seed: int) -> None:
     sch, outcomes = apply(DENSE_RELU, "multi_level_tiling", seed=seed)
     assert [(o.block, o.reason) for o in outcomes] == [("relu", "it is not a reduction"), ("dense", None)]
@@ -431,10 +431,9 @@ def test_unrolling_is_a_note_with_a_sampled_limit() -> None:
 # --- the preset
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("text", [DENSE_RELU, RELU_PAD_MATMUL, CONV, STENCIL, ROWS, DOT], ids=lambda t: t.split()[1])
-def test_draws_of_the_preset_are_right(text: str, seed: int) -> None:
-    sch, _ = apply(text, *(r.name for r in resolve("cpu")), seed=seed)
+def test_draws_of_the_preset_are_right(text: str) -> None:
+    sch, _ = apply(text, *(r.name for r in resolve("cpu")), seed=1)
     correct(sch)
 
 

@@ -56,7 +56,7 @@ def in_strips(text: str, *others: str) -> tuple[ms.Space, list[Sketch]]:
 def test_strips_are_right(text: str) -> None:
     space, sketches = in_strips(text)
     for sketch in sketches:
-        rows = sketch.repair(sketch.sample(np.random.default_rng(0), 3))
+        rows = sketch.repair(sketch.sample(np.random.default_rng(0), 2))
         for row in rows[sketch.mask(rows)]:
             correct(sketch.trace_of(row).apply_to(space.program))
 

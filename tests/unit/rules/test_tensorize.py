@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from metasched.rules.compute_location import compute_location
@@ -47,11 +49,14 @@ def layer(**params: object) -> Program:
 WHOLE_DEPTH = parallelize(elements=1 << 40)
 
 
-def sketches(program: Program, rule: Rule) -> list[Sketch]:
-    """The sketches that use an intrinsic."""
+def using(program: Program, rule: Rule) -> Iterator[Sketch]:
+    """The sketches that use an intrinsic, one after another."""
     space = ms.space(program, rules=[inline, rule, compute_location, WHOLE_DEPTH, vectorize, unroll], target=SAPPHIRE)
-    found = [space[n] for n in range(len(space))]
-    return [sketch for sketch in found if "@tensorize" in str(sketch)]
+    return (sketch for sketch in space if "@tensorize" in str(sketch))
+
+
+def sketches(program: Program, rule: Rule) -> list[Sketch]:
+    return list(using(program, rule))
 
 
 def reason(program: Program, rule: Rule, block: str, **given: object) -> str:
@@ -77,7 +82,7 @@ CASES = {
 def a_sketch(case: str, types: dict[str, str]) -> tuple[Program, Sketch, np.ndarray]:
     """A program, the first sketch that uses an intrinsic, and some of its rows."""
     program = CASES[case](types)
-    sketch = sketches(program, RULES[types["T"]])[0]
+    sketch = next(using(program, RULES[types["T"]]))
     rows = sketch.repair(sketch.sample(np.random.default_rng(1), 8))
     return program, sketch, rows[sketch.mask(rows)][:2]
 
@@ -100,20 +105,21 @@ def test_a_candidate_computes_what_the_program_does(case: str, types: dict[str, 
 
 
 def test_amx_computes_what_the_program_does() -> None:
-    program = layer(**BRAIN)
-    for sketch in sketches(program, use_amx)[:1]:
-        row = sketch.repair(sketch.sample(np.random.default_rng(0), 1))[0]
-        same(program.func, sketch.trace_of(row).apply_to(program).func)
+    program = layer(Z=60, W=30, **BRAIN)
+    sketch = next(using(program, use_amx))
+    row = sketch.repair(sketch.sample(np.random.default_rng(0), 1))[0]
+    same(program.func, sketch.trace_of(row).apply_to(program).func)
 
 
 def test_weights_are_packed_ahead_and_what_follows_is_computed_under_a_level_of_tiles() -> None:
     program = layer(**BYTES)
-    shown = [str(sketch) for sketch in sketches(program, use_vnni)]
+    found = sketches(program, use_vnni)
+    shown = [str(sketch) for sketch in found]
     assert len(shown) == 3
     for text in shown:
         assert "acc.right.read" in text or "acc.right.pad" in text
         assert "unpad" not in text  # it is inlined into `fin`
-    (func,) = {divide(sketch.func, constants(sketch.func)).prologue for sketch in sketches(program, use_vnni)}
+    (func,) = {divide(sketch.func, constants(sketch.func)).prologue for sketch in found}
     assert func is not None
     assert [b.name for b in func.inputs] == ["right"]
 
@@ -129,7 +135,7 @@ def test_panels_of_an_operand_are_packed_in_vectors() -> None:
 def test_uses_side_by_side_may_share_a_panel(uses: int) -> None:
     text = "program product[M=20, N=96, K=30](A: u8[M, K], const B: i8[K, N]) -> C: i32[M, N]:\n"
     program = ms.parse_program(f"{text}    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))")
-    sketch = sketches(program, use_vnni)[0]
+    sketch = next(using(program, use_vnni))
     rows = sketch.repair(sketch.sample(np.random.default_rng(1), 32))
     column = next(v.span.start for v in sketch.variables if v.address.endswith("/uses in a panel"))
     rows[:, column] = uses

@@ -144,8 +144,13 @@ def result(sch: Schedule, *inputs: np.ndarray) -> np.ndarray:
     return kernel(sch)(*inputs)
 
 
-@pytest.mark.parametrize(("rows", "vectors"), [(15, 2), (2, 15), (2, 13), (31, 1), (1, 31), (10, 3), (5, 5), (4, 7)])
-@pytest.mark.parametrize("terms", [1, 4])
+@pytest.mark.parametrize(
+    ("rows", "vectors", "terms"),
+    [
+        *((15, 2, 1), (2, 15, 1), (2, 13, 1), (31, 1, 1), (1, 31, 1), (10, 3, 1), (5, 5, 1), (4, 7, 1)),
+        *((15, 2, 4), (2, 13, 4), (31, 1, 4)),
+    ],
+)
 def test_sums_have_their_terms_in_order(rows: int, vectors: int, terms: int) -> None:
     """To the bit as one row after the other, whose tiles are not crowded."""
     rng = np.random.default_rng(0)

@@ -31,7 +31,7 @@ def convolved(x: Any, w: Any, stride: int, pad: int, dilation: int, group: int) 
 @pytest.mark.parametrize(("channels", "outputs", "group"), [(4, 6, 1), (4, 6, 2), (4, 4, 4)])
 @pytest.mark.parametrize(("stride", "pad", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 2)])
 def test_convolutions(channels: int, outputs: int, group: int, stride: int, pad: int, dilation: int) -> None:
-    x, w = random(1, channels, 6, 7), random(outputs, channels // group, 3, 2, seed=1)
+    x, w = random(1, channels, 5, 3), random(outputs, channels // group, 3, 2, seed=1)
     bias = random(outputs, seed=2)
     settings = {"strides": [stride] * 2, "pads": [pad] * 4, "dilations": [dilation] * 2, "group": group}
     expected = convolved(x, w, stride, pad, dilation, group) + bias[:, None, None]
@@ -53,7 +53,7 @@ def test_convolutions(channels: int, outputs: int, group: int, stride: int, pad:
 def test_elements_of_a_window_that_are_always_in_the_border_are_left_out(
     rows: int, kernel: int, stride: int, pad: int, dilation: int
 ) -> None:
-    x, w = random(1, 3, rows, rows), random(4, 3, kernel, kernel, seed=1)
+    x, w = random(1, 2, rows, rows), random(2, 2, kernel, kernel, seed=1)
     settings = {"strides": [stride] * 2, "pads": [pad] * 4, "dilations": [dilation] * 2}
     expected = convolved(x, w, stride, pad, dilation, 1)
     for constants in ((1,), ()):
@@ -62,10 +62,9 @@ def test_elements_of_a_window_that_are_always_in_the_border_are_left_out(
 
 @pytest.mark.parametrize(("stride", "pad", "group"), [(1, 0, 1), (2, 1, 1), (3, 1, 2)])
 def test_a_transposed_convolution_is_the_adjoint_of_the_convolution(stride: int, pad: int, group: int) -> None:
-    w = random(4, 3, 3, 3, seed=1)
-    y = random(1, 4, 5, 4)
+    w = random(4, 2, 3, 3, seed=1)
+    y = random(1, 4, 3, 2)
     made = run("ConvTranspose", y, w, strides=[stride] * 2, pads=[pad] * 4, group=group)
     x = random(*made.shape, seed=3)
-    swapped = w.reshape(group, 4 // group, 3, 3, 3).reshape(4, 3, 3, 3)
-    forward = convolved(x, swapped, stride, pad, 1, group)
+    forward = convolved(x, w, stride, pad, 1, group)
     np.testing.assert_allclose((forward * y).sum(), (made.astype(np.float64) * x).sum(), rtol=1e-4)

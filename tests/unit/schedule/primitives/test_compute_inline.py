@@ -115,7 +115,7 @@ def test_what_is_read_twice_does_not_double_without_end() -> None:
 
 def test_long_chains_end_with_a_sentence() -> None:
     with pytest.raises(ScheduleError, match=r"an expression of up to 201 levels in `Y`; at most 200 are allowed"):
-        inline_all(chain("S{0}[i] + 1", 400), 401)
+        inline_all(chain("S{0}[i] + 1", 250), 251)
 
 
 # Over data, the sum wraps; `i - 2` in its place would be a number below what 64 bits hold.

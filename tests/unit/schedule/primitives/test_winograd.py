@@ -54,8 +54,9 @@ def wrong(program: ms.Program, sch: ms.Schedule, func: Func | None = None) -> li
     by = arithmetic_of(str(sch.trace)).of(program)
     cases = prepare(program.func, given_inputs(program.func, None, seed=0), seed=0, by=by)
     out = []
+    kernel = Kernel(build(sch.func if func is None else func, Target.detect(threads=2)))
     for case in (cases.integers, cases.random):
-        result = Kernel(build(sch.func if func is None else func, Target.detect(threads=2)))(*case.inputs)
+        result = kernel(*case.inputs)
         out.append(mismatch(np.asarray(result), case.expected[0], case.tolerance[0]))
     return [problem for problem in out if problem is not None]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,20 +13,29 @@ from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.functions.registry import functions
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Scalar, Select, Unary, UnOp
-from tests.support.lir_runner import F32, c, ld, loop, program, run, v, vector, write
+from tests.support.lir_runner import F32, block, c, ld, loop, program, run, v, vector, write
 
 INTEGERS = [DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.I64]
 FLOATS = [DType.F32, DType.F64]
 NUMBERS = INTEGERS + FLOATS
+COMPARISONS = [op for op in BinOp if op.is_comparison]
 N = 127
 
 
 def evaluate(expr: Expr, lanes: int, **arrays: np.ndarray) -> np.ndarray:
     """The value of an expression of `i` for i in range(N)."""
-    body = write("out", v("i"), expr)
-    stmt = vector("i", N, lanes, body) if lanes else loop("i", N, body)
+    (out,) = evaluate_all([expr], lanes, **arrays)
+    return out
+
+
+def evaluate_all(exprs: Sequence[Expr], lanes: int, **arrays: np.ndarray) -> list[np.ndarray]:
+    """The values of each of these expressions, which have a loop each in one kernel."""
+    bodies = {f"out{n}": write(f"out{n}", v("i"), expr) for n, expr in enumerate(exprs)}
+    stmts = [vector("i", N, lanes, body) if lanes else loop("i", N, body) for body in bodies.values()]
     inputs = {name: (_dtype(a), a.size) for name, a in arrays.items()}
-    return run(program(stmt, inputs, {"out": (expr.dtype, N)}), arrays)["out"]
+    outputs = {name: (expr.dtype, N) for name, expr in zip(bodies, exprs, strict=True)}
+    found = run(program(block(*stmts), inputs, outputs), arrays)
+    return [found[name] for name in bodies]
 
 
 def _dtype(array: np.ndarray) -> DType:
@@ -52,40 +61,41 @@ LANES = pytest.mark.parametrize("lanes", [0, 16])
 
 @LANES
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-@pytest.mark.parametrize(("op", "expected"), [(BinOp.ADD, np.add), (BinOp.SUB, np.subtract), (BinOp.MUL, np.multiply)])
-def test_arithmetic(op: BinOp, expected: Callable[..., np.ndarray], dtype: DType, lanes: int) -> None:
+def test_arithmetic(dtype: DType, lanes: int) -> None:
     a, b = samples(dtype, 1), samples(dtype, 2)
-    got = evaluate(Binary(op, ld("a", v("i"), dtype), ld("b", v("i"), dtype)), lanes, a=a, b=b)
+    x, y = ld("a", v("i"), dtype), ld("b", v("i"), dtype)
+    meant = {BinOp.ADD: np.add, BinOp.SUB: np.subtract, BinOp.MUL: np.multiply}
+    found = evaluate_all([Binary(op, x, y) for op in meant], lanes, a=a, b=b)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(got, expected(a, b))
+        for op, got in zip(meant, found, strict=True):
+            np.testing.assert_array_equal(got, meant[op](a, b), op.value)
 
 
 @LANES
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-@pytest.mark.parametrize(("op", "expected"), [(BinOp.FLOORDIV, np.floor_divide), (BinOp.MOD, np.remainder)])
-def test_integer_division_floors_and_never_traps(
-    op: BinOp, expected: Callable[..., np.ndarray], dtype: DType, lanes: int
-) -> None:
+def test_integer_division_floors_and_never_traps(dtype: DType, lanes: int) -> None:
     a, b = samples(dtype, 1), samples(dtype, 2)
     b[::5] = 0
     if not dtype.is_unsigned:
         b[1::5] = -1
         a[1::5] = np.iinfo(dtype.numpy).min
-    got = evaluate(Binary(op, ld("a", v("i"), dtype), ld("b", v("i"), dtype)), lanes, a=a, b=b)
+    x, y = ld("a", v("i"), dtype), ld("b", v("i"), dtype)
+    quotients, rests = evaluate_all([Binary(BinOp.FLOORDIV, x, y), Binary(BinOp.MOD, x, y)], lanes, a=a, b=b)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(got, expected(a, b))
+        np.testing.assert_array_equal(quotients, np.floor_divide(a, b))
+        np.testing.assert_array_equal(rests, np.remainder(a, b))
 
 
 @LANES
-@pytest.mark.parametrize("divisor", [3, -3, 1, -1, 16, 0])
-@pytest.mark.parametrize(("op", "expected"), [(BinOp.FLOORDIV, np.floor_divide), (BinOp.MOD, np.remainder)])
-def test_integer_division_by_a_constant(
-    op: BinOp, expected: Callable[..., np.ndarray], divisor: int, lanes: int
-) -> None:
+def test_integer_division_by_a_constant(lanes: int) -> None:
     a = samples(DType.I32, 1)
-    got = evaluate(Binary(op, ld("a", v("i"), DType.I32), c(divisor, DType.I32)), lanes, a=a)
+    x, divisors = ld("a", v("i"), DType.I32), (3, -3, 1, -1, 16, 0)
+    meant = {BinOp.FLOORDIV: np.floor_divide, BinOp.MOD: np.remainder}
+    ways = [(op, divisor) for op in meant for divisor in divisors]
+    found = evaluate_all([Binary(op, x, c(divisor, DType.I32)) for op, divisor in ways], lanes, a=a)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(got, expected(a, np.int32(divisor)))
+        for (op, divisor), got in zip(ways, found, strict=True):
+            np.testing.assert_array_equal(got, meant[op](a, np.int32(divisor)), f"{op.value} {divisor}")
 
 
 @LANES
@@ -99,26 +109,27 @@ def test_division(dtype: DType, lanes: int) -> None:
 
 @LANES
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-@pytest.mark.parametrize(("op", "expected"), [(BinOp.MAX, np.maximum), (BinOp.MIN, np.minimum)])
-def test_extrema_propagate_nan(op: BinOp, expected: Callable[..., np.ndarray], dtype: DType, lanes: int) -> None:
+def test_extrema_propagate_nan(dtype: DType, lanes: int) -> None:
     a, b = samples(dtype, 1), samples(dtype, 2)
+    x, y, one = ld("a", v("i"), dtype), ld("b", v("i"), dtype), c(1, dtype)
+    meant = {BinOp.MAX: np.maximum, BinOp.MIN: np.minimum}
+    exprs = [Binary(op, *sides) for op in meant for sides in ((x, y), (x, one), (one, x))]
+    found = iter(evaluate_all(exprs, lanes, a=a, b=b))
     with np.errstate(all="ignore"):
-        got = evaluate(Binary(op, ld("a", v("i"), dtype), ld("b", v("i"), dtype)), lanes, a=a, b=b)
-        np.testing.assert_array_equal(got, expected(a, b))
-        for left in (True, False):
-            sides = (ld("a", v("i"), dtype), c(1, dtype))
-            got = evaluate(Binary(op, *(sides if left else sides[::-1])), lanes, a=a)
-            np.testing.assert_array_equal(got, expected(a, dtype.numpy.type(1)))
+        for op, expected in meant.items():
+            for other in (b, dtype.numpy.type(1), dtype.numpy.type(1)):
+                np.testing.assert_array_equal(next(found), expected(a, other), op.value)
 
 
 @LANES
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-@pytest.mark.parametrize("op", [op for op in BinOp if op.is_comparison])
-def test_comparison(op: BinOp, dtype: DType, lanes: int) -> None:
+def test_comparison(dtype: DType, lanes: int) -> None:
     a, b = samples(dtype, 1), samples(dtype, 2)
     a[::4] = b[::4]
-    got = evaluate(Binary(op, ld("a", v("i"), dtype), ld("b", v("i"), dtype)), lanes, a=a, b=b)
-    np.testing.assert_array_equal(got, eval(f"a {op.value} b", {"a": a, "b": b}))  # noqa: S307
+    x, y = ld("a", v("i"), dtype), ld("b", v("i"), dtype)
+    found = evaluate_all([Binary(op, x, y) for op in COMPARISONS], lanes, a=a, b=b)
+    for op, got in zip(COMPARISONS, found, strict=True):
+        np.testing.assert_array_equal(got, eval(f"a {op.value} b", {"a": a, "b": b}), op.value)  # noqa: S307
 
 
 @LANES
@@ -141,25 +152,29 @@ def test_negation(dtype: DType, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", [0, 16])
-@pytest.mark.parametrize("to", [*NUMBERS, DType.BOOL], ids=str)
 @pytest.mark.parametrize("dtype", [*NUMBERS, DType.BOOL], ids=str)
-def test_cast(dtype: DType, to: DType, lanes: int) -> None:
+def test_cast(dtype: DType, lanes: int) -> None:
+    targets = [*NUMBERS, DType.BOOL]
     a = samples(dtype, 1)
     if dtype.is_float:
         a[~np.isfinite(a)] = 3.7
-        a = np.clip(a, 0 if to.is_unsigned else -100, 100).astype(dtype.numpy)
-    got = evaluate(Cast(ld("a", v("i"), dtype), to), lanes, a=a)
-    np.testing.assert_array_equal(got, a.astype(to.numpy))
+        a = np.clip(a, -100, 100).astype(dtype.numpy)
+    positive = np.maximum(a, 0) if dtype.is_float else a
+    given = {to: "positive" if to.is_unsigned else "a" for to in targets}
+    exprs = [Cast(ld(name, v("i"), dtype), to) for to, name in given.items()]
+    found = evaluate_all(exprs, lanes, a=a, positive=positive)
+    for to, got in zip(targets, found, strict=True):
+        np.testing.assert_array_equal(got, (positive if to.is_unsigned else a).astype(to.numpy), str(to))
 
 
-@pytest.mark.parametrize("lanes", [0, 8])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", sorted(functions()))
-def test_function(name: str, dtype: DType, lanes: int) -> None:
+def test_function(name: str, dtype: DType) -> None:
+    """In vectors and their tail: that scalars have the same bits is tests/unit/functions/test_library.py's."""
     function = functions()[name]
     x = np.linspace(0.05, 3, N).astype(dtype.numpy)
     args = tuple(ld("a", v("i"), dtype) for _ in range(function.arity))
-    got = evaluate(Call(name, args, dtype), lanes, a=x)
+    got = evaluate(Call(name, args, dtype), 8, a=x)
     expected = [function.evaluate(*[float(value)] * function.arity) for value in x]
     np.testing.assert_allclose(got, expected, rtol=1e-6 if dtype is F32 else 1e-13)
 
@@ -183,15 +198,16 @@ def test_loop_variables_as_data(lanes: int) -> None:
 
 
 @LANES
-@pytest.mark.parametrize("op", [op for op in BinOp if op.is_comparison])
 @pytest.mark.parametrize("side", ["i", "-i", "2i"])
-def test_conditions_on_loop_variables(op: BinOp, side: str, lanes: int) -> None:
+def test_conditions_on_loop_variables(side: str, lanes: int) -> None:
     i = v("i")
     n = np.arange(N)
     left, value = {"i": (i, n), "-i": (40 - i, 40 - n), "2i": (i * 2, n * 2)}[side]
-    for bound in (-200, 0, 30, 63, 500):
-        got = evaluate(Select(Binary(op, left, c(bound)), c(1.0, F32), c(0.0, F32)), lanes)
-        np.testing.assert_array_equal(got, eval(f"value {op.value} bound", {"value": value, "bound": bound}))  # noqa: S307
+    ways = [(op, bound) for op in COMPARISONS for bound in (-200, 0, 30, 63, 500)]
+    found = evaluate_all([Select(Binary(op, left, c(bound)), c(1.0, F32), c(0.0, F32)) for op, bound in ways], lanes)
+    for (op, bound), got in zip(ways, found, strict=True):
+        wanted = eval(f"value {op.value} bound", {"value": value, "bound": bound})  # noqa: S307
+        np.testing.assert_array_equal(got, wanted, f"{op.value} {bound}")
 
 
 @pytest.mark.parametrize("lanes", [0, 16])

@@ -61,7 +61,7 @@ def agrees(sch: Schedule, *threads: int) -> None:
         shape = [as_int(n) for n in buffer.shape]
         arguments.append(rng.integers(low, high, shape).astype(buffer.dtype.numpy))
     expected = reference(func)(*arguments)
-    for count in threads or (1, 2, 3, 7):
+    for count in threads or (1, 2, 7):
         kernel = Kernel(build(sch.func, Target.detect(threads=count)))
         for _ in range(3):
             got = kernel(*arguments)
@@ -353,7 +353,7 @@ def test_calls_from_several_threads_at_once() -> None:
     expected = reference(sch.program.func)(a)
 
     def calls(_: int) -> bool:
-        return all(np.array_equal(x, y) for _ in range(200) for x, y in zip(kernel(a), expected, strict=True))
+        return all(np.array_equal(x, y) for _ in range(100) for x, y in zip(kernel(a), expected, strict=True))
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(calls, range(4)))
