@@ -77,18 +77,15 @@ def test_the_same_call_again_opens_nothing(database: Database) -> None:
 
 
 def test_a_run_in_two_parts_measures_what_one_run_does(tmp_path: Path) -> None:
-    space = ToySpace()
-    one = ToyRunner(space, fail=True)
-    with open_database(f"sqlite:///{tmp_path}/one.db") as database:
-        tuned(database, 40, one)
+    one = ToyRunner(ToySpace(), fail=True)
+    with open_database(f"sqlite:///{tmp_path}/one.db") as whole:
+        tuned(whole, 40, one)
     for first in (16, 27):
-        two, three = ToyRunner(space, fail=True), ToyRunner(space, fail=True)
-        with open_database(f"sqlite:///{tmp_path}/{first}.db") as database:
-            tuned(database, first, two)
-        with open_database(f"sqlite:///{tmp_path}/{first}.db") as database:
-            report = tuned(database, 40, three)
-        assert len(two.traces) == first
-        assert report.measured == 40 - first
+        two, three = (ToyRunner(ToySpace(), fail=True) for _ in range(2))
+        for runner, trials in ((two, first), (three, 40)):
+            with open_database(f"sqlite:///{tmp_path}/{first}.db") as database:
+                report = tuned(database, trials, runner)
+        assert (len(two.traces), report.measured) == (first, 40 - first)
         assert one.traces == two.traces + three.traces
 
 

@@ -91,11 +91,11 @@ def test_a_session_that_was_cut_short_goes_on_as_if_it_had_not_been(name: str, t
     for runner in runners:
         runner.codes = _coarse
     with open_database(f"sqlite:///{tmp_path}/one.db") as database:
-        tuned(database, 24, runners[0], make=STRATEGIES.get(name))
+        tuned(database, 18, runners[0], make=STRATEGIES.get(name))
     with open_database(f"sqlite:///{tmp_path}/two.db") as database:
-        tuned(database, 13, runners[1], make=STRATEGIES.get(name))
-        tuned(database, 24, runners[2], make=STRATEGIES.get(name))
-    assert len(runners[1].traces) == 13
+        tuned(database, 10, runners[1], make=STRATEGIES.get(name))
+        tuned(database, 18, runners[2], make=STRATEGIES.get(name))
+    assert len(runners[1].traces) == 10
     assert runners[0].traces == runners[1].traces + runners[2].traces
 
 
