@@ -147,8 +147,8 @@ def _trace_of(record: Record | None) -> list[str]:
 def _unaided(task: ms.Task) -> Iterator[str]:
     """What the guess would be that knows no expert traces: it passes over what the machine cannot run, too."""
     for trace in favourites(task.arms):
-        if obstacle_to(ms.parse_trace(trace).apply_to(task.program).func, task.target) is None:
-            yield trace
+        if obstacle_to(trace.apply_to(task.program).func, task.target) is None:
+            yield str(trace)
 
 
 def _favourites(task: ms.Task) -> list[str]:

@@ -11,6 +11,7 @@ from metasched.database.backends import DEFAULT_DATABASE, DatabaseURLs, open_dat
 from metasched.database.base import Access
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
+from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.knowledge.library import KnowledgeLike
 from metasched.lang import load_program, parse_program
@@ -302,7 +303,7 @@ def compile(  # noqa: A001
         record = _best_record(program, db, where, allowed)
         return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
     guessed = best_guess(program, where, rules, core=core_of(where), allowed=allowed, knowledge=knowledge)
-    return _kernel(program, guessed.trace, where, guessed, Origin.GUESS)
+    return _compiled(program, guessed.func, guessed.trace, where, guessed, Origin.GUESS)
 
 
 def _best_over_spaces(tuned: Kernel[TuningReport], db: DatabaseURLs, allowed: Allowed) -> Kernel[TuningReport]:
@@ -425,8 +426,11 @@ def _kernel(program: Program, trace: Trace, target: Target, report: Said, origin
 
 
 def _scheduled(program: Program, schedule: Schedule, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
-    compiled = build(schedule.func, target)
-    trace = schedule.trace
+    return _compiled(program, schedule.func, schedule.trace, target, report, origin)
+
+
+def _compiled(program: Program, func: Func, trace: Trace, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
+    compiled = build(func, target)
     return Kernel(compiled, program=program, trace=trace, report=report, origin=origin, profiler=profile_kernel)
 
 

@@ -12,6 +12,7 @@ from metasched.cost.nest import Analyses
 from metasched.errors import ScheduleError
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import Decision
+from metasched.schedule.trace import Trace
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.carried import ENOUGH, CarriedOver, carried_into
 from metasched.search.locator import Locator
@@ -121,8 +122,11 @@ class SpaceArms:
 
     # --- candidates
 
+    def trace_of(self, candidate: Candidate) -> Trace:
+        return self._made[candidate.arm].sketch.trace_of(candidate.row)
+
     def trace(self, candidate: Candidate) -> str:
-        return str(self._made[candidate.arm].sketch.trace_of(candidate.row))
+        return str(self.trace_of(candidate))
 
     def locate(self, trace: str) -> Candidate | None:
         return self.locate_all([outline_of(trace)], lambda _: trace)[0]

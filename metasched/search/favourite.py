@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
-from metasched.search.space_protocol import SearchSpace
+from metasched.schedule.trace import Trace
+from metasched.search.arms import SpaceArms
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.structure_breeding import StructureConfig
 
@@ -17,15 +18,15 @@ _QUICK = EvolutionConfig(population=1536, structures=StructureConfig(structures=
 _MORE = 16
 
 
-def favourites(space: SearchSpace, seed: int = 0) -> Iterator[str]:
+def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     """The traces that a short evolutionary search by the model alone likes best, the best first.
 
     It is made in time for the first one; who asks for another waits for the search again. There are none where no
     candidate is legal.
     """
-    if space.arms.first() is None:
+    if space.first() is None:
         return
-    evolution = Evolution(space.arms, CostModel(seed, shipped()), seed, _QUICK)
+    evolution = Evolution(space, CostModel(seed, shipped()), seed, _QUICK)
     first = evolution.propose(1)
-    yield from (space.trace(one) for one in first)
-    yield from (space.trace(one) for one in evolution.propose(_MORE) if first and one not in first)
+    yield from (space.trace_of(one) for one in first)
+    yield from (space.trace_of(one) for one in evolution.propose(_MORE) if first and one not in first)

@@ -17,6 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,10 +70,11 @@ class Guess(TextReport):
     the reason for the choice, `expected` the roofline's estimate. `repairs` is what the replay changed. `passed_over`
     are the other expert traces for what the program computes and the neighbours that could not be carried over, each
     with the reason; `rivals` those traces that can be replayed, and `others` what else was carried over, the most
-    promising first.
+    promising first. `func` is the program as the trace schedules it.
     """
 
     trace: Trace
+    func: Func = field(compare=False)
     expert: str | None = None
     neighbour: Carried | None = field(default=None, compare=False)
     carried_over: str = ""
@@ -166,6 +168,14 @@ class _Start:
         return f"what was found for {self.neighbour.name}"
 
 
+class _Favourite(NamedTuple):
+    """A trace of the space, what it makes of the program, and the estimate."""
+
+    trace: Trace
+    func: Func
+    expected: Expectation
+
+
 @dataclass(frozen=True)
 class _Guessing:
     """A guess for a program, in a space; `choice` is the best expert's trace."""
@@ -191,8 +201,7 @@ class _Guessing:
         if self._leaves_room(start):
             found = self._favourite()
             if found is not None:
-                func = found[0].apply_to(self.program).func
-                ratio = self._ratio(func, start.func)
+                ratio = self._ratio(found.func, start.func)
                 if ratio < _BETTER:
                     faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
                     return self._by_model(found, faster, start, ratio)
@@ -244,12 +253,11 @@ class _Guessing:
 
     def _favourite(self) -> _Favourite | None:
         """The trace that the installed cost model scores highest of those that the machine can run, if there is one."""
-        for found in favourites(self.arms, self.seed):
-            trace = Trace.parse(found)
+        for trace in favourites(self.arms, self.seed):
             func = trace.apply_to(self.program).func
             obstacle = obstacle_to(func, self.target)
             if obstacle is None:
-                return trace, expected(func, self.target, self.core)
+                return _Favourite(trace, func, expected(func, self.target, self.core))
             self.refused.append((_LIKED, obstacle))
         return None
 
@@ -260,10 +268,10 @@ class _Guessing:
         if taken is None:
             rivals = choice.others if choice.taken is None else (choice.taken, *choice.others)
             known = passed_over, rivals, others
-            return Guess(start.trace, None, start.neighbour, "", why, start.expected, Repairs(), *known)
+            return Guess(start.trace, start.func, None, start.neighbour, "", why, start.expected, Repairs(), *known)
         repairs = Repairs(taken.schedule.repairs)
-        known = passed_over, choice.others, others
-        return Guess(start.trace, taken.name, None, taken.carried_over, why, start.expected, repairs, *known)
+        known, carried_over = (passed_over, choice.others, others), taken.carried_over
+        return Guess(start.trace, start.func, taken.name, None, carried_over, why, start.expected, repairs, *known)
 
     def _by_model(self, found: _Favourite | None, why: str, start: _Start | None = None, ratio: float = 1.0) -> Guess:
         """The guess that takes the model's choice, instead of what was known. Raises NoRecord where there is none."""
@@ -276,7 +284,7 @@ class _Guessing:
         if start is not None and start.expert is not None:
             passed_over[start.expert.name] = f"the estimate is {1 / ratio:.1f} times as long"
         known = self._passed_over(passed_over), rivals, tuple(self.arms.carried)
-        return Guess(found[0], None, None, "", why, found[1], Repairs(), *known)
+        return Guess(found.trace, found.func, None, None, "", why, found.expected, Repairs(), *known)
 
     def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Expert traces and neighbours that were not taken, each with the reason."""
@@ -291,10 +299,6 @@ def _none_of(program: Program, refused: Sequence[tuple[str, str]]) -> str:
     (reason, times), *_ = Counter(reason for _, reason in refused).most_common(1)
     none = f"of {len(refused)} schedules of {program.key} that the model likes best, none can be run"
     return f"{none}: {times} times {reason}"
-
-
-# A trace of the space, and its estimate.
-_Favourite = tuple[Trace, Expectation]
 
 
 def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed, knowledge: KnowledgeLike) -> MakeArms:

@@ -152,11 +152,27 @@ def test_a_favourite_that_is_no_clear_gain_is_not_taken(monkeypatch: pytest.Monk
     assert taken.expected is not None
     for share, expert in ((0.9, taken.expert), (0.3, None)):
         monkeypatch.setattr(f"{GUESSING}._leaves_room", lambda *_: True)
-        monkeypatch.setattr(f"{GUESSING}._favourite", lambda *_: (taken.trace, taken.expected))
+        monkeypatch.setattr(f"{GUESSING}._favourite", lambda *_: taken)
         monkeypatch.setattr(f"{GUESSING}._ratio", lambda *_, share=share: share)
         found = guess(program, SERVER)
         assert found.expert == expert
         assert f"{share:.2f}" in found.why
+
+
+@pytest.mark.parametrize(
+    ("program", "rules"),
+    [
+        (operators.load("softmax", M=64, N=64), None),
+        (operators.load("matmul_nn", M=64, N=64, K=64), None),
+        (operators.load("matmul_nn", M=32, N=32, K=32), "cpu"),
+    ],
+)
+def test_a_guess_has_what_its_trace_makes_of_the_program(program: ms.Program, rules: str | None) -> None:
+    """It is compiled without the trace being replayed."""
+    found = guess(program, SERVER, rules)
+    replayed = found.trace.apply_to(program)
+    assert replayed.func == found.func
+    assert str(replayed.trace) == str(found.trace)
 
 
 def test_rules_that_are_named_decide() -> None:
