@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import IntLit, Name, Operation, Prefix, SourceExpr
@@ -97,6 +98,9 @@ def floordiv(value: IndexSum, by: int, extents: Extents) -> IndexSum:
     low, high = bounds(rest, extents)
     if low // by == high // by:
         return IndexSum(whole.terms, whole.constant + low // by)
+    unit, coarse, _ = _in_units(rest, by, extents)
+    if unit > 1:
+        return whole.plus(floordiv(coarse, by // unit, extents))
     return whole.plus(IndexSum(((Operation(BinOp.FLOORDIV, rest.expression(), IntLit(by)), 1),)))
 
 
@@ -108,6 +112,9 @@ def modulo(value: IndexSum, by: int, extents: Extents) -> IndexSum:
     low, high = bounds(rest, extents)
     if low // by == high // by:
         return IndexSum(rest.terms, rest.constant - low // by * by)
+    unit, coarse, fine = _in_units(rest, by, extents)
+    if unit > 1:
+        return modulo(coarse, by // unit, extents).times(unit).plus(fine)
     return IndexSum(((Operation(BinOp.MOD, rest.expression(), IntLit(by)), 1),))
 
 
@@ -116,6 +123,21 @@ def _parts(value: IndexSum, by: int) -> tuple[IndexSum, IndexSum]:
     whole = tuple((atom, c // by) for atom, c in value.terms if c % by == 0)
     rest = tuple((atom, c) for atom, c in value.terms if c % by)
     return IndexSum(whole, value.constant // by), IndexSum(rest, value.constant % by)
+
+
+def _in_units(value: IndexSum, by: int, extents: Extents) -> tuple[int, IndexSum, IndexSum]:
+    """A divisor of `by`, and a sum as that times the second part, plus the third, which is never as much as it.
+
+    So `(64*c + w) // 192` is `c // 3` where `w` is less than 64. The divisor is 1 where there is no such.
+    """
+    unit = by
+    for factor in sorted({abs(c) for _, c in value.terms}, reverse=True):
+        unit = gcd(unit, factor)
+        coarse, fine = _parts(value, unit)
+        low, high = bounds(fine, extents)
+        if unit > 1 and low >= 0 and high < unit:
+            return unit, coarse, fine
+    return 1, value, IndexSum(())
 
 
 def bounds(value: IndexSum, extents: Extents) -> tuple[int, int]:
