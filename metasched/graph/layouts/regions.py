@@ -14,7 +14,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.layouts.following import long_only, of_read, of_result, through_view
-from metasched.graph.layouts.orders import Order, innermost, moves_elements
+from metasched.graph.layouts.orders import Order, identity, innermost, moves_elements
 from metasched.graph.layouts.preferences import Last, Preference, preferences
 from metasched.ir.source import Stage
 from metasched.support.cached import cached_property
@@ -79,6 +79,12 @@ class Sites:
                 for buffer in (*stage.targets, *(read.buffer for read in reads(stage.value))):
                     out.setdefault(self.site(number, buffer), {})[id(stage)] = (number, stage)
         return {site: tuple(found.values()) for site, found in out.items()}
+
+    @cached_property
+    def between(self) -> frozenset[Site]:
+        """The tensors that nodes compute for themselves: none of their results."""
+        found = ((n, buffer, form) for n, form in self.forms.items() for buffer in form.by_buffer)
+        return frozenset(self.site(n, buffer) for n, buffer, form in found if buffer not in form.outputs)
 
     @cached_property
     def views(self) -> Mapping[Site, tuple[ShapeView, ...]]:
@@ -195,8 +201,11 @@ class _Spreading:
         members: dict[Site, dict[Site, Order]] = {}
         for site, last in self.wanted.items():
             order, shape = innermost(len(self.sites.shapes[site]), last), self.sites.shapes[site]
-            if moves_elements(order, shape):
+            # Loops that no element moves for do: a column's sum is computed beside its neighbours'.
+            if moves_elements(order, shape) or (site in self.sites.between and order != identity(len(shape))):
                 members.setdefault(self._root(site), {})[site] = order
         for root, orders in members.items():
+            if not any(moves_elements(order, self.sites.shapes[site]) for site, order in orders.items()):
+                continue
             inside = [(n, w) for n, w in wishes if root in {self._root(self.sites.site(n, b)) for b in w.wishes()}]
             yield LayoutRegion(tuple(inside), orders)

@@ -185,3 +185,9 @@ def test_attention_has_no_weights_and_stays() -> None:
     }"""
     graph = common_subexpressions(imported(body), context())
     assert layouts(graph, context()).nodes == graph.nodes
+
+
+def test_sums_of_columns_are_computed_beside_each_other() -> None:
+    graph = laid_out(CONVS, **WEIGHTS)
+    (node,) = (node for node in graph.computes if node.op == "GlobalAveragePool")
+    assert "T: f32[1, 1, 1, 32]" in str(node.program)
