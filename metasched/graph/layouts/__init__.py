@@ -9,5 +9,6 @@ Its files, in reading order:
 - `cost`: What a region's order costs against the one that it has
 - `constant_names`: Constants that took the place of others get their names
 - `rewriting`: A graph whose values have other orders
+- `reshaping`: Stages over another shape of their data
 - `joining`: Dimensions that are always used together as one
 """

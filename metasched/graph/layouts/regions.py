@@ -112,6 +112,13 @@ def regions(sites: Sites) -> Iterator[LayoutRegion]:
     return _Spreading(sites).run()
 
 
+def wanted_dimensions(sites: Sites) -> Mapping[Site, Last]:
+    """For each value that an order would reach, the dimensions that would be innermost."""
+    spreading = _Spreading(sites)
+    spreading.run()
+    return spreading.wanted
+
+
 @dataclass
 class _Spreading:
     sites: Sites

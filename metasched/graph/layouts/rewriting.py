@@ -11,6 +11,7 @@ from metasched.graph.layouts.constant_names import with_names_of
 from metasched.graph.layouts.orders import Order, identity, in_orders, moves_elements, permuted
 from metasched.graph.layouts.preferences import preferences, weight_order
 from metasched.graph.layouts.regions import Site, Sites
+from metasched.graph.layouts.reshaping import is_read_by_quotients
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.text import at, indices
 from metasched.ir.pitch import packed_strides, reshaped
@@ -130,9 +131,23 @@ class _Rewriting:
         key = (name, order)
         if key not in self.copies:
             self.copies[key] = self._new(f"{name}.given", self.sites.graph.types[name])
+            view = self._joining_view(name)
+            if view is not None:
+                self.nodes.append(replace(view, input=self._as_given(view.input), output=self.copies[key]))
+                return self.copies[key]
             back = tuple(order.index(dim) for dim in range(len(order)))
             self._copied(known, self.copies[key], back)
         return self.copies[key]
+
+    def _joining_view(self, name: str) -> ShapeView | None:
+        """The view that makes a value, if the value before it has another order, too, and elements of the view are
+        found there by quotients: copied before it, they are found by indices.
+        """
+        for view in self.sites.views.get(name, ()):
+            if view.output == name and view.input in self.orders and self._follows(view):
+                shapes = self.sites.shapes
+                return view if is_read_by_quotients(shapes[name], shapes[view.input]) else None
+        return None
 
     def _copied(self, given: str, name: str, order: Order) -> None:
         program = transposition(self.types[given], order)

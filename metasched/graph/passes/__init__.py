@@ -7,6 +7,7 @@ Its files, in reading order:
 - `integer_products`: Products of quantised numbers are products of bytes, with totals of 32 bits
 - `constant_folding`: What depends on constants alone is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
+- `shapes`: Nodes go over their data in the shape in front of a view, where the view would cost something
 - `layouts`: The order of dimensions in memory is chosen once for each region of values that go together
 - `movement`: Transposes, slices and broadcasts are read through
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic

@@ -15,7 +15,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.target import Target
 
 
-@graph_pass(after=("common_subexpressions",))
+@graph_pass(after=("shapes",))
 def layouts(graph: Graph, context: PassContext) -> Graph:
     """Dimensions of values get the order in memory that the kernels of their region want; weights go with them."""
     sites = Sites.of(graph)

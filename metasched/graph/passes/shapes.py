@@ -1,0 +1,132 @@
+"""Nodes go over their data in the shape that it was computed in, where a view of it would cost something.
+
+A view computes nothing by itself, and costs something in two cases:
+
+- What is elementwise behind a view that puts dimensions together would be computed with what is before the view by
+  quotients and remainders: an activation behind a transposed convolution, whose rows are steps and phases.
+- A view that puts channels and places together keeps the one in front of it from having its channels innermost, unless
+  it is turned back for the view: a norm of groups of channels.
+
+There, the node's program is written over the shape in front of the view, and a view of its result has the shape that it
+had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from metasched.graph.fusion.stages import Stages, program_of, stages_of
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
+from metasched.graph.layouts.constant_names import with_names_of
+from metasched.graph.layouts.following import through_view
+from metasched.graph.layouts.preferences import Last
+from metasched.graph.layouts.regions import Site, Sites, wanted_dimensions
+from metasched.graph.layouts.reshaping import in_shape, is_read_by_quotients
+from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.ir.source import Reduce
+
+
+@graph_pass(after=("common_subexpressions",))
+def shapes(graph: Graph, context: PassContext) -> Graph:
+    """Nodes go over their data in the shape in front of a view, where the view would cost something."""
+    if not any(isinstance(node, ShapeView) for node in graph.nodes):
+        return graph
+    return _Reshaping(graph, wanted_dimensions(Sites.of(graph)), context).run()
+
+
+@dataclass
+class _Reshaping:
+    graph: Graph
+    wanted: Mapping[Site, Last]
+    context: PassContext
+    nodes: list[Node] = field(default_factory=list)
+    # By the value that a view makes: what is in front of all views up to it.
+    fronts: dict[str, str] = field(default_factory=dict)
+    views: dict[tuple[str, ValueType], str] = field(default_factory=dict)
+
+    def run(self) -> Graph:
+        graph = self.graph
+        self.types = dict(graph.types)
+        self.constants: dict[str, Array] = dict(graph.constants)
+        self.computed = {name for node in graph.computes for name in node.outputs}
+        for node in graph.nodes:
+            if isinstance(node, Compute):
+                self._compute(node)
+            else:
+                self.nodes.append(node)
+            if isinstance(node, ShapeView):
+                self.fronts[node.output] = self.fronts.get(node.input, node.input)
+        made = replace(graph, nodes=tuple(self.nodes), types=self.types, constants=self.constants)
+        before = {own: name for (name, _), own in self.views.items()}
+        return with_names_of(without_dead_code(made), before)
+
+    def _compute(self, node: Compute) -> None:
+        form = stages_of(node.program)
+        for name in dict.fromkeys(node.inputs):
+            front = self.fronts.get(name, name)
+            if form is None or front not in self.computed:
+                continue
+            if self.types[front] == self.types[name]:
+                # Views that undo each other.
+                node = replace(node, inputs=tuple(front if n == name else n for n in node.inputs))
+            elif self._costs(form, front, name):
+                buffer = form.inputs[node.inputs.index(name)]
+                made = in_shape(form, buffer, self.types[front].shape)
+                if made is not None:
+                    self.context.remark(f"`{node.name}` goes over {self.types[front]}, not {self.types[name]}")
+                    self._reshaped(node, made)
+                    return
+        self.nodes.append(node)
+
+    def _costs(self, form: Stages, front: str, name: str) -> bool:
+        """Whether a view would cost something between a value and a node that reads it."""
+        given, viewed = self.types[front].shape, self.types[name].shape
+        if not is_read_by_quotients(viewed, given):
+            return False
+        if not any(isinstance(stage.value, Reduce) for stage in form.stages):
+            return True
+        last = self.wanted.get(front, ())
+        return bool(last) and through_view(last, given, viewed) is None
+
+    def _reshaped(self, node: Compute, made: Stages) -> None:
+        inputs = tuple(
+            self._viewed(node, name, made.types[buffer]) for name, buffer in zip(node.inputs, made.inputs, strict=True)
+        )
+        outputs, back = list[str](), list[Node]()
+        for name, buffer in zip(node.outputs, made.outputs, strict=True):
+            type_ = made.types[buffer]
+            if type_ == self.types[name]:
+                outputs.append(name)
+                continue
+            own = self._new(name, type_)
+            self.computed.add(own)
+            self.fronts[name] = own
+            outputs.append(own)
+            back.append(ShapeView(node.name, node.op, own, name))
+        program = program_of(made, node.program.name)
+        self.nodes.append(replace(node, program=program, inputs=inputs, outputs=tuple(outputs)))
+        self.nodes += back
+
+    def _viewed(self, node: Compute, name: str, type_: ValueType) -> str:
+        """A value in another shape."""
+        front = self.fronts.get(name, name)
+        if type_ in (self.types[name], self.types[front]):
+            return name if self.types[name] == type_ else front
+        if (name, type_) not in self.views:
+            own = self.views[name, type_] = self._new(name, type_)
+            if name in self.constants:
+                self.constants[own] = self.constants[name].reshape(type_.shape)
+            else:
+                self.nodes.append(ShapeView(node.name, node.op, name, own))
+                self.fronts[own] = front
+        return self.views[name, type_]
+
+    def _new(self, like: str, type_: ValueType) -> str:
+        """A new value."""
+        number = 0
+        while (name := f"{like}.of{number}") in self.types:
+            number += 1
+        self.types[name] = type_
+        return name
