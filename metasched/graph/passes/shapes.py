@@ -3,7 +3,8 @@
 A view computes nothing by itself, and costs something in two cases:
 
 - What is elementwise behind a view that puts dimensions together would be computed with what is before the view by
-  quotients and remainders: an activation behind a transposed convolution, whose rows are steps and phases.
+  quotients and remainders: an activation behind a transposed convolution, whose rows are steps and phases. Where others
+  read that, too, it is in memory, and read from there.
 - A view that puts channels and places together keeps the one in front of it from having its channels innermost, unless
   it is turned back for the view: a norm of groups of channels.
 
@@ -51,6 +52,7 @@ class _Reshaping:
         self.types = dict(graph.types)
         self.constants: dict[str, Array] = dict(graph.constants)
         self.computed = {name for node in graph.computes for name in node.outputs}
+        self.summed = _read_by_reductions(graph)
         for node in graph.nodes:
             if isinstance(node, Compute):
                 self._compute(node)
@@ -85,8 +87,8 @@ class _Reshaping:
         given, viewed = self.types[front].shape, self.types[name].shape
         if not is_read_by_quotients(viewed, given):
             return False
-        if not any(isinstance(stage.value, Reduce) for stage in form.stages):
-            return True
+        if not _reduces(form):
+            return name not in self.summed
         last = self.wanted.get(front, ())
         return bool(last) and through_view(last, given, viewed) is None
 
@@ -130,3 +132,25 @@ class _Reshaping:
             number += 1
         self.types[name] = type_
         return name
+
+
+def _reduces(form: Stages) -> bool:
+    return any(isinstance(stage.value, Reduce) for stage in form.stages)
+
+
+def _read_by_reductions(graph: Graph) -> frozenset[str]:
+    """Values that results of the network, or nodes which are not elementwise, read as they are or in another shape."""
+    found = {name for _, name in graph.outputs}
+    for node in graph.nodes:
+        if isinstance(node, Compute):
+            form = stages_of(node.program)
+            if form is None or _reduces(form):
+                found.update(node.inputs)
+    views = [node for node in graph.nodes if isinstance(node, ShapeView)]
+    for view in reversed(views):
+        if view.output in found:
+            found.add(view.input)
+    for view in views:
+        if view.input in found:
+            found.add(view.output)
+    return frozenset(found)

@@ -93,3 +93,9 @@ def test_views_that_are_read_by_indices_stay() -> None:
     body = """m (float[2, 6] x) => (y) <int64[3] s = {2, 2, 3}> { a = MatMul(x, w)  g = Reshape(a, s)  y = Relu(g) }"""
     _, said = passed(body, w=(6, 6))
     assert not said
+
+
+def test_what_reductions_read_as_well_is_read_where_it_lies() -> None:
+    body = PHASES.replace("(r, v)", "(c, v)").replace("Tanh(d)", "Add(d, r)")
+    _, said = passed(body, w=(16, 8, 4, 4), b=(8,), v=(8, 8, 3, 3))
+    assert not said
