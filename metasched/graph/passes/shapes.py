@@ -6,7 +6,7 @@ A view computes nothing by itself, and costs something in two cases:
   quotients and remainders: an activation behind a transposed convolution, whose rows are steps and phases. Where others
   read that, too, it is in memory, and read from there.
 - A view that puts channels and places together keeps the one in front of it from having its channels innermost, unless
-  it is turned back for the view: a norm of groups of channels.
+  it is turned back for the view: a norm of groups of channels. Where others read the view, too, it is turned for them.
 
 There, the node's program is written over the shape in front of the view, and a view of its result has the shape that it
 had.
@@ -14,16 +14,18 @@ had.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
 from metasched.graph.layouts.constant_names import with_names_of
 from metasched.graph.layouts.following import through_view
 from metasched.graph.layouts.preferences import Last
 from metasched.graph.layouts.regions import Site, Sites, wanted_dimensions
-from metasched.graph.layouts.reshaping import in_shape, is_read_by_quotients
+from metasched.graph.layouts.reshaping import has_quotients, in_shape, is_read_by_quotients
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.source import Reduce
@@ -53,6 +55,7 @@ class _Reshaping:
         self.constants: dict[str, Array] = dict(graph.constants)
         self.computed = {name for node in graph.computes for name in node.outputs}
         self.summed = _read_by_reductions(graph)
+        self.readers = Counter(name for node in graph.nodes for name in dict.fromkeys(node.inputs))
         for node in graph.nodes:
             if isinstance(node, Compute):
                 self._compute(node)
@@ -76,7 +79,7 @@ class _Reshaping:
             elif self._costs(form, front, name):
                 buffer = form.inputs[node.inputs.index(name)]
                 made = in_shape(form, buffer, self.types[front].shape)
-                if made is not None:
+                if made is not None and (_reduces(form) or not _has_quotients(made)):
                     self.context.remark(f"`{node.name}` goes over {self.types[front]}, not {self.types[name]}")
                     self._reshaped(node, made)
                     return
@@ -90,7 +93,7 @@ class _Reshaping:
         if not _reduces(form):
             return name not in self.summed
         last = self.wanted.get(front, ())
-        return bool(last) and through_view(last, given, viewed) is None
+        return bool(last) and self.readers[name] == 1 and through_view(last, given, viewed) is None
 
     def _reshaped(self, node: Compute, made: Stages) -> None:
         inputs = tuple(
@@ -136,6 +139,10 @@ class _Reshaping:
 
 def _reduces(form: Stages) -> bool:
     return any(isinstance(stage.value, Reduce) for stage in form.stages)
+
+
+def _has_quotients(form: Stages) -> bool:
+    return any(has_quotients(e) for stage in form.stages for read in reads(stage.value) for e in read.indices)
 
 
 def _read_by_reductions(graph: Graph) -> frozenset[str]:

@@ -99,3 +99,16 @@ def test_what_reductions_read_as_well_is_read_where_it_lies() -> None:
     body = PHASES.replace("(r, v)", "(c, v)").replace("Tanh(d)", "Add(d, r)")
     _, said = passed(body, w=(16, 8, 4, 4), b=(8,), v=(8, 8, 3, 3))
     assert not said
+
+
+def test_weights_are_not_read_by_quotients_for_an_activation() -> None:
+    body = "m (float[4, 6] x) => (y) <int64[2] t = {8, 3}> { a = MatMul(x, w)  h = Reshape(a, t)  y = Add(h, b) }"
+    _, said = passed(body, w=(6, 6), b=(8, 1))
+    assert said == []
+
+
+def test_norms_of_several_nodes_read_one_view() -> None:
+    body = GROUPS.replace("n = InstanceNormalization(g, scale, bias)", "m = ReduceMean(g, e)\n    n = Sub(g, m)")
+    body = body.replace("<int64[3] s", "<int64[1] e = {2}, int64[3] s")
+    _, said = passed(body, w=(32, 8, 3, 3), v=(16, 32, 3, 3))
+    assert not any(remark.startswith(("`m`", "`n`")) for remark in said)
