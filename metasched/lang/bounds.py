@@ -2,7 +2,7 @@
 
 Sizes are already numbers, so an index is a linear form with integer coefficients over *atoms*: iteration variables,
 and quotients, remainders, products, minima and maxima taken as opaque. Conditions become linear forms known to be
-non-negative. A bound is the interval bound, improved by single-variable conditions and by adding up to two others.
+non-negative. A bound is the interval bound, improved by single-variable conditions and by adding up to three others.
 
 Sums and products of data wrap at 64 bits. So they are decomposed only if they are known not to wrap; otherwise such an
 expression is an atom, which only conditions on the same expression bound.
@@ -13,7 +13,7 @@ Cost: a form is made once for each expression and set of conditions, and takes a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -26,7 +26,8 @@ from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, U
 # An integer, or an infinity where nothing is known.
 Bound: TypeAlias = int | float
 
-_MAX_FACTS_COMBINED = 2
+# Windows have three dimensions at most, each with a condition on both its sides.
+_MAX_FACTS_COMBINED = 3
 
 
 class Range(NamedTuple):
@@ -85,7 +86,21 @@ class Assumptions:
         return math.isinf(lo) or math.isinf(hi) or (fits(INDEX, lo, hi) and fits(INDEX, min(numbers), max(numbers)))
 
     def _range(self, form: Linear) -> Range:
-        return Range(self._lower(form), -self._lower(form.times(-1)))
+        known = self.known + self._of_quotients(form)
+        return Range(_lower(self._box, form, known), -_lower(self._box, form.times(-1), known))
+
+    def _of_quotients(self, form: Linear) -> tuple[Linear, ...]:
+        """What the conditions say of quotients by numbers that are atoms of a form.
+
+        With `2*i + r >= 1`, `i + (r + 1) // 2` is 1 or more.
+        """
+        out = []
+        for atom, _ in form.terms if self.known else ():
+            match atom:
+                case Binary(op=BinOp.FLOORDIV, a=a, b=Const(value=divisor)) if divisor > 0:
+                    inner = self._linear(a)
+                    out += [f for fact in self.known for f in _quotient_facts(fact, atom, inner, int(divisor))]
+        return tuple(out)
 
     def _linear(self, e: Expr) -> Linear:
         """The linear form of an integer expression, whose value is that of the expression in 64 bits."""
@@ -110,22 +125,6 @@ class Assumptions:
             return form
         simple = simplify(e)
         return Linear.of_atom(e) if simple == e else self._linear(simple)
-
-    def _lower(self, form: Linear, assumed: int = _MAX_FACTS_COMBINED) -> Bound:
-        best = self._box(form)
-        if assumed == 0:
-            return best
-        for fact in self.known:
-            for atom, coefficient in fact.terms:
-                wanted = form.coefficient(atom)
-                if wanted * coefficient <= 0:
-                    continue
-                # form * p = (form * p - fact * q) + fact * q, and the last is >= 0; `atom` cancels.
-                g = math.gcd(wanted, coefficient)
-                p, q = abs(coefficient) // g, abs(wanted) // g
-                rest = self._lower(form.times(p).plus(fact, -q), assumed - 1)
-                best = max(best, _ceildiv(rest, p))
-        return best
 
     def _box(self, form: Linear) -> Bound:
         total: Bound = form.const
@@ -181,6 +180,39 @@ class Assumptions:
 
 
 _UNKNOWN = Range(-math.inf, math.inf)
+
+
+def _lower(
+    box: Callable[[Linear], Bound], form: Linear, known: tuple[Linear, ...], combined: int = _MAX_FACTS_COMBINED
+) -> Bound:
+    """The largest lower bound of a form found by its intervals, and by adding up to so many of the known forms."""
+    best = box(form)
+    if combined == 0:
+        return best
+    for fact in known:
+        for atom, coefficient in fact.terms:
+            wanted = form.coefficient(atom)
+            if wanted * coefficient <= 0:
+                continue
+            # form * p = (form * p - fact * q) + fact * q, and the last is >= 0; `atom` cancels.
+            g = math.gcd(wanted, coefficient)
+            p, q = abs(coefficient) // g, abs(wanted) // g
+            rest = _lower(box, form.times(p).plus(fact, -q), known, combined - 1)
+            best = max(best, _ceildiv(rest, p))
+    return best
+
+
+def _quotient_facts(fact: Linear, quotient: Expr, inner: Linear, divisor: int) -> Iterator[Linear]:
+    """Forms of `inner // divisor`, the atom `quotient`, that are not negative because a form of `inner` is not."""
+    for sign in (1, -1):
+        # fact = sign * inner + divisor * rest + over, so sign * inner >= -(divisor * rest + over).
+        difference = fact.plus(inner, -sign)
+        if any(coefficient % divisor for _, coefficient in difference.terms):
+            continue
+        rest = Linear(0, tuple((atom, coefficient // divisor) for atom, coefficient in difference.terms))
+        over = difference.const
+        whole = -(-over // divisor) if sign > 0 else over // divisor
+        yield rest.plus(Linear(whole, ((quotient, sign),)))
 
 
 def _in_type(atom: Expr, found: Range) -> Range:

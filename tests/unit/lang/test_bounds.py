@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metasched.errors import LanguageError
+from metasched.ir.nodes import Var
 from metasched.ir.program import Program
 from metasched.lang import parse_program
+from metasched.lang.bounds import Assumptions
 from metasched.lang.build import compute, param, placeholder, program, where
 
 TOP = 2**63 - 1
@@ -135,3 +139,49 @@ def test_a_condition_on_a_scalar_that_wraps_guards_nothing_else() -> None:
     with pytest.raises(LanguageError, match="by any amount below"):
         of("X[s] if s*2 >= 0 and s < 4 else 9", "s: i64, X: f32[4]")
     of("X[i + s] if i + s >= 0 and i + s < 4 else 9", "s: i64, X: f32[4]")
+
+
+@pytest.mark.parametrize(
+    ("index", "condition", "size"),
+    [
+        ("(2*i + r - 1) // 2", "2*i + r >= 1", 4),
+        ("7*i + 7*((r + 1) // 2) - 7", "2*i + r - 1 >= 0", 22),
+        ("(3*i + r + 4) // 3", "3*i + r < 8", 4),
+        ("(4 - i - r) // 2", "i + r <= 4", 3),
+    ],
+)
+def test_a_condition_on_a_dividend_guards_a_read_at_the_quotient(index: str, condition: str, size: int) -> None:
+    def text(condition: str, size: int) -> str:
+        value = f"X[{index}] if {condition} else 0"
+        return f"program p(X: f32[{size}]) -> Y: f32[4]:\n  Y[i < 4] = sum[r < 3]({value})\n"
+
+    parse_program(text(condition, size))
+    for wrong in (text("i >= 0", size), text(condition, size - 1)):
+        (message,) = mistakes(wrong)
+        assert "leaves `X` in dimension 0" in message
+
+
+def test_conditions_on_three_dimensions_guard_a_read_where_they_are_one() -> None:
+    places = {"a + r": 2, "b + s": 3, "c + u": 5}
+    inside = " and ".join(f"{place} >= 1 and {place} <= {extent}" for place, extent in places.items())
+    text = f"""program p(X: f32[30]) -> Y: f32[2, 3, 5]:
+  Y[a, b, c] = sum[r < 3, s < 3, u < 3](X[15*(a + r - 1) + 5*(b + s - 1) + c + u - 1] if {inside} else 0)
+"""
+    parse_program(text)
+    (message,) = mistakes(text.replace("c + u <= 5", "c + u <= 6"))
+    assert "by 1 above" in message
+
+
+@given(st.integers(-4, 4), st.integers(-4, 4), st.integers(-9, 9), st.integers(1, 5), st.integers(-9, 9), st.booleans())
+def test_bounds_of_a_quotient_under_a_condition_hold_wherever_the_condition_does(
+    a: int, b: int, c: int, divisor: int, shift: int, below: bool
+) -> None:
+    i, r = Var("i"), Var("r")
+    linear = a * i + b * r
+    known = Assumptions({"i": 5, "r": 4}).assume(linear + shift >= 0 if below else linear + shift <= 0, True)
+    low, high = known.range((linear + c) // divisor + r)
+    for x in range(5):
+        for y in range(4):
+            value = a * x + b * y
+            if value + shift >= 0 if below else value + shift <= 0:
+                assert low <= (value + c) // divisor + y <= high

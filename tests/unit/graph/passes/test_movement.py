@@ -65,6 +65,25 @@ def test_dimensions_that_were_put_together_are_left_to_what_computes_them() -> N
     assert "its places would not be linear" in remarks[0]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        # A grid of 2 x 2 elements a window put together to an image, pooled with a border.
+        """m (float[2, 2, 3, 3, 2] x) => (y) <int64[4] s = {1, 2, 6, 6}> {
+            t = Transpose<perm = [4, 2, 0, 3, 1]>(x)  v = Reshape(t, s)
+            y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]>(v)
+        }""",
+        # Tokens of a video, pooled along all its dimensions.
+        """m (float[1, 12, 2] x) => (y) <int64[5] s = {1, 2, 2, 2, 3}> {
+            t = Transpose<perm = [0, 2, 1]>(x)  v = Reshape(t, s)
+            y = MaxPool<kernel_shape = [3, 3, 3], pads = [1, 1, 1, 1, 1, 1]>(v)
+        }""",
+    ],
+)
+def test_windows_with_a_border_read_through_views_of_other_orders(body: str) -> None:
+    moved(body)
+
+
 @pytest.mark.parametrize("moves", ["Transpose<perm = [1, 0, 2]>(x)", "Relu(x)"])
 def test_places_that_data_decide_are_not_divided(moves: str) -> None:
     graph, _ = moved(
