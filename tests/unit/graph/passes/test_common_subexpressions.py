@@ -25,3 +25,24 @@ def test_outputs_that_are_equal_stay_outputs() -> None:
     made = common_subexpressions(graph, context())
     assert made.outputs == (("y", "y"), ("z", "y"))
     require_equal(graph, made)
+
+
+def test_what_reads_equal_constants_is_computed_once() -> None:
+    graph = network(
+        """m (float[2] x) => (y, z, u) <float[2] a = {1.0, 0.0}, float[2] b = {1.0, 0.0}, float[2] c = {1.0, -0.0}> {
+            p = Mul(x, a)  y = Exp(p)  q = Mul(x, b)  z = Neg(q)  r = Mul(x, c)  u = Exp(r)
+        }"""
+    ).graph
+    given = context()
+    made = common_subexpressions(graph, given)
+    made.validate()
+    assert given.remarks == ["`q` computes what `p` does"]
+    assert sorted(made.constants) == ["a", "c"]
+    require_equal(graph, made)
+
+
+def test_equal_constants_that_different_nodes_read_stay_two() -> None:
+    graph = network(
+        """m (float[2] x) => (y) <float[2] a = {1.0, 2.0}, float[2] b = {1.0, 2.0}> { p = Mul(x, a)  y = Sub(p, b) }"""
+    ).graph
+    assert common_subexpressions(graph, context()) is graph
