@@ -20,7 +20,7 @@ class Refusal:
     Attributes:
         node: its name in the model, or that of its first output.
         op: its type, with the domain where it is not ONNX's own.
-        opset: the version of the operator set that the model takes it from.
+        opset: the version of the operator set that the model takes it from; 0 for an input, or where it imports none.
         inputs: types and shapes of its inputs, as far as they are known.
         reason: why it is refused.
         unbound: inputs of the network whose values, given at load, would settle it.
@@ -35,7 +35,9 @@ class Refusal:
     unbound: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        out = f"{self.op} (opset {self.opset}) `{self.node}`({', '.join(self.inputs)}): {self.reason}"
+        opset = f" (opset {self.opset})" if self.opset else ""
+        inputs = f"({', '.join(self.inputs)})" if self.inputs else ""
+        out = f"{self.op}{opset} `{self.node}`{inputs}: {self.reason}"
         if self.unbound:
             given = ", ".join(f'"{name}": ...' for name in self.unbound)
             out += f"\n    hint: give what decides it at load: values={{{given}}}"

@@ -370,7 +370,10 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
     """ONNX's description of a node's type. Raises Unsupported where there is none, or only an older one than 13's."""
     schema = schema_of(node.op_type, domain, opset)
     if schema is None:
-        raise Unsupported(f"the operator set {domain or 'ai.onnx'} {opset} has no such node type")
+        name = domain or "ai.onnx"
+        raise Unsupported(
+            f"the operator set {name} {opset} has no such node type" if opset else f"the model imports no `{name}`"
+        )
     if not domain and opset < OLDEST_OPSET:
         later = schema_of(node.op_type, domain, OLDEST_OPSET)
         if later is not None and later.since_version != schema.since_version:

@@ -166,8 +166,14 @@ def test_a_value_that_is_computed_twice_is_a_mistake() -> None:
 
 def test_inputs_that_the_language_has_no_type_for_are_refused() -> None:
     strings = helper.make_tensor_value_info("X", onnx.TensorProto.STRING, [2])
-    with pytest.raises(ms.RefusedModel, match="no element type string"):
+    with pytest.raises(ms.RefusedModel, match="  input `X`: the language has no element type string"):
         ms.load_onnx(model([node("Identity", "X")], [strings]))
+
+
+def test_a_node_of_an_operator_set_that_the_model_does_not_import_is_refused_as_such() -> None:
+    own = helper.make_node("FusedMatMul", ["X", "X"], ["Y"], domain="com.example")
+    with pytest.raises(ms.RefusedModel, match=r"  com.example:FusedMatMul `Y`.*: the model imports no `com.example`"):
+        ms.load_onnx(model([own], [value("X", random(2, 2))]))
 
 
 def test_node_types_are_onnx_ones_and_are_looked_up_by_name() -> None:
