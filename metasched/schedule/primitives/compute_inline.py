@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from metasched.ir import query
 from metasched.ir.affine import ZERO, substitute
-from metasched.ir.nodes import Block, Expr, Var
+from metasched.ir.nodes import Block, Expr, Select, Var
+from metasched.ir.ranges import prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
@@ -32,7 +33,7 @@ OP = "compute_inline"
 def compute_inline(ctx: Context, block: BlockName) -> None:
     """Replace every read of a block's buffer by the block's expression, and remove the block and the buffer.
 
-    A conditional read stays conditional.
+    A conditional read stays conditional, unless the block's condition holds for all that it computes (padding by 0).
 
     Args:
         block: the block to inline.
@@ -60,10 +61,28 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     require_producers_stay(ctx, OP, producer, frozenset(set.intersection(*shared)) if shared else frozenset())
     # Guards can be ignored: in a valid program every element read has been computed, by this expression.
     func = query.replace_stmt(ctx.func, producer, None)
-    after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, producer)))
+    settled = _without_settled_conditions(producer)
+    after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, settled)))
     for reader in used_by:
         require_same_parts(OP, func, after, producer, reader)
     ctx.func = replace_buffers(after, remove=buffer)
+
+
+def _without_settled_conditions(block: Block) -> Block:
+    """The block less conditions that hold for all of its elements, or for none.
+
+    Here they are proved by the ranges of its own variables: its readers' sums of indices take more than those need.
+    """
+    ranges = {it.name: it.extent for it in block.iters}
+
+    def settled(e: Expr) -> Expr:
+        if isinstance(e, Select) and not query.loads(e.cond):
+            holds = prove(e.cond, ranges)
+            if holds is not None:
+                return settled(e.then if holds else e.otherwise)
+        return e.map(settled)
+
+    return query.map_values(block, settled)
 
 
 def _inlined(consumer: Block, producer: Block) -> Block:

@@ -171,3 +171,24 @@ def test_parts_that_read_nothing_stay_parts() -> None:
     loop_partition(ctx, "i_Y", (const(2),))
     compute_inline(ctx, "T")
     same(before, ctx.func)
+
+
+PADDED_BY_0 = """
+program padded(X: f32[8, 6], K: f32[1, 6]) -> Y: f32[8, 6]:
+    pad: Xp[h, c] = X[h, c] if h >= 0 and h < 8 else 0
+    conv: Y[h, c] = sum[r < 1](Xp[h + r, c] * K[r, c])
+"""
+
+
+def test_a_condition_that_always_holds_is_left_out() -> None:
+    ctx = start(PADDED_BY_0)
+    before = ctx.func
+    compute_inline(ctx, "pad")
+    same(before, ctx.func)
+    assert (
+        body(ctx.func)
+        == """
+for h_conv, c_conv, r in grid(8, 6, 1):
+    conv: Y[h, c] += X[h + r, c] * K[r, c]  init 0.0  with h = h_conv, c = c_conv
+"""
+    )
