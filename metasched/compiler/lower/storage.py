@@ -30,6 +30,9 @@ from metasched.ir.ranges import region
 from metasched.ir.rolling import storage_loops
 from metasched.target import Target
 
+# Of a dimension of what may be in registers: a vector's lanes are not counted, and no CPU has so many registers.
+_MOST_POSITIONS = 1024
+
 
 @dataclass(frozen=True)
 class Storage:
@@ -266,9 +269,41 @@ def in_registers(
         return None
     (found,) = lanes
     if found is None:
-        return replace(storage, kind=ArrayKind.REGISTER), storage.size
+        return replace(storage, kind=ArrayKind.REGISTER), _rows(storage, used, None)
     laid_out = _vector_last(storage, *found)
-    return laid_out, registers_needed(laid_out.size, found[1], storage.dtype, target)
+    elements = _rows(storage, used, found[0]) * laid_out.shape[-1]
+    return laid_out, registers_needed(elements, found[1], storage.dtype, target)
+
+
+def _rows(storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None) -> int:
+    """How many rows along a dimension are accessed, or elements without one.
+
+    What a stride leaves out takes no registers: each element of an unrolled tile is a value of its own.
+    """
+    accesses = [(relative(storage, indices), inside) for indices, inside in used]
+    count = 1
+    for d, size in enumerate(storage.shape):
+        if d != along:
+            found = [_positions(here[d], inside) for here, inside in accesses]
+            known = [positions for positions in found if positions is not None]
+            count *= min(size, len(frozenset[int]().union(*known))) if len(known) == len(found) else size
+    return count
+
+
+def _positions(index: Expr, inside: Inside) -> frozenset[int] | None:
+    """The values that an index takes; None where they are not known, or more than there are registers for."""
+    names = free_vars(index)
+    try:
+        steps = {name: as_int(coefficient(index, name)) for name in names}
+    except NotAffine:
+        return None
+    start = as_int(substitute(index, dict.fromkeys(names, ZERO)))
+    found = None if start is None else {start}
+    for name, step in steps.items():
+        if found is None or step is None or len(found) * inside[name].extent > _MOST_POSITIONS:
+            return None
+        found = {at + step * n for at in found for n in range(inside[name].extent)}
+    return None if found is None else frozenset(found)
 
 
 def _vector(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:

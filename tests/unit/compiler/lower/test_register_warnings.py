@@ -231,3 +231,18 @@ def test_show_says_what_does_not_compile(tmp_path: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     assert out.startswith("func dense(")
     assert err.startswith("warning: this schedule does not compile: ")
+
+
+def test_rows_that_a_stride_leaves_out_take_no_registers() -> None:
+    sch = Schedule(parse_program(DENSE))
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    rows, parity = sch.split(i, [None, 2])
+    i0, i1 = sch.split(rows, [None, 8])
+    j0, j1 = sch.split(j, [None, 48])
+    sch.reorder(i0, parity, j0, k, i1, j1)
+    sch.vectorize(j1, lanes=16)
+    sch.annotate(block, "unroll_limit", 64)
+    found = lower(sch.func, WIDE)
+    assert found.warnings == ()
+    assert [array.name for array in found.arrays if array.kind is ArrayKind.REGISTER] == ["C.acc"]
