@@ -63,7 +63,7 @@ def test_an_operator_takes_an_experts_trace(operator: str, params: dict[str, Any
 
 def test_under_any_names() -> None:
     f = ms.kernel("Z[a, b] = sum[q](Y[q, b] * X[a, q])")
-    x, y = np.random.default_rng(0).integers(-4, 5, (2, 40, 40)).astype(np.float32)
+    x, y = np.random.default_rng(0).integers(-4, 5, (2, 24, 24)).astype(np.float32)
     kernel = f.kernel_for(y, x)
     assert kernel.report.expert.startswith("matmul_nn.")
     np.testing.assert_array_equal(f(y, x), x @ y)
@@ -140,9 +140,16 @@ def test_the_space_is_not_looked_at_where_it_has_nothing_to_gain(monkeypatch: py
     near_the_peak = operators.load("matmul_nn", M=1024, N=1024, K=1024)
     small = operators.load("conv2d_nhwc", H=4, W=4, CI=32, CO=32, R=3, G=8)
     near_the_bandwidth = operators.load("matmul_nn", M=1, N=4096, K=4096)
-    bytes_by_instructions = operators.load("matmul_nn", M=256, N=256, K=256, **BYTES)
+    bytes_by_instructions = operators.load("matmul_nn", M=64, N=64, K=64, **BYTES)
     for program in (near_the_peak, small, near_the_bandwidth, bytes_by_instructions):
         assert guess(program, SERVER).expert is not None
+
+
+def test_the_space_is_looked_at_for_short_calls_that_a_faster_instruction_would_shorten() -> None:
+    heads = operators.load("batch_matmul_nn", BATCH=12, M=128, N=64, K=128, **BYTES)
+    trace = str(guess(heads, SERVER).trace)
+    assert "tile_u8i8_amx" in trace
+    assert "dot_u8i8_vnni" in str(guess(heads, SERVER.without(["amx-tile"])).trace)
 
 
 def test_a_favourite_that_is_no_clear_gain_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +194,7 @@ def taken(target: ms.Target, **params: Any) -> str | None:
 
 def test_instructions_that_do_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expert_guess, "tiles_are_refused", lambda: False)
+    monkeypatch.setattr(f"{GUESSING}._leaves_room", lambda *_: False)
     assert taken(SERVER, **BYTES) == "matmul_nn.amx_u8i8"
 
 
