@@ -28,7 +28,9 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     tile of a thread reads, where that is large. Constant operands are copied ahead only:
     that is done once, whatever the number of calls. Others are where the copy can pay: vectors would gather it, or the
     second cache does not hold much more than it; and one that vectors do not run along, where it is far larger. What
-    vectors would gather in each of several strips (see `strips`) is always copied.
+    vectors would gather in each of several strips (see `strips`) is always copied, and so are constants of which a call
+    reads every element once, such as a matrix times a vector: reading them is all that takes time, and the hardware
+    follows one run of memory, but no parts of rows that lie a page apart.
 
     Of copies that are made at every call, whether the vectors of a row are copied without a loop is a random variable,
     and so is whether halves are copied a register at a time or as many as are multiplied at a time. Threads copy whole
@@ -41,14 +43,16 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     if tiled is None or tiled.terms is None:
         return ms.skip("it is not tiled")
     info = sch.describe(block)
-    operands = [operand for operand in _operands(sch, info, tiled) if operand.reads > 1]
+    known = all(it.extent is not None for it in info.iters)
+    operands = [x for x in _operands(sch, info, tiled) if x.reads > 1 or (x.constant and known)]
     offered = _options(operands, reuse, sch.target.l2)
     legal = {name: steps for name, steps in offered.items() if not _refusal(sch, block, tiled, steps)}
     if not legal:
         return ms.skip("no operand is reused that can be copied")
-    gathered = any(operand.strided for steps in legal.values() for _, operand in steps)
-    # What every strip would gather again, is copied.
-    how = sch.choose("packed", [*legal] if gathered and sch.facts(block, Strip) is not None else [*legal, NONE])
+    copied = [operand for steps in legal.values() for _, operand in steps]
+    gathered = sch.facts(block, Strip) is not None and any(operand.strided for operand in copied)
+    streamed = any(operand.reads == 1 for operand in copied)
+    how = sch.choose("packed", [*legal] if gathered or streamed else [*legal, NONE])
     if how != NONE:
         _pack(sch, block, tiled, legal[how])
     return None

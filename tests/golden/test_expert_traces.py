@@ -374,6 +374,18 @@ FOUND: Mapping[str, Way] = {
     ),
     "matmul_nn.small": Way(PRODUCT),
     "matmul_nn.small_f64": Way({**PRODUCT, f"{TILED}(C)/j": tile(4, 1, 32), **lanes("vectorize", 8, "C")}),
+    "matmul_nn.vector": Way(
+        {
+            "multi_level_tiling(C)/fusion": "none",
+            **lanes("vectorize", 16, "C"),
+            f"{TILED}(C)/j": tile(1, 1, 64),
+            f"{TILED}(C)/k": tile(256),
+            "prefetch_tiles(C)/terms": 0,
+            "prefetch_tiles(C)/outermost": 0,
+            "unroll(C)/limit": 16,
+        },
+        weights=frozenset({"B"}),
+    ),
     "norm.lanes": Way(lanes("reduction_lanes", 64, "squares")),
     "scale_shift_add_relu.folded": Way(lanes("vectorize", 16, "Y"), LARGE),
     "softmax.fast": Way(
