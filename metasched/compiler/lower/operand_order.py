@@ -32,7 +32,8 @@ def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], target: Targ
     tile = _tile(stmt, storages)
     if tile is None:
         return map_children(stmt, lambda child: order_operands(child, storages, target, names))
-    return tile.ordered(tile.accumulators(storages[tile.update.array], target), target.registers, names)
+    storage = storages[tile.update.array]
+    return tile.ordered(tile.accumulators(storage, target), target, target.lanes(storage.dtype), names)
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,26 @@ class _Tile:
     def accumulators(self, storage: Storage, target: Target) -> int:
         return registers_needed(storage.size, self.lanes.lanes, storage.dtype, target)
 
-    def ordered(self, accumulators: int, registers: int, names: NameSupply) -> NestStmt:
-        """In the order that the `registers` left beside so many accumulators ask for."""
-        order = operand_order(*self._counts(), accumulators, registers)
+    def ordered(self, accumulators: int, target: Target, lanes: int, names: NameSupply) -> NestStmt:
+        """In the order that the registers left beside so many accumulators, each of so many lanes, ask for."""
+        narrow = self._in_registers(lanes)
+        order = operand_order(*narrow.counts(), accumulators, target.registers)
         if order is OperandOrder.AS_WRITTEN:
             return around(self.loops, self.update)
         if order is OperandOrder.BY_BROADCASTS:
             return self.one_by_one(self.broadcast)
-        strips = self.in_strips(names)
+        strips = narrow.in_strips(names)
         if order is OperandOrder.BY_VECTORS:
             return strips.one_by_one(strips.vector)
         return strips.rereading(strips.vector if order is OperandOrder.REREADING_BROADCASTS else strips.broadcast)
 
-    def _counts(self) -> tuple[int, int]:
+    def _in_registers(self, lanes: int) -> _Tile:
+        """The tile with a register at a time in its last loop, as each is an operand, where vectors are wider."""
+        if self.lanes.lanes <= lanes or self.lanes.extent % lanes:
+            return self
+        return replace(self, loops=(*self.loops[:-1], replace(self.lanes, lanes=lanes)))
+
+    def counts(self) -> tuple[int, int]:
         """How many vectors and broadcasts a term has; none where one loop is over both."""
         vectors, broadcasts = self._along(self.vector), self._along(self.broadcast)
         if set(vectors) & set(broadcasts):

@@ -210,3 +210,15 @@ def test_operands_of_a_convolution_take_turns() -> None:
     x, k = rng.integers(-9, 9, (17, 4)), rng.integers(-9, 9, (3, 4, 32))
     expected = sum(np.einsum("wq,qc->wc", x[n : n + 15], k[n]) for n in range(3))
     assert np.array_equal(result(sch, x.astype(np.float32), k.astype(np.float32)), expected)
+
+
+def test_each_register_of_a_wide_vector_is_an_operand() -> None:
+    """Three broadcasts fit beside twelve sums; the four registers that are multiplied by them do not."""
+    wide = tile(3, 2, lanes=16, terms=4)
+    assert loops(wide, NARROW) == [
+        "unrolled k_1 in range(4):",
+        "unrolled j_strip in range(4):",
+        "unrolled i in range(3):",
+        "vector(8) j in range(8):",
+    ]
+    assert spilled(wide, NARROW, HASWELL) == 0
