@@ -8,7 +8,8 @@ in the space of the rules, which takes 0.2 to 3 s.
 
 A trace may have been written for quite different shapes. So if the estimate leaves room for it, and a call takes long
 enough for that to matter, the model chooses from the space as well. Its choice is taken if the model expects it
-to take less than 0.7 of the time. That costs another 0.2 to 3 s.
+to take less than 0.7 of the time. That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
+registers is always compared so, and gives way to whatever is expected to be faster.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expected import Expectation, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
@@ -201,11 +203,13 @@ class _Guessing:
         if start is None:
             why += "; it has the shortest estimate that a search of the rules' space found"
             return self._by_model(self._favourite(), why)
-        if self._leaves_room(start):
+        # What is known is then of a CPU with more registers, or of tiles that this size does not have.
+        sums_in_memory = bool(lower(start.func, self.target).warnings)
+        if sums_in_memory or self._leaves_room(start):
             found = self._favourite()
             if found is not None:
                 ratio = self._ratio(found.func, start.func)
-                if ratio < _BETTER:
+                if ratio < (1.0 if sums_in_memory else _BETTER):
                     faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
                     return self._by_model(found, faster, start, ratio)
                 why += "; the best of the rules' space by the estimate, "
