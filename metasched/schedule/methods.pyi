@@ -97,7 +97,7 @@ class PrimitiveMethods:
     def compute_inline(self, block: BlockRV, *, labels: Sequence[str] = ...) -> None:
         """Replace every read of a block's buffer by the block's expression, and remove the block and the buffer.
 
-        A conditional read stays conditional.
+        A conditional read stays conditional, unless the block's condition holds for all that it computes (padding by 0).
 
         Args:
             block: the block to inline.
