@@ -45,7 +45,7 @@ def test_guesses(name: str) -> None:
 
 
 def test_an_experts_trace() -> None:
-    kernel = ms.compile(operators.load("matmul_nn", M=4, N=16, K=TERMS), knowledge="none")
+    kernel = ms.compile(operators.load("matmul_nn", M=1, N=64, K=TERMS), knowledge="none")
     assert kernel.report.expert is not None  # type: ignore[union-attr]
     assert "blocked_sum" in str(kernel.trace)
     assert error(kernel) < ERROR
