@@ -164,12 +164,6 @@ class Target:
         """
         return "avx512f" in self.features
 
-    @property
-    def masks_stores(self) -> bool:
-        """Whether some lanes of a register are stored in about the time of all: AVX2's instruction for it takes up to
-        twenty cycles (AMD)."""
-        return "avx512f" in self.features
-
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in a vector register."""
         return self.vector_bits // dtype.bits

@@ -8,7 +8,6 @@ Its files, in reading order:
 - `operations`: What one instance of a statement computes, counted from its expression
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
-- `caches`: How much of each cache a kernel has, and what it no longer finds there when it runs again
 - `shares`: For which share of a statement's instances a condition holds, and of its unrolled copies where that is known
 - `feature`: Declaring features of a statement, with the functions that compute them
 - `tensor_use`: What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
-from metasched.cost.conditions import Below, Condition, loops_in
+from metasched.cost.conditions import Below, loops_in
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array, Ranges
 from metasched.cost.shares import Shares
@@ -168,24 +168,11 @@ def gated_reads(view: View) -> tuple[Array, Array]:
             of_tile = view.tile.vectors[n] / view.tile.operations
             reads = np.where(held, of_tile, view.loads_of_one[n])
             single = statement.vector is None or view.steps[n] == 0
-            each = reads * np.where(single, core.redirected_read, core.masked_read)
-            if by_lane:
-                # What all lanes read once for several vectors of a tile is masked for each of them.
-                masks = np.where(held & single, _conditions_of_one(view, gate.condition), reads)
-                each = each + masks * core.lane_mask
-            instructions = instructions + share.evaluated * (reads + (each - reads) / neighbours)
+            each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)
+            instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
             instructions = instructions + held * single * (share.evaluated > 0) * _moves(view)
             left_out = left_out + reads * share.excluded
     return instructions, left_out
-
-
-def _conditions_of_one(view: View, condition: Condition) -> Array:
-    """The conditions of a register tile for each of its operations: those along loops that do not move it have one."""
-    found = view.full(1.0)
-    for loop in range(view.depth):
-        inside = (loop >= view.tile.level) & ~view.shares.moves(condition, loop)
-        found = np.where(inside, found / view.strips[loop], found)
-    return found
 
 
 def _moves(view: View) -> Array:

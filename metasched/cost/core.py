@@ -21,10 +21,9 @@ class Core:
     `integer_latency` of integers. `transfer` is what an
     accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
     work, `tail_overhead` one whose lanes never are, `masked_update` one of sums in memory, which a load waits
-    `masked_sum` for after they were stored, `masked_store` a store under a mask where the CPU has no registers for
-    masks; `branch_overhead` a condition in unrolled code; `window` is how many
-    instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a condition
-    takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
+    `masked_sum` for after they were stored; `branch_overhead` a condition in unrolled code; `window` is how
+    many instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a
+    condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
     of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as
     long to come from the last cache or memory. Of a last cache a kernel has `last_cache_bytes` at most. A cache
@@ -50,7 +49,6 @@ class Core:
     tail_overhead: float = 0.5
     masked_update: float = 1.5
     masked_sum: float = 20.0
-    masked_store: float = 4.0
     branch_overhead: float = 1.5
     issue: float = 5.0
     redirected_read: float = 8.0

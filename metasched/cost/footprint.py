@@ -204,18 +204,6 @@ class Ranges:
                 reach = reach + np.where(self.extents[loop] > 1, np.float32(FAR), np.float32(0.0))
         return reach
 
-    def are_apart(self, index: Index, loop: int) -> Mask:
-        """Whether each copy of an unrolled `loop` has a quotient in `index` of its own, although few of them differ:
-        where a tile begins between two multiples of the divisor is not known. (rows,)
-        """
-        apart = self._nowhere
-        for term in index.terms:
-            if isinstance(term.atom, QuotientAtom) and term.atom.value.uses(loop):
-                step, whole = self._step_inside(term.atom, loop)
-                known = whole | self._is_aligned(term.atom, loop, step * self.extents[loop])
-                apart = apart | (~known & (np.mod(step, self.sizes[term.atom.divisor]) != 0) & (self.extents[loop] > 1))
-        return apart
-
     def _step_inside(self, atom: QuotientAtom | RemainderAtom, loop: int) -> tuple[Array, Mask]:
         """By how much `loop` moves what is divided, and whether all else in it is a multiple of the divisor. (rows,)"""
         divisor, value = self.sizes[atom.divisor], atom.value
@@ -343,20 +331,6 @@ def usable_sets(mark: Footprint, element_bytes: int) -> Array:
 def flat_step(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int) -> Array:
     """Elements in storage between what `access` touches at one iteration of `loop` and at the next."""
     return ranges.flat_step(access, mark.strides, loop)
-
-
-def loaded_apart(statement: Statement, access: int, mark: Footprint, ranges: Ranges) -> Array:
-    """(levels, rows) elements that copies of unrolled code load: those that begin anywhere between multiples of a
-    divisor do not know which of them read the same one.
-    """
-    dims, times = statement.accesses[access].dims, None
-    for loop in reversed(range(ranges.depth)):
-        apart = [ranges.are_apart(dim, loop) for dim in dims if dim.uses(loop) and loop not in dim.bare]
-        if apart and loop != statement.vector:
-            times = ones(mark.elements.shape) if times is None else times
-            copies = ranges.extents[loop] * mark.elements[loop + 1] / mark.elements[loop]
-            times[: loop + 1] *= np.where(np.logical_or.reduce(apart), copies, 1.0)
-    return mark.elements if times is None else mark.elements * times
 
 
 def at_level(values: Array, level: Levels) -> Array:

@@ -78,26 +78,12 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         # The few instructions of a loop over single elements run beside its own.
         looping = np.maximum(looping - np.maximum(np.maximum(issue, ports), chain), 0.0)
     waits = _waits_at_bounds(view, np.maximum(np.maximum(issue, ports), chain))
-    beside = transfers + masked + _stores_under_masks(view, moved) + branching + looping + waits
     return {
         "operations": issue,
         "ports": ports,
         "latency": chain,
-        "overhead": beside + _across_lanes(view) + _code_size_penalty(view),
+        "overhead": transfers + masked + branching + looping + waits + _across_lanes(view) + _code_size_penalty(view),
     }
-
-
-def _stores_under_masks(view: View, moved: Array) -> Array:
-    """Cycles that an instance takes for stores under masks where these are slow: at tails, of the sums that are `moved`
-    where a tile is in registers, and of positions that an arg-reduction keeps in memory."""
-    if view.target.masks_stores or view.statement.store.is_register or view.statement.vector is None:
-        return view.full(0.0)
-    held, reducer = view.tile.held > 0, view.statement.reducer
-    stores = view.vector.masked * np.where(held, moved, view.loads_of_one[0])
-    if reducer is not None and reducer.is_arg:
-        stores = stores + ~held
-    found: Array = stores * view.core.masked_store
-    return found
 
 
 def _stores_between(view: View) -> Array:

@@ -17,7 +17,6 @@ from metasched.compiler.policy import (
     rereads,
     vectors_for,
 )
-from metasched.cost.caches import capacities, last_cache, missing
 from metasched.cost.core import Core
 from metasched.cost.footprint import (
     LINE,
@@ -29,7 +28,6 @@ from metasched.cost.footprint import (
     at_level,
     flat_step,
     footprint,
-    loaded_apart,
     ones,
     positions,
     usable_sets,
@@ -54,6 +52,30 @@ from metasched.target import Target
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 CACHES = ("l1", "l2", "l3")
+
+
+def capacities(target: Target, core: Core) -> tuple[float, float, float]:
+    """Usable bytes of each cache for one thread."""
+    return (
+        target.l1 * core.usable,
+        target.l2 * core.usable,
+        last_cache(target, core) * core.usable / max(target.threads, 1),
+    )
+
+
+def last_cache(target: Target, core: Core) -> float:
+    """Bytes of the last cache that a kernel finds its data in again: a large one has other users as well."""
+    return min(target.l3, core.last_cache_bytes)
+
+
+def missing(working_set: Array, size: float, core: Core) -> Array:
+    """The share of what a kernel touches that is no longer in a cache of `size` bytes when it runs again.
+
+    Little below the cache's size and all some way above it, as caches replace lines roughly in the order of their use.
+    """
+    first = core.kept_whole * size
+    share: Array = np.minimum(np.maximum((working_set - first) / first, 0.0), 1.0)
+    return share
 
 
 @dataclass(frozen=True)
@@ -449,7 +471,7 @@ class View:
         if any(loop in dim.bare for dim in dims):
             extent: Array = self.extents[loop]
             return extent
-        moved = any_of([self.ranges.moves(dim, loop) | self.ranges.are_apart(dim, loop) for dim in dims])
+        moved = any_of([self.ranges.moves(dim, loop) for dim in dims])
         if loop == self.statement.vector:
             moved = moved | (self.steps[access] > 1)
         iterations: Array = np.where(moved, self.extents[loop], 1.0)
@@ -460,8 +482,7 @@ class View:
         if self.operands:
             return at_level(self.operands[access], place) * self.loads_of_one[access]
         places = at_level(self._places(access), place)
-        loaded = loaded_apart(self.statement, access, self.marks[access], self.ranges)
-        elements = np.minimum(at_level(loaded, place), places)
+        elements = np.minimum(at_level(self.marks[access].elements, place), places)
         depth = self.statement.vector
         if depth is None:
             return elements
@@ -501,8 +522,7 @@ class View:
         whole = self._products_inside(((self.unrolled > 0) | (self.strips == 1)).astype(np.float32))
         accumulators, loads = self._in_registers(sums, taken, place)
         tensor = self.statement.tensor
-        registers = registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
-        fits = self._registers_of(accumulators, place) <= registers
+        fits = accumulators <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)
@@ -510,19 +530,6 @@ class View:
         return RegisterTile(
             level, place, runs, together, operations, vectors_of, accumulators, sums, loads, broadcasts, held, spills
         )
-
-    def _registers_of(self, accumulators: Array, place: Levels) -> Array:
-        """The registers that accumulators take: those of whole tiles, also where a row ends within one; in lanes of a
-        reduction each has those of a vector, and where a value has a position, that takes as many as the value."""
-        statement, vector = self.statement, self.vector
-        if statement.tensor is not None:
-            return accumulators
-        places, elements = at_level(self._places(0), place), at_level(self.marks[0].elements, place)
-        accumulators = accumulators * places / np.minimum(places, elements)
-        if statement.vector is not None and statement.loops[statement.vector].reduces:
-            accumulators = np.where(vector.of_terms, accumulators, accumulators * vector.strips / vector.steps)
-        has_position = statement.reducer is not None and statement.reducer.is_arg
-        return 2.0 * accumulators if has_position else accumulators
 
     def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:
         """The registers of a tile's accumulators, and its loads, of operands that do not stay in registers again."""
