@@ -28,6 +28,7 @@ from metasched.rules.scatter import scatter
 from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
+from metasched.rules.transpose_result import transpose_result
 from metasched.rules.unroll import unroll
 from metasched.rules.use_amx import use_amx
 from metasched.rules.use_avx512_bf16 import use_avx512_bf16
@@ -48,6 +49,7 @@ cpu = (
     scatter,
     rfactor,
     borders,
+    transpose_result,
     parities,
     use_amx,
     use_avx512_bf16,

@@ -35,7 +35,7 @@ LAST = (
 )
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
 EARLY = ("winograd", "blocked_sums", "row_chain", "grouping", "inline", "strips", "scatter")
-FIRST = (*EARLY, "rfactor", "borders", "parities")
+FIRST = (*EARLY, "rfactor", "borders", "transpose_result", "parities")
 CPU = (*FIRST, *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
 OTHERS = ("merge_parallel", "tensorize")
