@@ -138,6 +138,9 @@ class Arithmetic:
     def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         if cond.text in ("true", "false"):
             return a if cond.text == "true" else b
+        if not cond.width and self.native.masks:
+            # One bit picks a vector by a branch, each around a load: there would be little else left of unrolled code.
+            cond = self.widen(cond, max(a.width, b.width))
         a, b = self.same_width(a, b) if not cond.width else (self.widen(a, cond.width), self.widen(b, cond.width))
         return SSAValue(self._text.pure(f"select {cond.typed}, {a.typed}, {b.typed}"), a.dtype, a.width)
 

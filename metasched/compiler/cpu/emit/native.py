@@ -11,20 +11,28 @@ _CONVERTING = (frozenset({"f16c", "avx"}), frozenset({"avx512fp16", "avx"}), fro
 # vscalefps and vscalefpd, in vectors of every size
 _SCALING = frozenset({"avx512f", "avx512vl"})
 
+# Registers for masks of vectors of every size, of lanes of every size
+_MASKS = frozenset({"avx512f", "avx512vl", "avx512bw"})
+
 
 @dataclass(frozen=True)
 class Native:
-    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors. `gathers`: as in `Target`."""
+    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors. `gathers`: as in `Target`.
+
+    `masks`: a vector is loaded or picked by a mask in about the time of a plain load. AVX2's loads under masks take
+    several times that, so that a branch around them is better where one condition decides for all lanes.
+    """
 
     converts_f16: bool = False
     scales: bool = False
     gathers: bool = False
+    masks: bool = False
 
     @classmethod
     def of(cls, target: Target) -> Native:
         features = target.features
         converts = any(needed <= features for needed in _CONVERTING)
-        return cls(converts, scales=features >= _SCALING, gathers=target.gathers)
+        return cls(converts, scales=features >= _SCALING, gathers=target.gathers, masks=features >= _MASKS)
 
 
 NOTHING = Native()

@@ -185,3 +185,21 @@ def test_lanes_at_known_places_are_gathered_where_the_cpu_does_that_well(feature
     code = emit(lower(schedule.func, target), target).text
     assert ("masked.gather" in code) is target.gathers
     assert ("insertelement <8 x float>" in code) is not target.gathers
+
+
+SHIFTED_ROWS = """
+program shifted[H=4, W=16](X: f32[H, W]) -> Y: f32[H, W]:
+    Y[i, j] = X[i - 1, j] * 2 if i >= 1 else 3
+"""
+
+
+@pytest.mark.parametrize(("features", "condition"), [(WIDE, "<16 x i1>"), (AVX2, "i1")])
+def test_one_condition_picks_a_vector_by_a_mask_where_there_are_registers_for_masks(
+    features: tuple[str, ...], condition: str
+) -> None:
+    schedule = ms.Schedule(ms.parse_program(SHIFTED_ROWS))
+    schedule.vectorize(schedule.get_loops(schedule.get_block("Y"))[1], lanes=16)
+    target = Target("any", frozenset(features), 2, 32 << 10, 1 << 20, 32 << 20)
+    text = emit(lower(schedule.func, target), target).text
+    conditions = re.findall(r"select (i1|<16 x i1>) \S+, <16 x float>", text)
+    assert set(conditions) == {condition}
