@@ -11,4 +11,5 @@ Its files, in reading order:
 - `rewriting`: A graph whose values have other orders
 - `reshaping`: Stages over another shape of their data
 - `joining`: Dimensions that are always used together as one
+- `viewed_nodes`: A graph that is rewritten node by node, with values in other shapes
 """

@@ -19,14 +19,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.stages import Stages, program_of, stages_of
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
-from metasched.graph.layouts.constant_names import with_names_of
+from metasched.graph.fusion.stages import Stages, stages_of
+from metasched.graph.ir import Compute, Graph, ShapeView, ValueType
 from metasched.graph.layouts.following import through_view
 from metasched.graph.layouts.preferences import Last
 from metasched.graph.layouts.regions import Site, Sites, wanted_dimensions
 from metasched.graph.layouts.reshaping import has_quotients, in_shape, is_read_by_quotients
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.layouts.viewed_nodes import ViewedNodes
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.source import Reduce
 
@@ -44,15 +43,13 @@ class _Reshaping:
     graph: Graph
     wanted: Mapping[Site, Last]
     context: PassContext
-    nodes: list[Node] = field(default_factory=list)
     # By the value that a view makes: what is in front of all views up to it.
     fronts: dict[str, str] = field(default_factory=dict)
-    views: dict[tuple[str, ValueType], str] = field(default_factory=dict)
 
     def run(self) -> Graph:
         graph = self.graph
-        self.types = dict(graph.types)
-        self.constants: dict[str, Array] = dict(graph.constants)
+        self.made = ViewedNodes(graph)
+        self.types = self.made.types
         self.computed = {name for node in graph.computes for name in node.outputs}
         self.summed = _read_by_reductions(graph)
         self.readers = Counter(name for node in graph.nodes for name in dict.fromkeys(node.inputs))
@@ -60,12 +57,10 @@ class _Reshaping:
             if isinstance(node, Compute):
                 self._compute(node)
             else:
-                self.nodes.append(node)
+                self.made.nodes.append(node)
             if isinstance(node, ShapeView):
                 self.fronts[node.output] = self.fronts.get(node.input, node.input)
-        made = replace(graph, nodes=tuple(self.nodes), types=self.types, constants=self.constants)
-        before = {own: name for (name, _), own in self.views.items()}
-        return with_names_of(without_dead_code(made), before)
+        return self.made.result()
 
     def _compute(self, node: Compute) -> None:
         form = stages_of(node.program)
@@ -83,7 +78,7 @@ class _Reshaping:
                     self.context.remark(f"`{node.name}` goes over {self.types[front]}, not {self.types[name]}")
                     self._reshaped(node, made)
                     return
-        self.nodes.append(node)
+        self.made.nodes.append(node)
 
     def _costs(self, form: Stages, front: str, name: str) -> bool:
         """Whether a view would cost something between a value and a node that reads it."""
@@ -95,46 +90,22 @@ class _Reshaping:
         last = self.wanted.get(front, ())
         return bool(last) and self.readers[name] == 1 and through_view(last, given, viewed) is None
 
-    def _reshaped(self, node: Compute, made: Stages) -> None:
-        inputs = tuple(
-            self._viewed(node, name, made.types[buffer]) for name, buffer in zip(node.inputs, made.inputs, strict=True)
-        )
-        outputs, back = list[str](), list[Node]()
-        for name, buffer in zip(node.outputs, made.outputs, strict=True):
-            type_ = made.types[buffer]
-            if type_ == self.types[name]:
-                outputs.append(name)
-                continue
-            own = self._new(name, type_)
+    def _reshaped(self, node: Compute, form: Stages) -> None:
+        given = zip(node.inputs, form.inputs, strict=True)
+        inputs = [self._viewed(node, name, form.types[buffer]) for name, buffer in given]
+        for name, own in self.made.add(node, form, inputs).items():
             self.computed.add(own)
             self.fronts[name] = own
-            outputs.append(own)
-            back.append(ShapeView(node.name, node.op, own, name))
-        program = program_of(made, node.program.name)
-        self.nodes.append(replace(node, program=program, inputs=inputs, outputs=tuple(outputs)))
-        self.nodes += back
 
     def _viewed(self, node: Compute, name: str, type_: ValueType) -> str:
         """A value in another shape."""
         front = self.fronts.get(name, name)
-        if type_ in (self.types[name], self.types[front]):
-            return name if self.types[name] == type_ else front
-        if (name, type_) not in self.views:
-            own = self.views[name, type_] = self._new(name, type_)
-            if name in self.constants:
-                self.constants[own] = self.constants[name].reshape(type_.shape)
-            else:
-                self.nodes.append(ShapeView(node.name, node.op, name, own))
-                self.fronts[own] = front
-        return self.views[name, type_]
-
-    def _new(self, like: str, type_: ValueType) -> str:
-        """A new value."""
-        number = 0
-        while (name := f"{like}.of{number}") in self.types:
-            number += 1
-        self.types[name] = type_
-        return name
+        if self.types[front] == type_ != self.types[name]:
+            return front
+        own = self.made.view(node, name, type_)
+        if own != name:
+            self.fronts[own] = front
+        return own
 
 
 def _reduces(form: Stages) -> bool:
