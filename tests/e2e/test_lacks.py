@@ -97,7 +97,7 @@ def test_processes_killed_while_idle_cost_nothing(breaking: Breaking) -> None:
 
 
 def wait_for_end(processes: list[psutil.Process]) -> None:
-    """Until each is gone, or is left to whoever started it to ask about."""
+    """Until each has ended: its sockets are closed, and it is gone or left to whoever started it to ask about."""
     end = time.monotonic() + 60
     while any(map(runs, processes)):
         assert time.monotonic() < end
@@ -105,8 +105,9 @@ def wait_for_end(processes: list[psutil.Process]) -> None:
 
 
 def runs(process: psutil.Process) -> bool:
+    """Whether it holds its files: a process whose first thread has ended does until its last thread has."""
     try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
+        return bool(process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     except psutil.NoSuchProcess:
         return False
 
