@@ -29,9 +29,9 @@ def row_runs(
     if reason is not None:
         return ms.skip(reason)
     run = _run(info)
-    lanes, row = sch.target.lanes(info.dtype), run[-1].extent or 1
     if len(run) < 2:
         return ms.skip("its rows do not follow one another in memory")
+    lanes, row = sch.target.lanes(info.dtype), run[-1].extent or 1
     if row >= 2 * lanes and -(-row // lanes) * lanes <= 1.05 * row:
         return ms.skip(f"its rows ({row} elements) fill vectors")
     fused = sch.fuse(*sch.get_loops(block)[-len(run) :])

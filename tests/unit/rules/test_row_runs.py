@@ -112,3 +112,8 @@ def test_a_block_that_was_moved_to_a_part_of_its_rows_stays() -> None:
     sch, outcomes = apply(MOVED.replace("H - 1 - j", "j"), rule("row_runs"), move, "row_runs")
     assert outcomes[-1].reason is not None
     correct(sch)
+
+
+def test_a_single_element_has_no_rows() -> None:
+    single = "program single[N=64](X: f32[N]) -> Y: f32[]:\n    T[z < 1] = max[i < N](X[i + z])\n    Y[] = T[0] * 2.0\n"
+    assert "its rows do not follow one another in memory" in (reasons(single, "row_runs")["Y"] or "")
