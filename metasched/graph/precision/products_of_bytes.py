@@ -116,6 +116,10 @@ class _Rewriting:
 
     # --- factors
 
+    def _is_weight(self, factor: _Factor) -> bool:
+        value = self._inputs.get(factor.element.buffer)
+        return value is not None and self._values.is_constant(value)
+
     def _factor(self, read: Read) -> _Factor | None:
         """A factor as bytes; None where it is no quantised number."""
         stage = self._stages.by_buffer.get(read.buffer)
@@ -205,10 +209,11 @@ class _Rewriting:
         value: SourceExpr = Read(total, tuple(Name(axis.name) for axis in stage.axes))
         for own, other in ((first, second), (second, first)):
             if own.zero is not None:
-                sums = self._sums(product, other)
+                ahead = self._is_known_ahead(other, own.zero)
+                sums = self._sums(product, other, own.zero if ahead else None)
                 yield sums
-                summed = Read(sums.buffer, tuple(Name(axis.name) for axis in sums.axes))
-                value = Operation(BinOp.SUB, value, Operation(BinOp.MUL, own.zero, summed))
+                summed: SourceExpr = Read(sums.buffer, tuple(Name(axis.name) for axis in sums.axes))
+                value = Operation(BinOp.SUB, value, summed if ahead else Operation(BinOp.MUL, own.zero, summed))
         if first.zero is not None and second.zero is not None:
             zeros = Operation(BinOp.MUL, first.zero, second.zero)
             value = Operation(BinOp.ADD, value, Operation(BinOp.MUL, IntLit(prod(reduced(stage).values())), zeros))
@@ -219,14 +224,21 @@ class _Rewriting:
             value = Operation(BinOp.MUL, value, scale)
         yield Stage(None, stage.buffer, stage.axes, value)
 
-    def _sums(self, product: ProductSum, factor: _Factor) -> Stage:
-        """Sums of a factor's bytes over what the products are summed over."""
+    def _is_known_ahead(self, factor: _Factor, zero: SourceExpr) -> bool:
+        """Whether a zero point, one number, and what it is multiplied by are known before calls."""
+        known = all(self._values.is_constant(self._inputs[read.buffer]) for read in reads(zero))
+        return known and not names_in(zero) and self._is_weight(factor)
+
+    def _sums(self, product: ProductSum, factor: _Factor, times: SourceExpr | None) -> Stage:
+        """Sums of a factor's bytes over what the products are summed over, times a number if there is one."""
         used = frozenset[str]().union(*(names_in(index) for index in factor.element.indices))
         extents = self._stages.extents(product.stage)
         axes = tuple(axis for axis in product.stage.axes if axis.name in used)
         type_ = ValueType(TOTAL, tuple(extents[axis.name] for axis in axes))
         name = self._declared(f"{factor.element.buffer}t", type_)
-        return Stage(None, name, axes, replace(product.reduction, operand=cast(factor.element, TOTAL)))
+        byte = cast(factor.element, TOTAL)
+        operand = byte if times is None else Operation(BinOp.MUL, byte, times)
+        return Stage(None, name, axes, replace(product.reduction, operand=operand))
 
 
 def _fits(product: ProductSum, first: _Factor, second: _Factor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,20 @@ def computed(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any]
 
 def multiplied(graph: Graph) -> list[str]:
     """The stages that multiply bytes, up to the names of their indices."""
-    lines = [line.strip() for node in graph.computes for line in str(node.program).splitlines()]
-    return [line for line in lines if "sum[" in line and line.count("i32(") == 2]
+    return [line for line in _summed(graph) if len(_ELEMENTS.findall(line)) == 2]
 
 
 def sums(graph: Graph) -> list[str]:
-    """The stages that add up bytes, for zero points."""
+    """The stages that add up bytes, for zero points; they may be multiplied by one."""
+    return [line for line in _summed(graph) if len(_ELEMENTS.findall(line)) == 1]
+
+
+_ELEMENTS = re.compile(r"i32\(\w+\[[^]]+\]\)")  # of bytes that are no single number
+
+
+def _summed(graph: Graph) -> list[str]:
     lines = [line.strip() for node in graph.computes for line in str(node.program).splitlines()]
-    return [line for line in lines if "sum[" in line and line.count("i32(") == 1]
+    return [line for line in lines if "sum[" in line]
 
 
 def qdq_conv(weights: Any, zero: Any, x_type: Any = U8, x_zero: int = 13) -> tuple[list[Any], dict[str, Any]]:
@@ -221,3 +228,10 @@ def test_totals_that_32_bits_may_not_hold_stay_in_f32() -> None:
     ]
     made = model(nodes, [value("X", of_bytes(2, 66_000))], constants=constants)
     assert multiplied(ms.load_onnx(made).optimised) == []
+
+
+def test_sums_of_weights_are_multiplied_by_zero_points_ahead_of_calls() -> None:
+    nodes, constants = qdq_conv(of_bytes(4, 4, 3, 3), np.zeros(4, I8), x_zero=13)
+    graph = computed(nodes, {"X": random(1, 4, 6, 6)}, constants, step=0.06)
+    (summed,) = sums(graph)
+    assert summed.endswith("(i32(C[r0, r1, r2, i0]) * i32(B[]))")
