@@ -5,6 +5,9 @@ stays bytes: totals are exact, zero points are taken from them by sums of weight
 `QLinearConv`, `MatMulInteger` and the like, imported with zero points taken from their operands, become the same. So
 results differ from the model's by rounding of f32 alone: by one step of a scale at most, where that crosses a tie.
 
+Signed activations that weights are multiplied by become unsigned, with a zero point that is 128 more: what quantises
+them gives unsigned bytes at once, and what else dequantises them reads those.
+
 It runs before constants are folded, while weights are still bytes.
 """
 
@@ -15,15 +18,19 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import substituted
+from metasched.graph.fusion.expressions import reads, substituted
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.precision.products import literal
+from metasched.graph.precision.products import cast, literal, new_name
 from metasched.graph.precision.products_of_bytes import GraphValues, with_products_of_bytes
-from metasched.graph.precision.quantised import Quantised, quantised_form
-from metasched.ir.source import Apply, Name, Read, SourceExpr
+from metasched.graph.precision.quantised import Quantised, quantised_form, quantised_to_signed
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import Apply, Axis, IntLit, Name, Operation, Read, SourceExpr, Stage
+
+# What makes a signed byte an unsigned one.
+_RAISED = 128
 
 
 @graph_pass(after=("dead_code",))
@@ -42,13 +49,20 @@ class _Integers:
         self._nodes: list[Node] = []
         self._makers = {name: node for node in graph.nodes for name in node.outputs}
         self._forms: dict[str, Quantised | None] = {}
-        self._values = GraphValues(self._quantised, self._types.__getitem__, self._constants.__contains__)
+        self._raising: dict[str, Compute] = {}  # what makes signed bytes unsigned ones, by the signed ones.
+        self._values = GraphValues(
+            self._quantised, self._unsigned, self._types.__getitem__, self._constants.__contains__
+        )
 
     def graph(self) -> Graph:
         for node in self._graph.nodes:
             # What it needs of others is put before it.
             self._nodes.append(self._rewritten(node))
-        return replace(self._graph, nodes=tuple(self._nodes), types=self._types, constants=self._constants)
+        nodes: list[Node] = [self._raising[name] for name in self._graph.inputs if name in self._raising]
+        for node in self._nodes:
+            nodes.append(self._of_unsigned(node))
+            nodes += [self._raising[name] for name in node.outputs if name in self._raising]
+        return replace(self._graph, nodes=tuple(nodes), types=self._types, constants=self._constants)
 
     def _rewritten(self, node: Node) -> Node:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
@@ -142,6 +156,101 @@ class _Integers:
         order = [found.axes.index(i.name) for i in indices if isinstance(i, Name)]
         return array.astype(np.int32).reshape(shape) if order == sorted(order) else None
 
+    # --- signed bytes as unsigned ones
+
+    def _unsigned(self, name: str) -> Quantised | None:
+        """As `_quantised`, of unsigned bytes where it is of signed ones that are no constant."""
+        found = self._quantised(name)
+        if found is None and self._types[name].dtype is DType.I8:
+            found = Quantised(name, tuple(f"i{n}" for n in range(self._types[name].rank)))
+        if found is None or self._types[found.value].dtype is not DType.I8 or found.value in self._constants:
+            return found
+        if found.value not in self._raising:
+            self._raising[found.value] = self._raised(found.value)
+        return self._of_raised(found)
+
+    def _raised(self, signed: str) -> Compute:
+        """What makes signed bytes unsigned: what quantises them, to unsigned ones at once, where that is a node."""
+        maker = self._makers.get(signed)
+        if isinstance(maker, Compute) and (quantising := self._quantising(maker)) is not None:
+            return quantising
+        type_ = self._types[signed]
+        types = {"A": type_, "Y": replace(type_, dtype=DType.U8)}
+        axes = tuple(Axis(f"i{n}") for n in range(type_.rank))
+        byte = Read("A", tuple(Name(axis.name) for axis in axes))
+        value = cast(Operation(BinOp.ADD, cast(byte, DType.I32), IntLit(_RAISED)), DType.U8)
+        stages = Stages(types, ("A",), frozenset(), ("Y",), (Stage(None, "Y", axes, value),))
+        made = self._typed(signed, types["Y"])
+        return Compute(made, "Cast", program_of(stages, "unsigned"), (signed,), (made,))
+
+    def _quantising(self, node: Compute) -> Compute | None:
+        """What quantises to signed bytes, to unsigned ones at once; None where a node does something else."""
+        stages = stages_of(node.program)
+        if stages is None:
+            return None
+        (stage, *others), given = stages.stages, _inputs(stages, node)
+        found = None if others else quantised_to_signed(stage.value)
+        if found is None or (found.zero is not None and given[found.zero.buffer] not in self._constants):
+            return None
+        zero: SourceExpr | None = IntLit(_RAISED)
+        if found.zero is not None:
+            raised = self._raised_constant(given[found.zero.buffer])
+            own = new_name(stages, "Z")
+            given[own] = raised
+            zero = replace(found.zero, buffer=own) if self._constants[raised].any() else None
+        value = found.unsigned(zero)
+        names = tuple(dict.fromkeys(read.buffer for read in reads(value)))
+        types = {**stages.types, **{name: self._types[value] for name, value in given.items()}}
+        types[stage.buffer] = replace(types[stage.buffer], dtype=DType.U8)
+        consts = frozenset(name for name in names if given[name] in self._constants)
+        changed = Stages(types, names, consts, stages.outputs, (replace(stage, value=value),))
+        made = self._typed(node.outputs[0], types[stage.buffer])
+        inputs = tuple(given[name] for name in names)
+        return replace(node, program=program_of(changed, node.program.name), inputs=inputs, outputs=(made,))
+
+    def _raised_constant(self, signed: str) -> str:
+        """A constant of signed bytes as unsigned ones."""
+        return self._constant(signed, (self._constants[signed].astype(np.int32) + _RAISED).astype(np.uint8), DType.U8)
+
+    def _of_raised(self, found: Quantised) -> Quantised:
+        """Quantised numbers of signed bytes, of the unsigned ones."""
+        value = self._raising[found.value].outputs[0]
+        match found.zero:
+            case None:
+                return replace(found, value=value, zero=IntLit(_RAISED))
+            case Apply("i32", (Read(buffer),)) if found.given[buffer] in self._constants:
+                if self._types[found.given[buffer]].dtype is DType.I8:
+                    # A constant again, so that layers with other zero points have the same program.
+                    raised = self._raised_constant(found.given[buffer])
+                    zero = found.zero if self._constants[raised].any() else None
+                    return replace(found, value=value, zero=zero, given={**found.given, buffer: raised})
+        return replace(found, value=value, zero=Operation(BinOp.ADD, found.zero, IntLit(_RAISED)))
+
+    def _of_unsigned(self, node: Node) -> Node:
+        """What only dequantises signed bytes does so with the unsigned ones, where there are any."""
+        stages = stages_of(node.program) if isinstance(node, Compute) else None
+        if not isinstance(node, Compute) or stages is None:
+            return node
+        form = quantised_form(stages, _inputs(stages, node))
+        return node if form is None or form.value not in self._raising else self._dequantising(node, stages, form)
+
+    def _dequantising(self, node: Compute, stages: Stages, form: Quantised) -> Compute:
+        (stage,), form = stages.stages, self._of_raised(form)
+        byte = new_name(stages, "Q")
+        given = {byte: form.value, **form.given}
+        value: SourceExpr = cast(Read(byte, tuple(Name(axis.name) for axis in stage.axes)), DType.I32)
+        if form.zero is not None:
+            value = Operation(BinOp.SUB, value, form.zero)
+        if form.scale is not None:
+            value = Operation(BinOp.MUL, cast(value, DType.F32), form.scale)
+        value = cast(value, stages.types[stage.buffer].dtype)
+        given = {read.buffer: given[read.buffer] for read in reads(value)}
+        types = {name: self._types[value] for name, value in given.items()}
+        types[stage.buffer] = stages.types[stage.buffer]
+        consts = frozenset(name for name, value in given.items() if value in self._constants)
+        made = Stages(types, tuple(given), consts, stages.outputs, (replace(stage, value=value),))
+        return replace(node, program=program_of(made, node.program.name), inputs=tuple(given.values()))
+
     # --- new values
 
     def _typed(self, like: str, type_: ValueType) -> str:
@@ -153,7 +262,7 @@ class _Integers:
 
     def _constant(self, like: str, array: Array, dtype: DType) -> str:
         name = self._typed(like, ValueType(dtype, array.shape))
-        self._constants[name] = np.ascontiguousarray(array)
+        self._constants[name] = np.ascontiguousarray(array).reshape(array.shape)  # scalars would become vectors
         return name
 
 

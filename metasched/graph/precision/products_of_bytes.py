@@ -40,9 +40,13 @@ _TO_SIGNED = 128
 
 @dataclass(frozen=True)
 class GraphValues:
-    """The graph as its programs see it: which of its values are quantised, and what is known of a value."""
+    """The graph as its programs see it: which of its values are quantised, and what is known of a value.
+
+    `unsigned` says of a value what `quantised` does, of unsigned bytes where that can be.
+    """
 
     quantised: Callable[[str], Quantised | None]
+    unsigned: Callable[[str], Quantised | None]
     type: Callable[[str], ValueType]
     is_constant: Callable[[str], bool]
 
@@ -84,7 +88,7 @@ class _Rewriting:
         """Rewrite a sum of products, if it is one of quantised numbers. Returns whether it is."""
         kept = self._stages, dict(self._inputs)
         self._before = []
-        first, second = (self._factor(read) for read in product.operands)
+        first, second = self._factors(product)
         if first is None or second is None or not _fits(product, first, second):
             self._stages, self._inputs = kept
             return False
@@ -116,36 +120,46 @@ class _Rewriting:
 
     # --- factors
 
+    def _factors(self, product: ProductSum) -> tuple[_Factor | None, _Factor | None]:
+        """Both factors as bytes. What signed weights are multiplied by is unsigned: instructions multiply a signed byte
+        by an unsigned one, and sums of weights, which that takes, are computed ahead."""
+        reads = product.operands
+        first, second = (self._factor(read, self._values.quantised) for read in reads)
+        if first is not None and second is not None and {self._dtype(first), self._dtype(second)} == {DType.I8}:
+            if self._is_weight(second) and not self._is_weight(first):
+                first = self._factor(reads[0], self._values.unsigned) or first
+            elif self._is_weight(first) and not self._is_weight(second):
+                second = self._factor(reads[1], self._values.unsigned) or second
+        return first, second
+
     def _is_weight(self, factor: _Factor) -> bool:
         value = self._inputs.get(factor.element.buffer)
         return value is not None and self._values.is_constant(value)
 
-    def _factor(self, read: Read) -> _Factor | None:
+    def _factor(self, read: Read, quantised: Callable[[str], Quantised | None]) -> _Factor | None:
         """A factor as bytes; None where it is no quantised number."""
         stage = self._stages.by_buffer.get(read.buffer)
         if stage is not None:
-            return self._moved(read, stage)
-        if self._stages.types[read.buffer].dtype in BYTES:
-            return _Factor(read)
-        found = self._values.quantised(self._inputs[read.buffer])
+            return self._moved(read, stage, quantised)
+        found = quantised(self._inputs[read.buffer])
         if found is None:
-            return None
+            return _Factor(read) if self._stages.types[read.buffer].dtype in BYTES else None
         own = self._input(f"{read.buffer}q", found.value)
         places = dict(zip(found.axes, read.indices, strict=True))
         zero, scale = (self._at(part, found, places) for part in (found.zero, found.scale))
         return _Factor(Read(own, read.indices), zero, scale)
 
-    def _moved(self, read: Read, stage: Stage) -> _Factor | None:
+    def _moved(self, read: Read, stage: Stage, quantised: Callable[[str], Quantised | None]) -> _Factor | None:
         """A factor that a stage moves, such as one with a border: around it are zero points."""
         elements = list(moved(stage.value))
         if not moves(stage.value) or len(elements) != 1 or elements[0].buffer not in self._stages.inputs:
             return None
-        if self._stages.types[elements[0].buffer].dtype in BYTES:
+        found = quantised(self._inputs[elements[0].buffer])
+        if found is None and self._stages.types[elements[0].buffer].dtype in BYTES:
             return _Factor(read)
-        found = self._values.quantised(self._inputs[elements[0].buffer])
         if found is None or found.varies or any(number != 0 for number in _literals(stage.value)):
             return None
-        factor = self._factor(elements[0])
+        factor = self._factor(elements[0], quantised)
         assert factor is not None
         type_ = replace(self._stages.types[stage.buffer], dtype=self._dtype(factor))
         own = self._declared(f"{stage.buffer}q", type_)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.precision.products import literal, names_in
 from metasched.ir.nodes import BinOp
-from metasched.ir.source import Apply, IntLit, Name, Operation, Read, SourceExpr, SourceNode
+from metasched.ir.source import Apply, FloatLit, IntLit, Name, Operation, Read, SourceExpr, SourceNode
 
 BYTES = frozenset({DType.I8, DType.U8})
 _WIDE = frozenset({DType.F32, DType.I32})
@@ -137,3 +139,37 @@ def _byte(value: SourceExpr) -> Read | Apply | None:
 
 
 _BYTES = frozenset(str(dtype) for dtype in BYTES)
+
+
+# --- what quantises ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QuantisedToSigned:
+    """`i8(min(max(rounded + f32(zero), -128), 127))`: whole numbers as signed bytes; `zero` is None where it is 0."""
+
+    rounded: Apply
+    zero: Read | None
+
+    def unsigned(self, zero: SourceExpr | None) -> SourceExpr:
+        """The same whole numbers as unsigned bytes, with another zero point."""
+        whole = self.rounded if zero is None else Operation(BinOp.ADD, self.rounded, Apply("f32", (zero,)))
+        low = Apply("max", (whole, FloatLit(0.0)))
+        return Apply(str(DType.U8), (Apply("min", (low, FloatLit(255.0))),))
+
+
+def quantised_to_signed(value: SourceExpr) -> QuantisedToSigned | None:
+    """An expression as one that rounds and makes signed bytes of that; None where it is none."""
+    match value:
+        case Apply("i8", (Apply("min", (Apply("max", (whole, low)), high)),)):
+            limits = np.iinfo(np.int8)
+            if (literal(low), literal(high)) != (limits.min, limits.max):
+                return None
+        case _:
+            return None
+    match whole:
+        case Apply("rint"):
+            return QuantisedToSigned(whole, None)
+        case Operation(BinOp.ADD, Apply("rint") as rounded, Apply("f32", (Read() as zero,))):
+            return QuantisedToSigned(rounded, zero)
+    return None

@@ -230,6 +230,44 @@ def test_totals_that_32_bits_may_not_hold_stay_in_f32() -> None:
     assert multiplied(ms.load_onnx(made).optimised) == []
 
 
+@pytest.mark.parametrize("x_zero", [-5, 0], ids=["zero point", "symmetric"])
+def test_signed_activations_become_unsigned_for_signed_weights(x_zero: int) -> None:
+    nodes, constants = qdq_conv(of_bytes(4, 4, 3, 3), np.zeros(4, I8), x_type=I8, x_zero=x_zero)
+    constants |= {"zy": np.array(x_zero, I8)}
+    nodes[-1] = node("DequantizeLinear", "Rq sy zy", "Rd")
+    nodes += [node("Conv", "Rd Wd", "D", pads=[1, 1, 1, 1]), node("Add", "D Rd", "Y")]
+    graph = computed(nodes, {"X": random(1, 4, 6, 6)}, constants, step=0.06)
+    assert len(multiplied(graph)) == 2
+    # Both convolutions, and the sum, read what was made unsigned where it was quantised.
+    between = [name for n in graph.computes for name in n.outputs if name != "Y"]
+    assert [graph.types[name].dtype for name in between[:2]] == [DType.U8, DType.U8]
+    assert DType.I8 not in [graph.types[name].dtype for name in between]
+    assert "i8(min" not in "".join(str(n.program) for n in graph.computes)
+
+
+def test_signed_bytes_without_negative_ones_have_no_zero_point_when_unsigned() -> None:
+    nodes, constants = qdq_conv(of_bytes(4, 4, 3, 3), np.zeros(4, I8))
+    constants |= {"zy": np.array(-128, I8)}
+    nodes[-1] = node("DequantizeLinear", "Rq sy zy", "Rd")
+    nodes += [node("Conv", "Rd Wd", "Y", pads=[1, 1, 1, 1])]
+    graph = computed(nodes, {"X": random(1, 4, 6, 6)}, constants, step=0.06)
+    assert len(multiplied(graph)) == 2
+    assert len(sums(graph)) == 1  # of the first one, whose input has a zero point
+
+
+def test_signed_inputs_of_quantised_operators_become_unsigned() -> None:
+    constants = {"W": of_bytes(8, 4, 3, 3), "zx": np.array(3, I8)}
+    graph = computed([node("ConvInteger", "X W zx", pads=[1, 1, 1, 1])], {"X": of_bytes(1, 4, 5, 5, seed=2)}, constants)
+    assert len(multiplied(graph)) == 1
+    assert "u8(" in "".join(str(n.program) for n in graph.computes)
+
+
+def test_products_of_signed_activations_stay_signed() -> None:
+    graph = computed([node("MatMulInteger", "X W")], {"X": of_bytes(5, 16), "W": of_bytes(16, 6, seed=1)}, {})
+    assert len(multiplied(graph)) == 1
+    assert "u8" not in "".join(str(n.program) for n in graph.computes)
+
+
 def test_sums_of_weights_are_multiplied_by_zero_points_ahead_of_calls() -> None:
     nodes, constants = qdq_conv(of_bytes(4, 4, 3, 3), np.zeros(4, I8), x_zero=13)
     graph = computed(nodes, {"X": random(1, 4, 6, 6)}, constants, step=0.06)
