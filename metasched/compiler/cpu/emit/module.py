@@ -10,6 +10,7 @@ from metasched.compiler.cpu.emit.arith import Arithmetic
 from metasched.compiler.cpu.emit.counters import counter_globals
 from metasched.compiler.cpu.emit.indices import Indices
 from metasched.compiler.cpu.emit.native import Native
+from metasched.compiler.cpu.emit.scheduling import scheduling_attribute
 from metasched.compiler.cpu.emit.scope import PADDING, ArrayPointer, FunctionScope
 from metasched.compiler.cpu.emit.statements import Statements
 from metasched.compiler.cpu.emit.tensor import require_features
@@ -81,6 +82,7 @@ class _ModuleEmitter:
         self._layout = _layout(kernel.arrays, target.threads)
         self._memory = [a for a in kernel.arrays if a.kind not in _IN_REGISTERS]
         self._tiles = uses_tiles(kernel)
+        self._scheduling = scheduling_attribute(target)
         self._regions = 0
         # Elsewhere, memory has no order to keep but what threads agree on.
         self._fences = "sse" in target.features and _streams(kernel.body)
@@ -132,9 +134,8 @@ class _ModuleEmitter:
             self._fence(scope.text)
         scope.text.line("ret void")
         lines = "\n".join(scope.text.lines())
-        self._functions.append(
-            f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {_ESTIMATES} {{\n{lines}\n}}\n"
-        )
+        attributes = " ".join(filter(None, ("noinline nounwind", _ESTIMATES, self._scheduling)))
+        self._functions.append(f"define internal void @{name}({', '.join(parameters)}) {attributes} {{\n{lines}\n}}\n")
 
     def _needs_tiles(self, body: lir.LStmt) -> bool:
         """Whether a function of this body uses tile registers itself."""
