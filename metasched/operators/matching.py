@@ -80,7 +80,9 @@ def fits(program: Program) -> tuple[Fit, ...]:
     several = list(batches(program))
     found += [fit for batch in several for fit in _fits_of_element(batch)]
     if not found:
-        ways = (way for batch in (batch_of_one(program), *several) for way in with_transposed_operands(batch))
+        # Transposing an operand leaves the digest: without an operator of it, none of the 2^operands ways is one.
+        alike = [batch for batch in (batch_of_one(program), *several) if _variants(batch.element.func)]
+        ways = (way for batch in alike for way in with_transposed_operands(batch))
         found = next((fits for way in ways if (fits := _fits_of_element(way))), [])
     return tuple(sorted(found, key=lambda fit: fit.expert.name))
 
@@ -99,11 +101,16 @@ def _operator_of(program: Program) -> list[tuple[str, Names]]:
 
 def _by_structure(func: Func) -> list[tuple[str, Names]]:
     """The operator that a function is by its structure, and its names for the operator's; none or one."""
-    for variant in variants_of(structure_digest(func)):
+    for variant in _variants(func):
         renamed = names_between(_written(variant).func, func)
         if renamed is not None:
             return [(_operator(variant), renamed)]
     return []
+
+
+def _variants(func: Func) -> tuple[str, ...]:
+    """Operators, or their forms in traces, that have the digest of a function's structure."""
+    return variants_of(structure_digest(func))
 
 
 def _traces(operator: str) -> list[str]:

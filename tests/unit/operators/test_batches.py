@@ -13,8 +13,9 @@ from metasched.errors import ScheduleError
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
 from metasched.operators.batched_trace import for_batch
-from metasched.operators.batches import batches
+from metasched.operators.batches import batch_of_one, batches, with_transposed_operands
 from metasched.operators.matching import Fit, fits
+from metasched.operators.structure import structure_digest
 
 HEADS = """
 program heads[B=2, H=3, M=7, N=9, K=5](A: f32[B, M, H, K], C: f32[B, H, K, N]) -> D: f32[B, H, M, N]:
@@ -30,6 +31,10 @@ program attention[B=2, H=3, N=5, M=70](X: f32[B, H, N, M]) -> Y: f32[B, H, N, M]
 DENSE = """
 program dense[B=3, M=13, N=70, K=20](A: f32[B, M, K], const W: f32[K, N]) -> D: f32[B, M, N]:
     D[b, i, j] = sum[k](A[b, i, k] * W[k, j])
+"""
+LOOKUP = """
+program lookup(A: f32[4, 5], I: i32[4, 5], T: f32[9, 5]) -> Y: f32[4, 5]:
+    Y[i, j] = A[i, j] * (T[I[i, j], j] if I[i, j] < 9 else 0)
 """
 
 
@@ -121,6 +126,27 @@ def test_operands_may_lie_the_other_way(way: str, batch: int, name: str) -> None
     fit = batched(program)[f"matmul_nn.{name}"]
     assert str(fit.batch) == ("for each element of a batch, " if batch else "") + OPERANDS[way]
     agrees(program, fit.trace_for(program, threads=2))
+
+
+def test_transposing_operands_leaves_the_digest_of_a_structure() -> None:
+    element = batch_of_one(ms.parse_program(LOOKUP))
+    ways = list(with_transposed_operands(element))
+    assert [sorted(way.turned) for way in ways] == [
+        ["A"],
+        ["I"],
+        ["T"],
+        ["A", "I"],
+        ["A", "T"],
+        ["I", "T"],
+        ["A", "I", "T"],
+    ]
+    assert {structure_digest(way.element.func) for way in ways} == {structure_digest(element.element.func)}
+
+
+def test_a_program_of_many_matrices_that_is_no_operator_is_not_tried_in_all_their_ways() -> None:
+    names = [f"A{n}" for n in range(40)]  # 2^40 ways: they would take years
+    arguments, total = ", ".join(f"{name}: f32[4, 4]" for name in names), " + ".join(f"{name}[i, j]" for name in names)
+    assert fits(ms.parse_program(f"program f({arguments}) -> Y: f32[4, 4]:\n    Y[i, j] = {total}\n")) == ()
 
 
 def test_a_transposed_operand_is_copied_to_how_the_trace_has_it() -> None:
