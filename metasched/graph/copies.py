@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from metasched.graph.ir import ValuePart, ValueType
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var
+from metasched.ir.pitch import is_packed, packed_strides, run
 from metasched.support.by_identity import remembered_by_identity
 
+# Rows that have gaps between them begin on cache lines, and are whole ones: no vector is of two rows, or of two lines.
+_LINE = 64
 # More boxes than a concatenation has.
 _MOST_BOXES = 256
 
@@ -89,6 +93,22 @@ def copied_boxes(func: Func) -> tuple[CopiedBox, ...] | None:
             return None
         boxes.append(found)
     return tuple(boxes)
+
+
+def is_of_whole_lines(type_: ValueType, part: ValuePart) -> bool:
+    """Whether the rows of a value begin on cache lines and are whole ones where it is that part of another."""
+    steps = [s for s, n in zip(part.strides, type_.shape, strict=True) if n > 1]
+    length = run(type_.shape, part.strides)
+    wanted = (length, part.offset, *(s for s in steps if s >= length))
+    return all(n * type_.dtype.bytes % _LINE == 0 for n in wanted)
+
+
+def may_be_computed_there(box: CopiedBox, whole: ValueType) -> bool:
+    """Whether a value may lie in the box of the output that is a copy of it: without gaps, or in whole cache lines."""
+    strides = packed_strides(whole.shape)
+    offset = sum(index * stride for index, stride in zip(box.begin, strides, strict=True))
+    there = is_of_whole_lines(ValueType(whole.dtype, box.shape), ValuePart("", offset, strides))
+    return there or is_packed(box.shape, strides)
 
 
 _Box = list[tuple[int, int]]

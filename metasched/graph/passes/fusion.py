@@ -6,7 +6,9 @@ A group of nodes joins the group that computes one of its inputs where all of th
   memory limits both, and all their stages go along the same rows, so that one nest computes them while a row is in the
   cache;
 - nothing outside reads that input, so that it need not be in memory;
-- nothing else that is computed with that input is read outside: joined, they can still be put in an order.
+- nothing else that is computed with that input is read outside: joined, they can still be put in an order;
+- it is no concatenation that joins the result of a reduction with other computed values, all in whole cache lines:
+  they are computed in place (see `parts`).
 
 So an anchor (a convolution, a product of matrices) takes its bias, residual sums and activations; the pieces of a layer
 norm, a softmax or a chain of activations become one program each. An anchor also joins what computes its input where
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metasched.graph.copies import copied_boxes
+from metasched.graph.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, kind_of
 from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
@@ -154,6 +156,10 @@ class _Grouping:
             if any(reader not in inside for reader in self._readers[value]):
                 return f"`{value}` is read by others, too"
         other = self._groups[source.producer]
+        if other.kind is Kind.REDUCTION and all(self._is_joined_in_place(n) for n in self._readers[source.values[0]]):
+            return (
+                f"`{source.values[0]}` is computed where it is joined with others, which saves as much memory traffic"
+            )
         written = [v for n in other.members for v in self._graph.nodes[n].outputs if v not in source.values]
         for value in written:
             if value in self._results or any(n not in other.members for n in self._readers.get(value, ())):
@@ -174,6 +180,15 @@ class _Grouping:
             boxes = (copied_boxes(node.program.func) if isinstance(node, Compute) else None) or ()
             self._in_place[number] = len(boxes) > 1 and all(name in self._producer for name in node.inputs)
         return self._in_place[number]
+
+    def _is_joined_in_place(self, number: int) -> bool:
+        """Whether each value that a node joins may be computed where it is joined."""
+        if not self._is_in_place(number):
+            return False
+        node = self._graph.nodes[number]
+        assert isinstance(node, Compute)
+        whole = self._graph.types[node.outputs[0]]
+        return all(may_be_computed_there(box, whole) for box in copied_boxes(node.program.func) or ())
 
     def _prologue_refusal(self, name: str, other: _Group) -> str:
         """Why an anchor may not compute its input where it puts a border around it; '' where it may."""

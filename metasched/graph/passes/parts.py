@@ -7,15 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from metasched.graph.copies import CopiedBox, copied_boxes
+from metasched.graph.copies import CopiedBox, copied_boxes, is_of_whole_lines
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView, ValuePart, ValueType
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import at, indices
-from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped, run
+from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped
 from metasched.lang import parse_program
 
-# Rows that have gaps between them begin on cache lines, and are whole ones: no vector is of two rows, or of two lines.
-_LINE = 64
 # What has to be copied of a concatenation stays in one kernel with the rest, where it is more than this share.
 _COPIED = 0.5
 
@@ -139,7 +137,7 @@ class _Placing:
         type_ = self._types[name]
         if is_packed(type_.shape, part.strides):
             return True
-        return name not in self._results and _is_fast(type_, part)
+        return name not in self._results and is_of_whole_lines(type_, part)
 
     def _is_viewed(self, name: str, strides: tuple[int, ...], but: ShapeView | None = None) -> bool:
         """Whether all views of a value can be of it where it has these strides."""
@@ -253,14 +251,6 @@ def _copy_of(node: Node) -> _Copy | None:
         return None
     values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
     return _Copy(node, tuple((values[box.input], box) for box in boxes))
-
-
-def _is_fast(type_: ValueType, part: ValuePart) -> bool:
-    """Whether rows with gaps between them begin on cache lines and are whole ones."""
-    steps = [s for s, n in zip(part.strides, type_.shape, strict=True) if n > 1]
-    length = run(type_.shape, part.strides)
-    wanted = (length, part.offset, *(s for s in steps if s >= length))
-    return all(n * type_.dtype.bytes % _LINE == 0 for n in wanted)
 
 
 def _copying(node: Compute, name: str, type_: ValueType, box: CopiedBox, made: str) -> Compute:

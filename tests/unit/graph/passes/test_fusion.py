@@ -79,6 +79,17 @@ def test_what_stays_apart_and_why(body: str, kernels: int, reason: str) -> None:
     assert any(reason in remark for remark in remarks)
 
 
+@pytest.mark.parametrize(("columns", "kernels"), [(16, 3), (5, 1)])
+def test_what_is_reduced_stays_apart_where_it_is_joined_in_whole_cache_lines(columns: int, kernels: int) -> None:
+    graph, remarks = fused(
+        f"""m (float[8, 9, {columns}] x, float[8, 9, {columns}] z) => (y) <int64[1] n = {{1}}> {{
+            a = ReduceMean<keepdims=0>(x, n)  b = ReduceMean<keepdims=0>(z, n)  y = Concat<axis=1>(a, b)
+        }}"""
+    )
+    assert len(texts(graph)) == kernels
+    assert any("is computed where it is joined" in remark for remark in remarks) == (kernels > 1)
+
+
 def test_branches_that_meet_again_join_without_a_circle() -> None:
     graph, _ = fused(
         """m (float[4, 4] x, float[4, 4] w) => (y) {
