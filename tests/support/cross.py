@@ -24,12 +24,13 @@ def machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
     return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2)
 
 
-def assembly(func: Func, target: Target, triple: str, cpu: str, features: str) -> str:
-    """Of the kernel compiled for another machine."""
+def assembly(func: Func, target: Target, triple: str, cpu: str, features: str, *, comments: bool = False) -> str:
+    """Of the kernel compiled for another machine; `comments` are LLVM's, on loops and on what it spills."""
     module = llvm.parse_assembly(emit(lower(func, target), target).text)
     there = machine(triple, cpu, features)
     module.triple, module.data_layout = triple, str(there.target_data)
     _optimize(module, there)
+    there.set_asm_verbosity(comments)
     return str(there.emit_assembly(module))
 
 

@@ -27,6 +27,8 @@ Its files, in reading order:
 - `tensor`: The vocabulary of emitters of tensor intrinsics: operands as vectors, and calls of LLVM's intrinsics
 - `counters`: Counters of the CPU's clock around parts of a kernel, in a variant of it that is made to be profiled
 - `statements`: Statements: loops, vector strips, conditions and writes of one function
+- `scheduling`: Which CPU's pipeline LLVM orders instructions for, where its own model of a CPU takes too many
+  registers
 - `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
 - `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with
   their data

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
-import llvmlite.binding as llvm
 import pytest
 
 from metasched.compiler.cpu.emit.module import emit
@@ -14,7 +12,7 @@ from metasched.compiler.cpu.spills import _inner_loops
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
-from tests.support.cross import AVX2, WIDE, assembly, machine, plain
+from tests.support.cross import AVX2, WIDE, assembly, plain
 
 DENSE = """program dense[N=13, M=32, K=64](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
     C[i, j] = sum[k](A[i, k] * B[k, j])"""
@@ -36,8 +34,7 @@ def unrolled_tile() -> Schedule:
 
 @pytest.mark.parametrize("cpu", ["znver4", "sapphirerapids"])
 def test_no_accumulator_or_operand_is_spilled(cpu: str) -> None:
-    cast(llvm.TargetMachine, machine(TRIPLE, cpu, "")).set_asm_verbosity(True)
-    text = assembly(unrolled_tile().func, replace(ZEN4, name=cpu), TRIPLE, cpu, "")
+    text = assembly(unrolled_tile().func, replace(ZEN4, name=cpu), TRIPLE, cpu, "", comments=True)
     loops = list(_inner_loops(text))
     assert loops
     assert sum(loop.stores + loop.loads for loop in loops) == 0
