@@ -42,6 +42,7 @@ Its files, in reading order:
 - `kernels`: Machine code for the tasks of a graph: from the cache, or made by their choices or the guess
 - `plan`: Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes
 - `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them
+- `output_memory`: Memory of results: what a caller has let go is written again
 - `execution_plan`: What a call of a network runs, as data: kernels, where arguments lie, what becomes of outputs and
   states
 - `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another

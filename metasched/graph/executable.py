@@ -1,8 +1,8 @@
 """A network that runs: one call of compiled code for all kernels, over one arena.
 
-Inputs are read where they are, outputs are written to new arrays, weights lie packed in memory of their own, and
-everything between is in an arena by `plan`. A call takes an arena of its own, so that several threads may run one
-network at once; the GIL is released.
+Inputs are read where they are, outputs are written to arrays that nobody else has, weights lie packed in memory of
+their own, and everything between is in an arena by `plan`. A call takes an arena of its own, so that several threads
+may run one network at once; the GIL is released.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from metasched.graph.execution_plan import FIRST, ExecutionPlan, StepInfo
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.memory import MappedMemory
+from metasched.graph.output_memory import OutputMemory
 from metasched.graph.plan import Arena
 from metasched.graph.steps import LoadedStep, StepTable, require_success
 from metasched.graph.weights import Weights
-from metasched.runtime.addresses import aligned_empty, data_pointer
+from metasched.runtime.addresses import data_pointer
 from metasched.target import Target
 
 Roots = ctypes.Array[ctypes.c_int64]
@@ -40,6 +41,7 @@ class Executable:
         self._table = StepTable([loaded[number] for number in plan.steps], plan.places, target)
         self._names = plan.nodes
         self._arenas: list[MappedMemory] = []
+        self._memories = [OutputMemory(result.type) for result in plan.results]
 
     @property
     def arena(self) -> Arena:
@@ -70,7 +72,8 @@ class Executable:
         """The addresses of every root for one call, and the new arrays among them. The arena is this call's."""
         # References kept until the end: kernels read these in place.
         taken = [np.require(array, requirements=("C", "A")) for array in inputs]
-        new = [aligned_empty(r.type.shape, r.type.dtype.numpy) for r in self.plan.results if r.written is not None]
+        results = zip(self.plan.results, self._memories, strict=True)
+        new = [memory.array() for result, memory in results if result.written is not None]
         places = (
             *map(data_pointer, taken),
             *map(data_pointer, new),
@@ -96,17 +99,17 @@ class Executable:
 
     def _outputs(self, roots: Roots, new: list[Array]) -> list[Array]:
         found: list[Array] = []
-        for result in self.plan.results:
+        for result, memory in zip(self.plan.results, self._memories, strict=True):
             if result.written is not None:
                 found.append(new[result.written - FIRST - len(self.plan.inputs)])
             else:
                 assert result.copied is not None
-                found.append(_copied(result.type, roots[result.copied.root] + result.copied.offset))
+                found.append(_copied(memory, roots[result.copied.root] + result.copied.offset))
         return found
 
 
-def _copied(type_: ValueType, address: int) -> Array:
-    """A new array with what lies at an address."""
-    array = aligned_empty(type_.shape, type_.dtype.numpy)
-    ctypes.memmove(data_pointer(array), address, type_.nbytes)
+def _copied(memory: OutputMemory, address: int) -> Array:
+    """An array with what lies at an address."""
+    array = memory.array()
+    ctypes.memmove(data_pointer(array), address, array.nbytes)
     return array

@@ -25,7 +25,14 @@ def data_pointer(array: np.ndarray[Any, Any]) -> int:
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An uninitialised C-contiguous array; a large one starts on a cache line, so that vectors do not straddle two."""
     size = dtype.itemsize * math.prod(shape)
-    if size < _SMALL:
-        return np.empty(shape, dtype)
-    raw = np.empty(size + _LINE, np.uint8)
-    return np.ndarray(shape, dtype, raw, -data_pointer(raw) % _LINE)
+    return np.empty(shape, dtype) if size < _SMALL else aligned_in(room_for(size), shape, dtype)
+
+
+def room_for(nbytes: int) -> np.ndarray[Any, Any]:
+    """Uninitialised memory for an array of so many bytes that starts on a cache line."""
+    return np.empty(nbytes + _LINE, np.uint8)
+
+
+def aligned_in(room: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The array that starts on the first cache line of a piece of memory, and keeps it."""
+    return np.ndarray(shape, dtype, room, -data_pointer(room) % _LINE)

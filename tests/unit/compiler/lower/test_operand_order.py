@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -17,7 +15,7 @@ from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
-from tests.support.cross import AVX2, WIDE, assembly, machine, plain
+from tests.support.cross import AVX2, WIDE, assembly, plain
 
 DENSE = """program dense[N=30, M=64, K=40](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
     C[i, j] = sum[k](A[i, k] * B[k, j])"""
@@ -50,9 +48,7 @@ def loops(sch: Schedule, target: Target = WIDEST) -> list[str]:
 
 def spilled(sch: Schedule, target: Target, cpu: str) -> int:
     """Vectors that innermost loops store for lack of registers."""
-    there = cast(llvm.TargetMachine, machine(TRIPLE, cpu, ""))
-    there.set_asm_verbosity(True)
-    text = assembly(sch.func, target, TRIPLE, cpu, "")
+    text = assembly(sch.func, target, TRIPLE, cpu, "", comments=True)
     assert "Inner Loop Header" in text
     return sum(loop.stores for loop in _inner_loops(text))
 
