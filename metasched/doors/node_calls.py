@@ -14,12 +14,9 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
-from metasched.graph.registry import node_types
+from metasched.graph.registry import CALLED_OPSET, node_types
 from metasched.graph.site import NodeSite, dtype_of, names
 from metasched.graph.text import at, broadcast, cast, indices, number, read
-
-# The node types of `node_types/` are read as this operator set means them.
-_OPSET = 22
 
 
 class NodeCalls:
@@ -44,7 +41,7 @@ class NodeCalls:
     ) -> NodeSite:
         """A node as the functions of `node_types/` see it."""
         origin = NodeOrigin(self.place(), op, op.lower())
-        return NodeSite(origin, _OPSET, tuple(inputs), attributes or {}, (True,) * outputs, self.builder)
+        return NodeSite(origin, CALLED_OPSET, tuple(inputs), attributes or {}, (True,) * outputs, self.builder)
 
     def several(
         self, op: str, *inputs: GraphValue | None, outputs: int, **attributes: Any

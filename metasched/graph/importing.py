@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from metasched.graph.functions import body_of, bound_attributes, schema_of, with
 from metasched.graph.ir import Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.passes.dead_code import without_dead_code
-from metasched.graph.registry import node_types
+from metasched.graph.registry import NodeForm, node_types
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type
@@ -252,12 +253,17 @@ class _Importer:
         own = self._functions.get((domain, node.op_type, node.overload))
         if own is not None:
             return self._expanded(own, node, scope, inputs, _opsets(own.opset_import))
+        known = node_types().get(_full(node))
+        if known is not None and known.form is not None:
+            _check_form(node, known.form)
+            _require_imported(domain, opset)
+            return known.run(self._site(node, scope, opset, inputs, known.form.defaults))
         schema = _fitting_schema(node, domain, opset)
         if node.op_type == "If" and not domain:
             return self._branch(node, scope, inputs)
-        known = node_types().get(_full(node))
         if known is not None:
-            return known.run(self._site(node, schema, scope, opset, inputs))
+            _check_attributes(node, schema)
+            return known.run(self._site(with_defaults(schema, node), scope, opset, inputs))
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
             raise Unsupported("no program is known for this node type")
@@ -268,17 +274,23 @@ class _Importer:
         opsets: dict[str, int] = own_sets | {"": max(standard, OLDEST_OPSET)}
         return self._expanded(body, with_defaults(schema, node), scope, inputs, opsets)
 
-    def _site(self, node: Any, schema: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None]) -> NodeSite:
+    def _site(
+        self,
+        node: Any,
+        scope: _Scope,
+        opset: int,
+        inputs: Sequence[GraphValue | None],
+        defaults: Mapping[str, Any] = MappingProxyType({}),
+    ) -> NodeSite:
         first = next((name for name in node.output if name), "value")
         name = node.name or first
-        _check_attributes(node, schema)
         origin = NodeOrigin(f"{scope.path}/{name}" if scope.path else name, node.op_type, first)
-        attributes = {attribute.name: self._attribute(attribute) for attribute in with_defaults(schema, node).attribute}
+        given = {attribute.name: self._attribute(attribute) for attribute in node.attribute}
         return NodeSite(
             origin,
             opset,
             tuple(inputs),
-            attributes,
+            {**defaults, **given},
             tuple(bool(output) for output in node.output),
             self._builder,
             lambda body: self._body(body, scope, origin.node),
@@ -370,15 +382,33 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
     """ONNX's description of a node's type. Raises Unsupported where there is none, or only an older one than 13's."""
     schema = schema_of(node.op_type, domain, opset)
     if schema is None:
-        name = domain or "ai.onnx"
-        raise Unsupported(
-            f"the operator set {name} {opset} has no such node type" if opset else f"the model imports no `{name}`"
-        )
+        _require_imported(domain, opset)
+        raise Unsupported(f"the operator set {domain or 'ai.onnx'} {opset} has no such node type")
     if not domain and opset < OLDEST_OPSET:
         later = schema_of(node.op_type, domain, OLDEST_OPSET)
         if later is not None and later.since_version != schema.since_version:
             raise Unsupported(f"it is of opset {opset}, and has changed until {OLDEST_OPSET}, the oldest that is read")
     return schema
+
+
+def _require_imported(domain: str, opset: int) -> None:
+    if not opset:
+        raise Unsupported(f"the model imports no `{domain or 'ai.onnx'}`")
+
+
+def _check_form(node: Any, form: NodeForm) -> None:
+    """Raise Unsupported for attributes and numbers of inputs that nodes of a form have not."""
+    onnx = onnx_module()
+    for attribute in node.attribute:
+        kind = form.kind(attribute.name)
+        if kind is None:
+            raise Unsupported(f"it has no attribute `{attribute.name}`, as it is known")
+        value = onnx.helper.get_attribute_value(attribute)
+        if not isinstance(value, bytes if kind is str else kind):
+            raise Unsupported(f"the attribute `{attribute.name}` is of another type")
+    least, most = form.inputs
+    if not least <= len(node.input) <= most:
+        raise Unsupported(f"it has {len(node.input)} inputs")
 
 
 def _check_attributes(node: Any, schema: Any) -> None:

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType, ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
 from metasched.support.declared_files import DeclaredFiles
 
 Import: TypeAlias = Callable[[NodeSite], tuple[GraphValue | None, ...]]
+
+# Node types that are called by others, or by a door, are read as this operator set means them.
+CALLED_OPSET = 22
+
+
+@dataclass(frozen=True)
+class NodeForm:
+    """Inputs and attributes of nodes of a type that the package `onnx` does not describe.
+
+    Attributes:
+        inputs: how many there are at least and at most.
+        attributes: by name, what each is where it is left out; `int`, `float`, `str` or `list` where that is nothing.
+
+    """
+
+    inputs: tuple[int, int]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What attributes are that a node leaves out."""
+        return {name: value for name, value in self.attributes.items() if not isinstance(value, type)}
+
+    def kind(self, name: str) -> type | None:
+        """The type of an attribute's value; None for one that there is not."""
+        value = self.attributes.get(name)
+        return value if value is None or isinstance(value, type) else type(value)
 
 
 @dataclass(frozen=True)
@@ -22,18 +49,21 @@ class NodeType:
     Attributes:
         name: the type, with `domain:` before it where that is not ONNX's own.
         run: gives the node's outputs, in their order; those that nothing uses may be None. Raises Unsupported.
+        form: of a type that the package `onnx` does not describe.
 
     """
 
     name: str
     run: Import
+    form: NodeForm | None = None
 
 
-def node_type(*names: str) -> Callable[[Import], Import]:
-    """Declare that a function imports nodes of these types."""
+def node_type(*names: str, form: NodeForm | None = None) -> Callable[[Import], Import]:
+    """Declare that a function imports nodes of these types, which have a form where `onnx` does not describe them."""
 
     def declare(function: Import) -> Import:
-        function.__dict__["node_types"] = names
+        others: tuple[NodeType, ...] = function.__dict__.get("node_types", ())
+        function.__dict__["node_types"] = others + tuple(NodeType(name, function, form) for name in names)
         return function
 
     return declare
@@ -41,10 +71,10 @@ def node_type(*names: str) -> Callable[[Import], Import]:
 
 def _read(name: str, module: ModuleType) -> tuple[NodeType, ...]:
     found = [
-        NodeType(op, value)
+        declared
         for value in vars(module).values()
         if callable(value) and getattr(value, "__module__", None) == module.__name__
-        for op in getattr(value, "node_types", ())
+        for declared in getattr(value, "node_types", ())
     ]
     found += [NodeType(op, run) for op, run in getattr(module, "TABLE", {}).items()]
     if not found:
@@ -65,3 +95,14 @@ def node_types() -> Mapping[str, NodeType]:
                 raise TypeError(f"{FILES.package}.{file} declares {one.name}, which another file declares")
             found[one.name] = one
     return MappingProxyType(found)
+
+
+def called(site: NodeSite, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:
+    """The first output of a node of another type, for a type that is defined by it. Raises Unsupported."""
+    origin = replace(site.origin, op=op)
+    inner = replace(
+        site, origin=origin, opset=CALLED_OPSET, inputs=inputs, attributes=attributes, wanted=(True,)
+    )  # fmt: skip
+    made = node_types()[op].run(inner)[0]
+    assert made is not None, op
+    return made

@@ -33,12 +33,14 @@ def model(
     outputs: Sequence[str] = ("Y",),
     constants: Mapping[str, Any] | None = None,
     opset: int = OPSET,
+    domains: Sequence[str] = (),
     **more: Any,
 ) -> Any:
-    """A model of these nodes."""
+    """A model of these nodes, which imports ONNX's operator set and the first of other domains."""
+    imported = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(nodes, "small", inputs, [unknown(name) for name in outputs], tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **more)
+    return helper.make_model(graph, opset_imports=imported, **more)
 
 
 def node(op: str, inputs: str, outputs: str = "Y", **attributes: Any) -> Any:
@@ -53,6 +55,7 @@ def run(
     constants: Sequence[int] = (),
     outputs: int = 1,
     opset: int = OPSET,
+    domain: str = "",
     **attributes: Any,
 ) -> Any:
     """What a node of a type computes of arrays (None leaves an input out); those at `constants` are known at load."""
@@ -63,7 +66,14 @@ def run(
     given = {f"X{n}": array for n, array in enumerate(arrays) if array is not None}
     known = {f"X{n}": arrays[n] for n in constants}
     free = [value(name, array) for name, array in given.items() if name not in known]
-    whole = model([node(op, " ".join(names), " ".join(made), **attributes)], free, made, known, opset)
+    whole = model(
+        [node(op, " ".join(names), " ".join(made), domain=domain, **attributes)],
+        free,
+        made,
+        known,
+        opset,
+        [domain] * bool(domain),
+    )
     network = ms.load_onnx(whole)
     return network(**{name: array for name, array in given.items() if name not in known})
 

@@ -10,7 +10,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.convolutions import convolved
 from metasched.graph.node_types.matmul import centred, product
-from metasched.graph.registry import node_type
+from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
 from metasched.graph.text import at, indices
@@ -35,6 +35,10 @@ def _spread(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> Grap
     return site.view(scale, shape)
 
 
+_BY_AXIS = NodeForm((2, 3), {"axis": int})
+
+
+@node_type("com.microsoft:QuantizeLinear", form=_BY_AXIS)
 @node_type("QuantizeLinear")
 def quantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
@@ -65,17 +69,22 @@ def _none_if_zero(zero: GraphValue | None) -> GraphValue | None:
     return None if zero is None or (zero.constant is not None and not zero.constant.any()) else zero
 
 
+@node_type("com.microsoft:DequantizeLinear", form=_BY_AXIS)
 @node_type("DequantizeLinear")
 def dequantize(site: NodeSite) -> Results:
-    x, scale, zero = site.operand(0), site.operand(1), _none_if_zero(site.optional(2))
+    x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
     axis = int(site.attribute("axis", 1))
-    dtype = scale.type.dtype
+    zero = None if zero is None else _spread(site, zero, x, axis)
+    return (dequantised(site, x, _spread(site, scale, x, axis), zero),)
+
+
+def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None) -> GraphValue:
+    """`(x - zero) * scale` in the scale's type; scale and zero point broadcast to `x`."""
+    dtype, zero = scale.type.dtype, _none_if_zero(zero)
     wide = dtype.compute
-    spread = _spread(site, scale, x, axis)
     if zero is None:
-        return (site.with_arguments(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", [x, spread], dtype),)
-    operands = [x, _spread(site, zero, x, axis), spread]
-    return (site.with_arguments(f"{dtype}({wide}(i32({{0}}) - i32({{1}})) * {wide}({{2}}))", operands, dtype),)
+        return site.with_arguments(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", [x, scale], dtype)
+    return site.with_arguments(f"{dtype}({wide}(i32({{0}}) - i32({{1}})) * {wide}({{2}}))", [x, zero, scale], dtype)
 
 
 @node_type("QLinearMatMul")
@@ -83,13 +92,11 @@ def quantized_matmul(site: NodeSite) -> Results:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = site.operands
     total = product(site, centred(site, a, a_zero, -2), centred(site, b, b_zero, -1), DType.I32, DType.I32)
     return (
-        _requantized(
-            site, total, (_along(site, a_scale, total, -2), _along(site, b_scale, total, -1)), y_scale, y_zero
-        ),
+        _requantized(site, total, (along(site, a_scale, total, -2), along(site, b_scale, total, -1)), y_scale, y_zero),
     )
 
 
-def _along(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphValue:
+def along(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphValue:
     """A scale, or one for each entry of an axis, in a shape that broadcasts."""
     scale = site.cast(scale, DType.F32)
     if scale.type.size == 1:
@@ -115,5 +122,5 @@ def quantized_convolution(site: NodeSite) -> Results:
         site, centred(site, x, x_zero, 1), centred(site, w, w_zero, 0), site.optional(8), DType.I32, DType.I32
     )
     return (
-        _requantized(site, total, (_along(site, x_scale, total, 1), _along(site, w_scale, total, 1)), y_scale, y_zero),
+        _requantized(site, total, (along(site, x_scale, total, 1), along(site, w_scale, total, 1)), y_scale, y_zero),
     )

@@ -1,0 +1,220 @@
+"""Attention as ONNX Runtime's optimisers write it: many heads, masks, and what came before.
+
+Tensors of heads are batch x heads x places x size. What a mask leaves out gets `mask_filter_value` added to its score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.node_types.movement import sliced
+from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, cast, indices, real
+
+Results = tuple[GraphValue | None, ...]
+
+_SCORES = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float, "unidirectional": 0}
+_ATTENTION = {
+    **_SCORES,
+    "do_rotary": 0,
+    "past_present_share_buffer": 0,
+    "qkv_hidden_sizes": list,
+    "rotary_embedding_dim": 0,
+}
+_ROTARY = {"interleaved": 0, "is_packed_batching": 0, "num_heads": 0, "rotary_embedding_dim": 0, "scale": 1.0}
+
+
+@dataclass(frozen=True)
+class _Heads:
+    """Queries, keys and values, of batch x heads x places x size."""
+
+    query: GraphValue
+    key: GraphValue
+    value: GraphValue
+
+
+def _heads(site: NodeSite, x: GraphValue, heads: int) -> GraphValue:
+    """Heads that lie beside each other in the last dimension, as a dimension of their own."""
+    batch, places, width = x.shape
+    if width % heads:
+        raise Unsupported(f"{width} columns are no {heads} heads")
+    return called(site, "Transpose", site.view(x, (batch, places, heads, width // heads)), perm=(0, 2, 1, 3))
+
+
+def _attended(site: NodeSite, heads: _Heads, masks: Sequence[GraphValue]) -> GraphValue:
+    """softmax(query keyT * scale + masks) value, heads beside each other."""
+    query, key, value = heads.query, heads.key, heads.value
+    batch, count, places, size = query.shape
+    scale = site.attribute("scale") or 1 / math.sqrt(size)
+    dtype = query.type.dtype
+    scores = called(site, "MatMul", query, called(site, "Transpose", key, perm=(0, 1, 3, 2)))
+    scaled = f"{cast('{0}', dtype, dtype.compute)} * {real(scale)}"
+    scores = site.elementwise(cast(scaled, dtype.compute, dtype), scores)
+    for mask in masks:
+        scores = called(site, "Add", scores, mask)
+    made = called(site, "MatMul", called(site, "Softmax", scores, axis=-1), value)
+    joined = called(site, "Transpose", made, perm=(0, 2, 1, 3))
+    return site.view(joined, (batch, places, count * value.shape[-1]))
+
+
+def _causal(site: NodeSite, heads: _Heads) -> list[GraphValue]:
+    """What is added to scores so that no place sees a later one, where the node says so; queries come last."""
+    places, seen = heads.query.shape[2], heads.key.shape[2]
+    if not site.flag("unidirectional") or places == 1:
+        return []
+    late = np.arange(seen)[None, :] > np.arange(places)[:, None] + (seen - places)
+    dtype = heads.query.type.dtype
+    lowest = float(np.finfo(np.float16 if dtype is DType.F16 else np.float32).min)
+    return [site.constant(np.where(late, lowest, 0.0).astype(dtype.numpy), dtype)]
+
+
+def _mask(site: NodeSite, mask: GraphValue | None, heads: _Heads) -> list[GraphValue]:
+    """What is added to scores for a mask of words or of scores, or for how many words count."""
+    if mask is None:
+        return []
+    batch, _, places, _ = heads.query.shape
+    seen, dtype = heads.key.shape[2], heads.query.type.dtype
+    low = real(site.attribute("mask_filter_value"))
+    if mask.shape == (batch,):
+        stage = f"{at('Y', indices(4))} = {dtype}({low} if i3 >= i64(M[i0]) else 0.0)"
+        return [_made(site, stage, mask, dtype, (batch, 1, 1, seen))]
+    if mask.shape == (2 * batch,):
+        stage = f"{at('Y', indices(4))} = {dtype}({low} if i3 >= i64(M[i0]) or i3 < i64(M[i0 + {batch}]) else 0.0)"
+        return [_made(site, stage, mask, dtype, (batch, 1, 1, seen))]
+    if mask.shape == (batch, seen):
+        wide = site.view(mask, (batch, 1, 1, seen))
+    elif mask.shape == (batch, places, seen):
+        wide = site.view(mask, (batch, 1, places, seen))
+    else:
+        raise Unsupported(f"its mask is {mask.type} for {batch} x {places} x {seen} scores")
+    return [site.elementwise(f"{dtype}(0.0 if {{0}} > 0 else {low})", wide, dtype=dtype)]
+
+
+def _made(site: NodeSite, stage: str, mask: GraphValue, dtype: DType, shape: tuple[int, ...]) -> GraphValue:
+    return site.single([stage], ValueType(dtype, shape), M=mask)
+
+
+def _joined(site: NodeSite, past: GraphValue | None, x: GraphValue) -> GraphValue:
+    """What came before, and what comes now."""
+    return x if past is None else called(site, "Concat", past, x, axis=2)
+
+
+@node_type("com.microsoft:Attention", form=NodeForm((2, 7), _ATTENTION))
+def attention(site: NodeSite) -> Results:
+    """Self-attention with the product that makes queries, keys and values of its input."""
+    if site.flag("do_rotary") or site.flag("past_present_share_buffer") or site.optional(6) is not None:
+        raise Unsupported("it turns queries by their places, or has a buffer for later keys")
+    x, weights, bias = site.operand(0), site.operand(1), site.optional(2)
+    count = int(site.required("num_heads"))
+    made = called(site, "MatMul", x, weights)
+    made = made if bias is None else called(site, "Add", made, bias)
+    sizes = site.attribute("qkv_hidden_sizes") or (weights.shape[1] // 3,) * 3
+    starts = (0, sizes[0], sizes[0] + sizes[1])
+    parts = [sliced(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
+    query, key, value = (_heads(site, part, count) for part in parts)
+    past = site.optional(4)
+    before = [None, None] if past is None else [_nth(site, past, n) for n in range(2)]
+    heads = _Heads(query, _joined(site, before[0], key), _joined(site, before[1], value))
+    masks = [*_mask(site, site.optional(3), heads), *_added(site.optional(5)), *_causal(site, heads)]
+    present = None
+    if site.wants(1):
+        parts = [site.view(x, (1, *x.shape)) for x in (heads.key, heads.value)]
+        present = called(site, "Concat", *parts, axis=0)
+    return (_attended(site, heads, masks), present)
+
+
+def _added(bias: GraphValue | None) -> list[GraphValue]:
+    return [] if bias is None else [bias]
+
+
+def _nth(site: NodeSite, x: GraphValue, number: int) -> GraphValue:
+    """One entry of the first dimension."""
+    return site.view(sliced(site, x, {0: (number, 1, 1)}), x.shape[1:])
+
+
+@node_type("com.microsoft:MultiHeadAttention", form=NodeForm((1, 10), _SCORES))
+def multi_head_attention(site: NodeSite) -> Results:
+    """Attention of queries, keys and values that are made already; keys and values may have their heads apart."""
+    if any(site.optional(n) is not None for n in (8, 9)) or site.wants(3):
+        raise Unsupported("it has a buffer for later keys, beams, or its scores as an output")
+    heads = _made_heads(site)
+    past = site.optional(6), site.optional(7)
+    heads = _Heads(heads.query, _joined(site, past[0], heads.key), _joined(site, past[1], heads.value))
+    masks = [*_mask(site, site.optional(4), heads), *_added(site.optional(5)), *_causal(site, heads)]
+    return (_attended(site, heads, masks), heads.key, heads.value)
+
+
+def _made_heads(site: NodeSite) -> _Heads:
+    count, bias = int(site.required("num_heads")), site.optional(3)
+    query, key, value = site.operand(0), site.optional(1), site.optional(2)
+    if query.rank == 5 or key is None:  # batch x places x heads x 3 x size
+        if query.rank != 5 or bias is not None:
+            raise Unsupported("its keys are missing, or a bias is for what is packed")
+        whole = called(site, "Transpose", query, perm=(3, 0, 2, 1, 4))
+        return _Heads(*(_nth(site, whole, n) for n in range(3)))
+    width = query.shape[-1]
+    if bias is not None:
+        query = called(site, "Add", query, sliced(site, bias, {0: (0, 1, width)}))
+    if key.rank == 5:  # batch x places x heads x 2 x size
+        whole = called(site, "Transpose", key, perm=(3, 0, 2, 1, 4))
+        return _Heads(_heads(site, query, count), _nth(site, whole, 0), _nth(site, whole, 1))
+    if value is None:
+        raise Unsupported("its values are missing")
+    if key.rank == 4:
+        return _Heads(_heads(site, query, count), key, value)
+    if bias is not None:
+        key = called(site, "Add", key, sliced(site, bias, {0: (width, 1, width)}))
+        value = called(site, "Add", value, sliced(site, bias, {0: (2 * width, 1, value.shape[-1])}))
+    return _Heads(*(_heads(site, part, count) for part in (query, key, value)))
+
+
+@node_type("com.microsoft:RotaryEmbedding", form=NodeForm((4, 4), _ROTARY))
+def rotary_embedding(site: NodeSite) -> Results:
+    """Pairs of numbers of a head turned by an angle of their place, whose cosine and sine are in tables."""
+    x, places, cosines, sines = site.operands
+    if site.flag("is_packed_batching"):
+        raise Unsupported("its texts are packed")
+    if x.rank == 4:
+        turned = called(site, "Transpose", x, perm=(0, 2, 1, 3))
+        made = rotated(site, turned, places, (cosines, sines))
+        return (called(site, "Transpose", made, perm=(0, 2, 1, 3)),)
+    batch, length, width = x.shape
+    part = int(site.attribute("rotary_embedding_dim"))
+    heads = int(site.attribute("num_heads")) if part else width // (2 * cosines.shape[1])
+    if not heads or width % heads:
+        raise Unsupported(f"{width} columns are no {heads} heads")
+    made = rotated(site, site.view(x, (batch, length, heads, width // heads)), places, (cosines, sines))
+    return (site.view(made, x.shape),)
+
+
+def rotated(
+    site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]
+) -> GraphValue:  # fmt: skip
+    """Heads of batch x places x heads x size, turned; a single place is that of the first."""
+    batch, length, heads, size = x.shape
+    half = tables[0].shape[1]
+    if places.type.size == 1 and places.rank == 1:
+        counted = site.constant(np.arange(length, dtype=np.int64).reshape(1, length), DType.I64)
+        places = called(site, "Add", site.view(places, (1, 1)), counted)
+    cos, sin = (called(site, "Gather", table, places, axis=0) for table in tables)
+    cos, sin = (site.view(part, (*places.shape, 1, half)) for part in (cos, sin))
+    by = 2 if site.flag("interleaved") or site.flag("rotary_interleaved") else 1
+    first, second = (sliced(site, x, {3: (start, by, half)}) for start in ((0, 1) if by == 2 else (0, half)))
+    parts = [
+        site.elementwise("{0} * {1} - {2} * {3}", first, cos, second, sin),
+        site.elementwise("{0} * {1} + {2} * {3}", second, cos, first, sin),
+    ]
+    if by == 2:
+        pairs = [site.view(part, (*part.shape, 1)) for part in parts]
+        parts = [site.view(called(site, "Concat", *pairs, axis=4), (batch, length, heads, 2 * half))]
+    rest = [sliced(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
+    return called(site, "Concat", *parts, *rest, axis=3)
