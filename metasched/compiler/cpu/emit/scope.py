@@ -149,6 +149,15 @@ class FunctionScope:
             out = cond if out is None else self._and(out, cond)
         return out
 
+    def shared_predicate(self) -> SSAValue | None:
+        """Whether any lane may run, by the conditions that all lanes share; None where there are none."""
+        out: SSAValue | None = None
+        for guard in self.guards:
+            if not guard.cond.width:
+                cond = self._holds(guard)
+                out = cond if out is None else self._and(out, cond)
+        return out
+
     def predicate(self) -> SSAValue | None:
         """Whether code outside the lanes runs; None when it always does."""
         out: SSAValue | None = None
