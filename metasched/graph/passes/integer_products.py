@@ -123,7 +123,10 @@ class _Integers:
         return replace(found, value=value, axes=tuple(axis.name for axis in stage.axes), zero=zero, scale=scale)
 
     def _centred(self, found: Quantised) -> Quantised:
-        """Weights without their zero points, where signed bytes hold them: no sums of the other factor are needed."""
+        """Weights without their zero points, where signed bytes hold them: no sums of the other factor are needed.
+
+        Unsigned ones are signed in any case, as instructions multiply an unsigned byte by a signed one.
+        """
         bytes_ = self._constants.get(found.value)
         if bytes_ is None or found.zero is None:
             return found
@@ -133,8 +136,20 @@ class _Integers:
         centred = bytes_.astype(np.int32) - zero
         limits = np.iinfo(np.int8)
         if centred.min(initial=0) < limits.min or centred.max(initial=0) > limits.max:
-            return found
+            return self._lowered(found, bytes_) if bytes_.dtype == np.uint8 else found
         return replace(found, value=self._constant(found.value, centred.astype(np.int8), DType.I8), zero=None)
+
+    def _lowered(self, found: Quantised, bytes_: Array) -> Quantised:
+        """Weights of unsigned bytes as signed ones, with zero points that are 128 less."""
+        value = self._constant(found.value, (bytes_.astype(np.int32) - _RAISED).astype(np.int8), DType.I8)
+        match found.zero:
+            case Apply("i32", (Read(buffer),)):
+                zeros = self._constants[found.given[buffer]].astype(np.int32) - _RAISED
+                given = {**found.given, buffer: self._constant(found.given[buffer], zeros.astype(np.int8), DType.I8)}
+                return replace(found, value=value, given=given)
+        number = None if found.zero is None else literal(found.zero)
+        assert number is not None
+        return replace(found, value=value, zero=IntLit(int(number) - _RAISED))
 
     def _known(self, zero: SourceExpr, found: Quantised) -> Array | None:
         """Zero points that are known, in a shape that broadcasts to the bytes."""

@@ -224,8 +224,8 @@ class _Rewriting:
         for own, other in ((first, second), (second, first)):
             if own.zero is not None:
                 ahead = self._is_known_ahead(other, own.zero)
-                sums = self._sums(product, other, own.zero if ahead else None)
-                yield sums
+                *parts, sums = self._sums(product, other, own.zero if ahead else None)
+                yield from (*parts, sums)
                 summed: SourceExpr = Read(sums.buffer, tuple(Name(axis.name) for axis in sums.axes))
                 value = Operation(BinOp.SUB, value, summed if ahead else Operation(BinOp.MUL, own.zero, summed))
         if first.zero is not None and second.zero is not None:
@@ -243,16 +243,52 @@ class _Rewriting:
         known = all(self._values.is_constant(self._inputs[read.buffer]) for read in reads(zero))
         return known and not names_in(zero) and self._is_weight(factor)
 
-    def _sums(self, product: ProductSum, factor: _Factor, times: SourceExpr | None) -> Stage:
-        """Sums of a factor's bytes over what the products are summed over, times a number if there is one."""
-        used = frozenset[str]().union(*(names_in(index) for index in factor.element.indices))
-        extents = self._stages.extents(product.stage)
-        axes = tuple(axis for axis in product.stage.axes if axis.name in used)
-        type_ = ValueType(TOTAL, tuple(extents[axis.name] for axis in axes))
-        name = self._declared(f"{factor.element.buffer}t", type_)
-        byte = cast(factor.element, TOTAL)
+    def _sums(self, product: ProductSum, factor: _Factor, times: SourceExpr | None) -> Iterator[Stage]:
+        """Sums of a factor's bytes over what the products are summed over, times a number if there is one.
+
+        What windows share is summed once: the channels of each place ahead of the places of each window.
+        """
+        extents, element = self._stages.extents(product.stage), factor.element
+        byte: SourceExpr = cast(element, TOTAL)
+        axes, shared = product.reduction.axes, self._shared(product, factor)
+        if shared and len(shared) < len(axes):
+            partial = self._channel_sums(product, factor, shared)
+            yield partial
+            names = {axis.name for axis in shared}
+            byte = Read(partial.buffer, tuple(index for index in element.indices if not names_in(index) & names))
+            axes = tuple(axis for axis in axes if axis.name not in names)
+        used = frozenset[str]().union(*(names_in(index) for index in element.indices))
+        kept = tuple(axis for axis in product.stage.axes if axis.name in used)
+        type_ = ValueType(TOTAL, tuple(extents[axis.name] for axis in kept))
         operand = byte if times is None else Operation(BinOp.MUL, byte, times)
-        return Stage(None, name, axes, replace(product.reduction, operand=operand))
+        total = replace(product.reduction, axes=axes, operand=operand)
+        yield Stage(None, self._declared(f"{element.buffer}t", type_), kept, total)
+
+    def _shared(self, product: ProductSum, factor: _Factor) -> tuple[Axis, ...]:
+        """The summed indices that are a subscript each, where others are parts of one: windows have those in common."""
+        if product.reduction.cond is not None:
+            return ()
+        indices = factor.element.indices
+        alone = {index.name for index in indices if isinstance(index, Name)}
+        within = frozenset[str]().union(*(names_in(index) for index in indices if not isinstance(index, Name)))
+        summed = [axis for axis in product.reduction.axes if axis.name in alone - within]
+        others = {axis.name for axis in product.reduction.axes} - {axis.name for axis in summed}
+        return tuple(summed) if others <= within else ()
+
+    def _channel_sums(self, product: ProductSum, factor: _Factor, summed: tuple[Axis, ...]) -> Stage:
+        """Sums of a factor's bytes over whole dimensions of it, for each place in the others."""
+        element = factor.element
+        given = self._stages.types[element.buffer].shape
+        names = {axis.name for axis in summed}
+        over = [Axis(f"i{n}") for n in range(len(given))]
+        gone = [bool(names_in(index) & names) for index in element.indices]
+        indices = [
+            index if out else Name(axis.name) for index, axis, out in zip(element.indices, over, gone, strict=True)
+        ]
+        kept = [n for n, out in enumerate(gone) if not out]
+        type_ = ValueType(TOTAL, tuple(given[n] for n in kept))
+        value = replace(product.reduction, axes=summed, operand=cast(Read(element.buffer, tuple(indices)), TOTAL))
+        return Stage(None, self._declared(f"{element.buffer}c", type_), tuple(over[n] for n in kept), value)
 
 
 def _fits(product: ProductSum, first: _Factor, second: _Factor) -> bool:

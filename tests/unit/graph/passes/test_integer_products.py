@@ -273,3 +273,14 @@ def test_sums_of_weights_are_multiplied_by_zero_points_ahead_of_calls() -> None:
     graph = computed(nodes, {"X": random(1, 4, 6, 6)}, constants, step=0.06)
     (summed,) = sums(graph)
     assert summed.endswith("(i32(C[r0, r1, r2, i0]) * i32(B[]))")
+
+
+@pytest.mark.parametrize("zero", [np.array(100, U8), np.arange(90, 98, dtype=U8)], ids=["one", "channels"])
+def test_unsigned_weights_become_signed_and_windows_share_sums_of_channels(zero: Any) -> None:
+    nodes, constants = qdq_conv(of_bytes(8, 4, 3, 3, dtype=U8), zero)
+    graph = computed(nodes, X, constants, step=0.05)
+    assert len(multiplied(graph)) == 1
+    assert {array.dtype for array in graph.constants.values() if array.size == 8 * 4 * 9} == {np.dtype(I8)}
+    found = [line.partition("sum[")[2].partition("]")[0] for line in _summed(graph) if "Y[" not in line]
+    assert sorted(found).count("r0 < 4") == 1  # the channels of each place
+    assert sorted(found).count("r0 < 3, r1 < 3") == 1  # the places of each window
