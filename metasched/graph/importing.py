@@ -379,8 +379,14 @@ def _apart(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[
 
 
 def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
-    """ONNX's description of a node's type. Raises Unsupported where there is none, or only an older one than 13's."""
+    """ONNX's description of a node's type. Raises Unsupported where there is none, or only an older one than 13's.
+
+    A type that is newer than the model's operator set is what the newest set says: optimisers write such nodes
+    (`LayerNormalization`, which came with 17) into models of any set.
+    """
     schema = schema_of(node.op_type, domain, opset)
+    if schema is None and not domain and opset and node.op_type in node_types():
+        schema = schema_of(node.op_type, domain, onnx_module().defs.onnx_opset_version())
     if schema is None:
         _require_imported(domain, opset)
         raise Unsupported(f"the operator set {domain or 'ai.onnx'} {opset} has no such node type")

@@ -176,6 +176,14 @@ def test_a_node_of_an_operator_set_that_the_model_does_not_import_is_refused_as_
         ms.load_onnx(model([own], [value("X", random(2, 2))]))
 
 
+def test_node_types_that_are_newer_than_the_operator_set_are_what_later_ones_say() -> None:
+    x = random(2, 5)
+    made = run("LayerNormalization", x, np.ones(5, np.float32), opset=13)
+    np.testing.assert_allclose(
+        made, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), atol=1e-5
+    )
+
+
 def test_node_types_are_onnx_ones_or_say_their_form_and_are_looked_up_by_name() -> None:
     assert len(FILES.load()) > 15
     if onnx.defs.onnx_opset_version() < NEWEST:
