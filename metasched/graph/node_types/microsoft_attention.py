@@ -34,7 +34,7 @@ _ROTARY = {"interleaved": 0, "is_packed_batching": 0, "num_heads": 0, "rotary_em
 
 
 @dataclass(frozen=True)
-class _Heads:
+class Heads:
     """Queries, keys and values, of batch x heads x places x size."""
 
     query: GraphValue
@@ -42,7 +42,7 @@ class _Heads:
     value: GraphValue
 
 
-def _heads(site: NodeSite, x: GraphValue, heads: int) -> GraphValue:
+def split_heads(site: NodeSite, x: GraphValue, heads: int) -> GraphValue:
     """Heads that lie beside each other in the last dimension, as a dimension of their own."""
     batch, places, width = x.shape
     if width % heads:
@@ -50,34 +50,47 @@ def _heads(site: NodeSite, x: GraphValue, heads: int) -> GraphValue:
     return called(site, "Transpose", site.view(x, (batch, places, heads, width // heads)), perm=(0, 2, 1, 3))
 
 
-def _attended(site: NodeSite, heads: _Heads, masks: Sequence[GraphValue]) -> GraphValue:
-    """softmax(query keyT * scale + masks) value, heads beside each other."""
+def attended(site: NodeSite, heads: Heads, masks: Sequence[GraphValue]) -> GraphValue:
+    """softmax(query keyT * scale + masks) value, heads beside each other; several queries may share a key's head."""
     query, key, value = heads.query, heads.key, heads.value
     batch, count, places, size = query.shape
+    shared, seen = key.shape[1], key.shape[2]
+    if count % shared:
+        raise Unsupported(f"{count} heads of queries do not share {shared} heads of keys")
     scale = site.attribute("scale") or 1 / math.sqrt(size)
     dtype = query.type.dtype
-    scores = called(site, "MatMul", query, called(site, "Transpose", key, perm=(0, 1, 3, 2)))
+    turned = called(site, "Transpose", key, perm=(0, 1, 3, 2))
+    if count != shared:
+        query = site.view(query, (batch, shared, count // shared, places, size))
+        turned = site.view(turned, (batch, shared, 1, *turned.shape[2:]))
+        value = site.view(value, (batch, shared, 1, *value.shape[2:]))
+    scores = site.view(called(site, "MatMul", query, turned), (batch, count, places, seen))
     scaled = f"{cast('{0}', dtype, dtype.compute)} * {real(scale)}"
     scores = site.elementwise(cast(scaled, dtype.compute, dtype), scores)
     for mask in masks:
         scores = called(site, "Add", scores, mask)
-    made = called(site, "MatMul", called(site, "Softmax", scores, axis=-1), value)
+    weights = site.view(called(site, "Softmax", scores, axis=-1), (*query.shape[:-1], seen))
+    made = site.view(called(site, "MatMul", weights, value), (batch, count, places, value.shape[-1]))
     joined = called(site, "Transpose", made, perm=(0, 2, 1, 3))
     return site.view(joined, (batch, places, count * value.shape[-1]))
 
 
-def _causal(site: NodeSite, heads: _Heads) -> list[GraphValue]:
+def _causal(site: NodeSite, heads: Heads) -> list[GraphValue]:
     """What is added to scores so that no place sees a later one, where the node says so; queries come last."""
     places, seen = heads.query.shape[2], heads.key.shape[2]
     if not site.flag("unidirectional") or places == 1:
         return []
     late = np.arange(seen)[None, :] > np.arange(places)[:, None] + (seen - places)
     dtype = heads.query.type.dtype
-    lowest = float(np.finfo(np.float16 if dtype is DType.F16 else np.float32).min)
-    return [site.constant(np.where(late, lowest, 0.0).astype(dtype.numpy), dtype)]
+    return [site.constant(np.where(late, lowest(dtype), 0.0).astype(dtype.numpy), dtype)]
 
 
-def _mask(site: NodeSite, mask: GraphValue | None, heads: _Heads) -> list[GraphValue]:
+def lowest(dtype: DType) -> float:
+    """The least number of a type, as far as it is a float of at least the range of f16."""
+    return float(np.finfo(np.float16 if dtype is DType.F16 else np.float32).min)
+
+
+def _mask(site: NodeSite, mask: GraphValue | None, heads: Heads) -> list[GraphValue]:
     """What is added to scores for a mask of words or of scores, or for how many words count."""
     if mask is None:
         return []
@@ -120,16 +133,16 @@ def attention(site: NodeSite) -> Results:
     sizes = site.attribute("qkv_hidden_sizes") or (weights.shape[1] // 3,) * 3
     starts = (0, sizes[0], sizes[0] + sizes[1])
     parts = [sliced(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
-    query, key, value = (_heads(site, part, count) for part in parts)
+    query, key, value = (split_heads(site, part, count) for part in parts)
     past = site.optional(4)
     before = [None, None] if past is None else [_nth(site, past, n) for n in range(2)]
-    heads = _Heads(query, _joined(site, before[0], key), _joined(site, before[1], value))
+    heads = Heads(query, _joined(site, before[0], key), _joined(site, before[1], value))
     masks = [*_mask(site, site.optional(3), heads), *_added(site.optional(5)), *_causal(site, heads)]
     present = None
     if site.wants(1):
         parts = [site.view(x, (1, *x.shape)) for x in (heads.key, heads.value)]
         present = called(site, "Concat", *parts, axis=0)
-    return (_attended(site, heads, masks), present)
+    return (attended(site, heads, masks), present)
 
 
 def _added(bias: GraphValue | None) -> list[GraphValue]:
@@ -148,33 +161,33 @@ def multi_head_attention(site: NodeSite) -> Results:
         raise Unsupported("it has a buffer for later keys, beams, or its scores as an output")
     heads = _made_heads(site)
     past = site.optional(6), site.optional(7)
-    heads = _Heads(heads.query, _joined(site, past[0], heads.key), _joined(site, past[1], heads.value))
+    heads = Heads(heads.query, _joined(site, past[0], heads.key), _joined(site, past[1], heads.value))
     masks = [*_mask(site, site.optional(4), heads), *_added(site.optional(5)), *_causal(site, heads)]
-    return (_attended(site, heads, masks), heads.key, heads.value)
+    return (attended(site, heads, masks), heads.key, heads.value)
 
 
-def _made_heads(site: NodeSite) -> _Heads:
+def _made_heads(site: NodeSite) -> Heads:
     count, bias = int(site.required("num_heads")), site.optional(3)
     query, key, value = site.operand(0), site.optional(1), site.optional(2)
     if query.rank == 5 or key is None:  # batch x places x heads x 3 x size
         if query.rank != 5 or bias is not None:
             raise Unsupported("its keys are missing, or a bias is for what is packed")
         whole = called(site, "Transpose", query, perm=(3, 0, 2, 1, 4))
-        return _Heads(*(_nth(site, whole, n) for n in range(3)))
+        return Heads(*(_nth(site, whole, n) for n in range(3)))
     width = query.shape[-1]
     if bias is not None:
         query = called(site, "Add", query, sliced(site, bias, {0: (0, 1, width)}))
     if key.rank == 5:  # batch x places x heads x 2 x size
         whole = called(site, "Transpose", key, perm=(3, 0, 2, 1, 4))
-        return _Heads(_heads(site, query, count), _nth(site, whole, 0), _nth(site, whole, 1))
+        return Heads(split_heads(site, query, count), _nth(site, whole, 0), _nth(site, whole, 1))
     if value is None:
         raise Unsupported("its values are missing")
     if key.rank == 4:
-        return _Heads(_heads(site, query, count), key, value)
+        return Heads(split_heads(site, query, count), key, value)
     if bias is not None:
         key = called(site, "Add", key, sliced(site, bias, {0: (width, 1, width)}))
         value = called(site, "Add", value, sliced(site, bias, {0: (2 * width, 1, value.shape[-1])}))
-    return _Heads(*(_heads(site, part, count) for part in (query, key, value)))
+    return Heads(*(split_heads(site, part, count) for part in (query, key, value)))
 
 
 @node_type("com.microsoft:RotaryEmbedding", form=NodeForm((4, 4), _ROTARY))
