@@ -49,7 +49,7 @@ class _Integers:
         self._nodes: list[Node] = []
         self._makers = {name: node for node in graph.nodes for name in node.outputs}
         self._forms: dict[str, Quantised | None] = {}
-        self._raising: dict[str, Compute] = {}  # what makes signed bytes unsigned ones, by the signed ones.
+        self._raising: dict[str, Node] = {}  # what makes signed bytes unsigned ones, by the signed ones.
         self._values = GraphValues(
             self._quantised, self._unsigned, self._types.__getitem__, self._constants.__contains__
         )
@@ -100,7 +100,7 @@ class _Integers:
             value = self._constant(found.value, self._constants[found.value].reshape(type_.shape), type_.dtype)
         else:
             value = self._typed(node.output, type_)
-            self._nodes.append(replace(node, input=found.value, output=value))
+            self._add(replace(node, input=found.value, output=value))
         axes = tuple(f"i{n}" for n in range(type_.rank))
         return replace(found, value=value, axes=axes)
 
@@ -116,11 +116,16 @@ class _Integers:
         types = {name: replace(type_, dtype=dtype) for name, type_ in stages.types.items()}
         consts = frozenset(stages.inputs if found.value in self._constants else ())
         program = program_of(replace(stages, types=types, consts=consts), node.program.name)
-        self._nodes.append(replace(node, program=program, inputs=(found.value,), outputs=(value,)))
+        self._add(replace(node, program=program, inputs=(found.value,), outputs=(value,)))
         assert isinstance(stage.value, Read)
         places = dict(zip(found.axes, stage.value.indices, strict=True))
         zero, scale = (None if part is None else substituted(part, places) for part in (found.zero, found.scale))
         return replace(found, value=value, axes=tuple(axis.name for axis in stage.axes), zero=zero, scale=scale)
+
+    def _add(self, node: Node) -> None:
+        """Put a node ahead of the one that is rewritten."""
+        self._nodes.append(node)
+        self._makers |= dict.fromkeys(node.outputs, node)
 
     def _centred(self, found: Quantised) -> Quantised:
         """Weights without their zero points, where signed bytes hold them: no sums of the other factor are needed.
@@ -180,23 +185,50 @@ class _Integers:
             found = Quantised(name, tuple(f"i{n}" for n in range(self._types[name].rank)))
         if found is None or self._types[found.value].dtype is not DType.I8 or found.value in self._constants:
             return found
-        if found.value not in self._raising:
-            self._raising[found.value] = self._raised(found.value)
+        self._raise(found.value)
         return self._of_raised(found)
 
-    def _raised(self, signed: str) -> Compute:
-        """What makes signed bytes unsigned: what quantises them, to unsigned ones at once, where that is a node."""
+    def _raise(self, signed: str) -> str:
+        """Signed bytes as unsigned ones, which a node makes."""
+        if signed not in self._raising:
+            self._raising[signed] = self._raised(signed)
+        return self._raising[signed].outputs[0]
+
+    def _raised(self, signed: str) -> Node:
+        """What makes signed bytes unsigned: what quantises them, to unsigned ones at once, where that is a node.
+
+        What views or moves them does so with unsigned ones.
+        """
         maker = self._makers.get(signed)
-        if isinstance(maker, Compute) and (quantising := self._quantising(maker)) is not None:
-            return quantising
+        if isinstance(maker, ShapeView):
+            source = self._raise(maker.input)
+            return replace(maker, input=source, output=self._typed(signed, self._as_unsigned(signed)))
+        if isinstance(maker, Compute) and (made := self._quantising(maker) or self._moving(maker)) is not None:
+            return made
         type_ = self._types[signed]
         types = {"A": type_, "Y": replace(type_, dtype=DType.U8)}
         axes = tuple(Axis(f"i{n}") for n in range(type_.rank))
         byte = Read("A", tuple(Name(axis.name) for axis in axes))
         value = cast(Operation(BinOp.ADD, cast(byte, DType.I32), IntLit(_RAISED)), DType.U8)
         stages = Stages(types, ("A",), frozenset(), ("Y",), (Stage(None, "Y", axes, value),))
-        made = self._typed(signed, types["Y"])
-        return Compute(made, "Cast", program_of(stages, "unsigned"), (signed,), (made,))
+        lifted = self._typed(signed, types["Y"])
+        return Compute(lifted, "Cast", program_of(stages, "unsigned"), (signed,), (lifted,))
+
+    def _as_unsigned(self, name: str) -> ValueType:
+        return replace(self._types[name], dtype=DType.U8)
+
+    def _moving(self, node: Compute) -> Compute | None:
+        """What moves signed bytes, of unsigned ones; None where a node does something else."""
+        stages = stages_of(node.program)
+        if stages is None or len(stages.stages) != 1 or len(stages.inputs) != 1 or stages.consts:
+            return None
+        if not isinstance(stages.stages[0].value, Read) or self._types[node.inputs[0]].dtype is not DType.I8:
+            return None
+        source = self._raise(node.inputs[0])
+        types = {name: replace(type_, dtype=DType.U8) for name, type_ in stages.types.items()}
+        program = program_of(replace(stages, types=types), node.program.name)
+        value = self._typed(node.outputs[0], self._as_unsigned(node.outputs[0]))
+        return replace(node, program=program, inputs=(source,), outputs=(value,))
 
     def _quantising(self, node: Compute) -> Compute | None:
         """What quantises to signed bytes, to unsigned ones at once; None where a node does something else."""

@@ -284,3 +284,35 @@ def test_unsigned_weights_become_signed_and_windows_share_sums_of_channels(zero:
     found = [line.partition("sum[")[2].partition("]")[0] for line in _summed(graph) if "Y[" not in line]
     assert sorted(found).count("r0 < 4") == 1  # the channels of each place
     assert sorted(found).count("r0 < 3, r1 < 3") == 1  # the places of each window
+
+
+@pytest.mark.parametrize(
+    ("between", "depth"),
+    [
+        ([node("Transpose", "Xq", "Xm", perm=[0, 2, 1])], 12),
+        ([node("Reshape", "Xq S", "Xm")], 8),
+        ([node("Reshape", "Xq S", "Xv"), node("Transpose", "Xv", "Xm", perm=[1, 0, 2])], 8),
+    ],
+    ids=["moved", "viewed", "both"],
+)
+@pytest.mark.parametrize("form", ["operator", "qdq"])
+def test_what_moves_signed_bytes_moves_unsigned_ones(between: list[Any], depth: int, form: str) -> None:
+    constants = {
+        "sx": np.float32(1 / 50),
+        "zx": np.array(-7, I8),
+        "S": np.array([2, 12, 8]),
+        "W": of_bytes(depth, 6),
+        "sw": np.float32(0.01),
+        "zw": np.array(0, I8),
+    }
+    nodes = [node("QuantizeLinear", "X sx zx", "Xq"), *between]
+    if form == "operator":
+        nodes += [node("MatMulInteger", "Xm W zx zw")]
+    else:
+        nodes += [node("DequantizeLinear", "Xm sx zx", "Xd"), node("DequantizeLinear", "W sw zw", "Wd")]
+        nodes += [node("MatMul", "Xd Wd")]
+    graph = computed(nodes, {"X": random(2, 12, 8)}, constants)
+    assert len(multiplied(graph)) == 1
+    dtypes = {graph.types[name].dtype for one in graph.computes for name in one.outputs if name.startswith("X")}
+    assert dtypes == {DType.U8}
+    assert not [one for one in graph.computes if one.op == "Cast"]
