@@ -272,11 +272,10 @@ class Memory:
         return self.text.fresh(f"call {type_} {symbol}({arguments})")
 
     def _pointer_under(self, storage: ArrayPointer, form: Linear, width: int) -> str:
-        """The address of a vector under conditions that all lanes share: where they do not hold, it is of memory that is
-        there.
+        """The address of a vector under conditions that all lanes share: where these do not hold, one in the array.
 
-        A mask alone would do, but a CPU takes hundreds of cycles to find that of a vector in a page that is not there
-        no lane is wanted (Intel's optimization manual, masked loads).
+        A mask alone would do, but where there is no page, a CPU takes hundreds of cycles to find that no lane is wanted
+        (Intel's optimization manual on masked loads).
         """
         runs = self.scope.shared_predicate()
         if runs is None or self.in_bounds(storage, form):
