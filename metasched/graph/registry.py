@@ -100,9 +100,7 @@ def node_types() -> Mapping[str, NodeType]:
 def called(site: NodeSite, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:
     """The first output of a node of another type, for a type that is defined by it. Raises Unsupported."""
     origin = replace(site.origin, op=op)
-    inner = replace(
-        site, origin=origin, opset=CALLED_OPSET, inputs=inputs, attributes=attributes, wanted=(True,)
-    )  # fmt: skip
+    inner = replace(site, origin=origin, opset=CALLED_OPSET, inputs=inputs, attributes=attributes, wanted=(True,))
     made = node_types()[op].run(inner)[0]
     assert made is not None, op
     return made

@@ -209,9 +209,7 @@ def rotary_embedding(site: NodeSite) -> Results:
     return (site.view(made, x.shape),)
 
 
-def rotated(
-    site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]
-) -> GraphValue:  # fmt: skip
+def rotated(site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]) -> GraphValue:
     """Heads of batch x places x heads x size, turned; a single place is that of the first."""
     batch, length, heads, size = x.shape
     half = tables[0].shape[1]

@@ -102,9 +102,7 @@ def _parts(site: NodeSite) -> list[GraphValue]:
     else:
         parts = [query, key, value]
     heads = (count, shared, shared)
-    return [
-        site.view(x, (*x.shape[:2], many, x.shape[2] // many)) for x, many in zip(parts, heads, strict=True)
-    ]  # fmt: skip
+    return [site.view(x, (*x.shape[:2], many, x.shape[2] // many)) for x, many in zip(parts, heads, strict=True)]
 
 
 def _past(site: NodeSite, length: int) -> _Past:

@@ -53,7 +53,7 @@ def _sum(site: NodeSite, bias: GraphValue | None) -> GraphValue:
 
 @node_type(
     "com.microsoft:EmbedLayerNormalization", form=NodeForm((7, 9), {"epsilon": _EPSILON, "mask_index_type": int})
-)  # fmt: skip
+)
 def embed_layer_normalization(site: NodeSite) -> Results:
     """The norm of the embeddings of words, of their places and of their segments; how many words count; the sum."""
     words, segments, places = site.operand(0), site.optional(1), site.optional(8)
@@ -68,7 +68,7 @@ def embed_layer_normalization(site: NodeSite) -> Results:
         total = called(site, "Add", total, called(site, "Gather", by_segment, segments, axis=0))
     made = called(
         site, "LayerNormalization", total, site.operand(5), site.operand(6), epsilon=site.attribute("epsilon")
-    )  # fmt: skip
+    )
     return (made, _counted(site, words), total)
 
 
