@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from metasched.calibration.store import core_of
 from metasched.errors import NoRecord
+from metasched.functions.registry import functions
 from metasched.graph.choices import AS_WRITTEN, GUESSED, Choice
 from metasched.graph.ir import type_of
+from metasched.ir.nodes import Block, Call, Const, For, Stmt
 from metasched.ir.program import Program
 from metasched.target import Target
 
 # A program of no more than so many elements and operations is not worth the whole space, nor tuning: even a guess
 # takes longer to find than a thousand of its calls.
 _SMALL = 50_000
-# No more than so many: it runs as it is written, which takes a microsecond or two.
+# No more than so many, a math function counting as what it takes: it runs as it is written, in a microsecond or two.
 _TINY = 2_000
 # What puts loops into vectors and sums into registers. A guess among these takes .03 to .22 s of a core, and its kernel
 # 1/9 to 2/3 of the time of the program as it is written (sums, copies, products of one row, softmax, layer norm).
@@ -23,7 +25,7 @@ def default_choice(program: Program, target: Target) -> Choice:
     """The guess, that by a few rules where the program is small; or as it is written, where it is tiny, or no schedule
     of the rules can be run.
     """
-    if _size(program) <= _TINY:
+    if _size(program) + _math_cost(program.func.body) <= _TINY:
         return Choice(None, AS_WRITTEN)
     from metasched.search.guess import guess  # a start from the cache has no use for it
 
@@ -55,3 +57,14 @@ def _size(program: Program) -> int:
     """Elements that are written, and operations."""
     elements = sum(type_of(buffer).size for buffer in (*program.outputs, *program.func.temps))
     return elements + program.work.operations
+
+
+def _math_cost(stmt: Stmt) -> float:
+    """What the math functions of a statement take, in operations."""
+    if isinstance(stmt, For):
+        assert isinstance(stmt.extent, Const)
+        return float(stmt.extent.value) * _math_cost(stmt.body)
+    if isinstance(stmt, Block):
+        calls = (node for store in stmt.stores for node in store.value.walk() if isinstance(node, Call))
+        return sum(functions()[call.func].cost for call in calls)
+    return sum(_math_cost(child) for child in stmt.children() if isinstance(child, Stmt))

@@ -30,3 +30,12 @@ def test_a_small_program_has_its_sums_in_vectors_and_a_tiny_one_runs_as_it_is_wr
     assert "vectorize" in str(small.trace)
     assert "the model" in small.origin
     assert (tiny.trace, tiny.origin) == (None, "as written")
+
+
+GATES = "program gates[N=128](X: f32[N], C: f32[N]) -> Y: f32[N]:\n    Y[i] = tanh(C[i] * sigmoid(X[i]))\n"
+
+
+def test_a_few_math_functions_are_no_tiny_program() -> None:
+    many, few = (default_choice.default_choice(ms.parse_program(GATES, N=n), ms.Target.detect()) for n in (128, 4))
+    assert "vectorize" in str(many.trace)
+    assert few.trace is None
