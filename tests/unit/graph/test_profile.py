@@ -10,20 +10,20 @@ import metasched as ms
 from metasched.graph.profile import KernelProfile, NetworkProfile
 from tests.support.onnx_models import model, node, random, value
 
-X, W = random(16, 32), random(32, 16, seed=1)
+X, W, V = random(16, 32), random(32, 4, seed=1), random(4, 32, seed=2)
 
 
 def test_every_kernel_is_profiled() -> None:
-    nodes = [node("MatMul", "X W", "H"), node("Softmax", "H", "S"), node("MatMul", "S X", "Y")]
-    network = ms.load_onnx(model(nodes, [value("X", X)], constants={"W": W}))
+    nodes = [node("MatMul", "X W", "H"), node("Softmax", "H", "S"), node("MatMul", "S V", "Y")]
+    network = ms.load_onnx(model(nodes, [value("X", X)], constants={"W": W, "V": V}))
     found = network.profile(X, runs=3)
     kernels = list(network.optimised.computes)
     assert [kernel.node for kernel in found.kernels] == [kernel.name for kernel in kernels]
     assert found.runs == 3
     assert sum(kernel.share for kernel in found.kernels) == pytest.approx(1)
-    assert found.kernels[0].flops >= 2 * 16 * 32 * 16
+    assert found.kernels[0].flops >= 2 * 16 * 32 * 4
     assert found.kernels[0].weight_bytes == W.nbytes
-    assert found.kernels[0].nbytes == 4 * (16 * 32 + 32 * 16 + 16 * 16)
+    assert found.kernels[0].nbytes == 4 * (16 * 32 + 32 * 4 + 16 * 4)
     assert {kernel.origin.partition(":")[0] for kernel in found.kernels} == {"as written", "guess"}
     assert all(kernel.seconds > 0 and kernel.limit > 0 for kernel in found.kernels)
     assert json.loads(json.dumps(found.to_json()))["kernels"][0]["node"] == found.kernels[0].node
