@@ -1,10 +1,14 @@
 """The largest elements of each row.
 
 There is no order among iterations to sort by: the rank of an element is how many come before it, which takes n * n
-comparisons a row.
+comparisons a row. Where few of many elements are wanted, they are looked for in rounds: the first of each block go on
+to the next, as in a tournament.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -16,47 +20,119 @@ from metasched.graph.text import at, declared, indices
 
 Results = tuple[GraphValue, ...]
 
+# So many are ranked at most, and so many without a round before.
 _LONGEST = 4096
+_AT_ONCE = 1024
+# The least elements of a block, which is whole vectors where it can be.
+_BLOCK, _VECTORS = 256, 64
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Elements of which some go on, and where they were in the operand; None where they are the operand."""
+
+    elements: GraphValue
+    places: GraphValue | None
+    axis: int
+
+    @property
+    def extent(self) -> int:
+        return self.elements.shape[self.axis]
+
+    def shape(self, *extents: int) -> tuple[int, ...]:
+        """That of the elements, with other dimensions in place of the row's."""
+        shape = self.elements.shape
+        return (*shape[: self.axis], *extents, *shape[self.axis + 1 :])
+
+    def along(self, *names: str) -> list[str]:
+        """Subscripts, with these for the row."""
+        over = indices(self.elements.rank)
+        return [*over[: self.axis], *names, *over[self.axis + 1 :]]
 
 
 @node_type("TopK")
 def top_k(site: NodeSite) -> Results:
     x = site.operand(0)
-    axis, k = site.axis(int(site.attribute("axis", -1)), x.rank), site.integers(1, "k")[0]
-    extent = x.shape[axis]
-    if not 0 <= k <= extent:
-        raise Unsupported(f"it takes {k} of {extent} elements")
-    if extent > _LONGEST:
+    row = _Row(x, None, site.axis(int(site.attribute("axis", -1)), x.rank))
+    k, largest = site.integers(1, "k")[0], site.flag("largest", 1)
+    if not 0 <= k <= row.extent:
+        raise Unsupported(f"it takes {k} of {row.extent} elements")
+    while row.extent > _AT_ONCE and 0 < 4 * k <= row.extent:
+        row = _first_of_blocks(site, row, k, largest=largest)
+    if row.extent > _LONGEST:
         raise Unsupported(
-            f"ranks of {extent} elements take {extent} * {extent} comparisons; up to {_LONGEST} are taken"
+            f"ranks of {row.extent} elements take {row.extent} * {row.extent} comparisons; up to {_LONGEST} are taken, "
+            "and of more no more than a quarter"
         )
-    over = indices(x.rank)
-    i = over[axis]
-
-    def along(place: str) -> list[str]:
-        return [place if dim == axis else name for dim, name in enumerate(over)]
-
-    relation = ">" if site.flag("largest", 1) else "<"
-    one, other = at("A", over), at("A", along("r0"))
-    before = f"{other} {relation} {one} or ({other} == {one} and r0 < {i})"
-    made = ValueType(x.type.dtype, (*x.shape[:axis], k, *x.shape[axis + 1 :]))
-    place = at("I", over)
+    i, extent = indices(x.rank)[row.axis], row.extent
+    met = _before(x.type.dtype, at("A", row.along(i)), at("A", row.along("r0")), f"r0 < {i}", largest=largest)
     stages = [
-        declared("R", ValueType(DType.I64, x.shape)),
-        f"{at('R', over)} = sum[r0 < {extent} if {before}](i64(1))",
-        # Exactly one element has each rank.
-        f"{place} = sum[r0 < {extent} if {at('R', along('r0'))} == {i}](r0)",
-        f"{at('Y', over)} = {at('A', along(place))} if {place} >= 0 and {place} < {extent} else {at('A', along('0'))}",
+        declared("R", ValueType(DType.I64, row.elements.shape)),
+        f"{at('R', row.along(i))} = sum[r0 < {extent} if {met}](i64(1))",
     ]
-    if x.type.dtype.is_float:
-        stages[1] = f"{at('R', over)} = sum[r0 < {extent} if {_nan_aware(one, other, i, relation)}](i64(1))"
-    return site.program(stages, {"Y": made, "I": ValueType(DType.I64, made.shape)}, A=x)
+    # Exactly one element has each rank.
+    place = f"sum[r0 < {extent} if {at('R', row.along('r0'))} == {i}](r0)"
+    return _picked(site, row, stages, place, row.along(i), row.shape(k))
 
 
-def _nan_aware(one: str, other: str, i: str, relation: str) -> str:
-    """Which elements come before one: NaN counts as the largest, so that each element has a rank of its own."""
+def _first_of_blocks(site: NodeSite, row: _Row, k: int, *, largest: bool) -> _Row:
+    """The first `k` of each block of a row, side by side; those of a block come before those of the next, and ties in
+    their own order, so that an equal element of a lower place stays before one of a higher.
+    """
+    count, size = _blocks(row.extent, k)
+    one, other = (at("A", row.along(f"j * {size} + {name}")) for name in ("u", "r0"))
+    inside, itself = (f"j * {size} + {name} < {row.extent}" for name in ("r0", "u"))
+    met = _before(row.elements.type.dtype, one, other, "r0 < u", largest=largest)
+    rank = f"sum[r0 < {size} if {itself} and {inside}](i64(1) if {met} else i64(0))"
+    stages = [
+        declared("R", ValueType(DType.I64, row.shape(count, size))),
+        f"{at('R', row.along('j', 'u'))} = {rank}",
+    ]
+    place = f"sum[r0 < {size} if {inside} and {at('R', row.along('j', 'r0'))} == s](j * {size} + r0)"
+    made = _picked(site, row, stages, place, row.along("j", "s"), row.shape(count, k))
+    elements, places = (site.view(value, row.shape(count * k)) for value in made)
+    return _Row(elements, places, row.axis)
+
+
+def _picked(
+    site: NodeSite, row: _Row, stages: Sequence[str], place: str, over: Sequence[str], shape: tuple[int, ...]
+) -> Results:
+    """The elements of a row at computed places, and where these are in the operand."""
+    outputs = {"Y": ValueType(row.elements.type.dtype, shape), "I": ValueType(DType.I64, shape)}
+    name = "I" if row.places is None else "P"
+    own = at(name, over)
+
+    def of(array: str) -> str:
+        inside = f"{own} >= 0 and {own} < {row.extent}"
+        return f"{at(array, row.along(own))} if {inside} else {at(array, row.along('0'))}"
+
+    found = [*stages, *([] if row.places is None else [declared("P", outputs["I"])]), f"{own} = {place}"]
+    found.append(f"{at('Y', over)} = {of('A')}")
+    if row.places is not None:
+        found.append(f"{at('I', over)} = {of('K')}")
+    return site.program(found, outputs, A=row.elements, K=row.places)
+
+
+def _blocks(extent: int, k: int) -> tuple[int, int]:
+    """How many blocks, and the elements of each but the last, which has `k` or more, too."""
+    count = -(-extent // max(2 * k, _BLOCK))
+    while True:
+        even = -(-extent // count)
+        for size in (-(-even // _VECTORS) * _VECTORS, even):
+            if extent - (count - 1) * size >= k:
+                return count, size
+        count -= 1
+
+
+def _before(dtype: DType, one: str, other: str, earlier: str, *, largest: bool) -> str:
+    """Whether another element comes before one; of equal ones the `earlier`. NaN counts as the largest, so that each
+    element has a rank of its own.
+    """
+    relation = ">" if largest else "<"
+    if not dtype.is_float:
+        return f"{other} {relation} {one} or ({other} == {one} and {earlier})"
     nan, other_nan = f"{one} != {one}", f"{other} != {other}"
-    tie = f"(({other} == {one} or ({nan} and {other_nan})) and r0 < {i})"
-    if relation == ">":
+    tie = f"(({other} == {one} or ({nan} and {other_nan})) and {earlier})"
+    if largest:
         return f"{other} > {one} or ({other_nan} and not ({nan})) or {tie}"
     return f"{other} < {one} or ({nan} and not ({other_nan})) or {tie}"

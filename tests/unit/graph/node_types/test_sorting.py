@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
+from metasched.graph.errors import RefusedModel
+from metasched.graph.node_types.sorting import _blocks
 from tests.support.onnx_models import run
 
 
@@ -20,3 +23,29 @@ def test_the_largest_elements_of_each_row() -> None:
     np.testing.assert_array_equal(places, [[2, 0, 3], [3, 2, 0]])
     values, _ = run("TopK", x, ints(2), constants=(1,), outputs=2, largest=0)
     np.testing.assert_array_equal(values, [[1, 3], [-1, 0]])
+
+
+@pytest.mark.parametrize(("extent", "k", "axis"), [(5003, 7, 1), (1100, 3, 0), (9000, 300, 1)])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_few_of_many_elements(extent: int, k: int, axis: int, largest: int) -> None:
+    rng = np.random.default_rng(0)
+    # Most elements are there several times.
+    x = rng.integers(-200, 200, (2, extent) if axis else (extent, 2)).astype(np.float32)
+    x[tuple(rng.integers(0, n, 5) for n in x.shape)] = np.nan
+    values, places = run("TopK", x, ints(k), constants=(1,), outputs=2, largest=largest, axis=axis)
+    keys = np.where(np.isnan(x), np.inf, x)
+    expected = np.argsort(-keys if largest else keys, axis=axis, kind="stable").take(range(k), axis)
+    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
+
+
+def test_rounds_have_whole_blocks_of_all_that_may_go_on() -> None:
+    for extent, k in ((1025, 1), (8400, 100), (100_000, 128), (120_000, 1000), (4001, 1000)):
+        count, size = _blocks(extent, k)
+        assert k <= extent - (count - 1) * size <= size
+        assert count * k < extent
+
+
+def test_many_of_too_many_elements_are_refused() -> None:
+    with pytest.raises(RefusedModel, match="up to 4096 are taken, and of more no more than a quarter"):
+        run("TopK", np.zeros(6000, np.float32), ints(2000), constants=(1,), outputs=2)
