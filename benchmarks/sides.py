@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -75,10 +75,11 @@ class SideProcess:
         return [float(sample) for sample in self.ask(what)]
 
     def ask(self, line: str) -> Any:
-        """What the side answers to a line."""
+        """What the side answers to a line. Raises SideEnded where it does not."""
         assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, and there is no answer, which says so
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
         return self.answer()
 
     def answer(self) -> Any:
