@@ -306,7 +306,7 @@ def _report(
 
 def _row(task: NetworkTask, report: TuningReport | None) -> TaskRow:
     if report is None:
-        return TaskRow(task, mark="as written")
+        return TaskRow(task, mark="too small to tune")
     over = report.over_guess
     mark = "the guess" if report.is_guess else "" if over is None else f"{over.gain:.2f} x the guess"
     return TaskRow(task, _seconds(report.best), report.records, mark)

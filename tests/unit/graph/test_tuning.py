@@ -19,7 +19,8 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.network import Network
 from metasched.graph.network_tuning import tune_networks
 from metasched.graph.strip_turns import StripSettlement
-from metasched.graph.tuning import inputs_of
+from metasched.graph.tasks import tasks_of
+from metasched.graph.tuning import _row, inputs_of
 from metasched.graph.tuning_view import NetworkProgress
 from metasched.ir.program import Program
 from metasched.lang import parse_program
@@ -295,3 +296,8 @@ def test_what_cannot_be_tuned_is_said(url: str) -> None:
 def test_functions_without_values_for_negative_numbers_get_positive_data(function: str, positive: bool) -> None:
     program = parse_program(f"program p(A: f32[8], I: i32[8]) -> B: f32[8]:\n    B[i] = {function}(A[i]) + f32(I[i])\n")
     assert inputs_of(program) == ({"A": (0.25, 1.25)} if positive else None)
+
+
+def test_what_was_not_tuned_is_said_in_its_row() -> None:
+    task, *_ = tasks_of(network().graph)
+    assert _row(task, None).mark == "too small to tune"
