@@ -160,14 +160,16 @@ def test_a_block_that_stays_where_it_is_leaves_a_neighbour_whole() -> None:
     assert found.is_whole
 
 
-def test_what_was_found_with_other_vectors_is_varied_until_it_fits_these() -> None:
+def test_numbers_that_do_not_fit_are_varied() -> None:
+    """A tile of one term becomes longer; numbers of a CPU with other vectors are varied at least as often."""
     program = ms.operator("matmul_nn", M=96, N=384, K=384)
     numbers = {"tiles(C)/i": (HOLE, 1), "tiles(C)/j": (HOLE, 8), "tiles(C)/k": (HOLE, 1), "unrolled(C)/limit": 0}
     entry = found_for(program, {"tiles(C)/copy": "none"}, numbers)
     elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
     (own,) = carried_into(space_of(program), Knowledge((entry,)), AVX512, DEFAULT_CORE)
     (other,) = carried_into(space_of(program), Knowledge((elsewhere,)), AVX512, DEFAULT_CORE)
-    assert other.score > own.score
+    assert own.row[2] > 1
+    assert other.score >= own.score
 
 
 def test_a_number_of_another_kind_is_drawn_instead() -> None:

@@ -15,6 +15,8 @@ import numpy as np
 from metasched.compiler.cpu.emit.scope import ArrayPointer, FunctionScope, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import (
     Runs,
+    blended,
+    find_few,
     find_runs,
     find_span,
     find_splats,
@@ -342,25 +344,31 @@ class Memory:
         return SSAValue(raw, _stored(dtype), width)
 
     def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
-        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those at places that
-        are known, if the CPU does not gather: one by one.
+        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those that share a few
+        elements: as broadcasts. Those at places that are known, if the CPU does not gather: one by one.
         """
         lane = self.scope.lane
         assert lane is not None
         shared, step, varying = self.split_lane(form)
         names = self.scope.indices.names
         known = all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
-        # Where nothing decides which lanes run, all of them read memory that is there.
-        safe = (lane.mask is None and not self.scope.guards) or self.in_bounds(storage, form)
+        # Where nothing but the end of the loop decides which lanes run, those that run read memory that is there.
+        ends = lane.mask is None or lane.active is not None
+        safe = (ends and not self.scope.guards) or self.in_bounds(storage, form)
         if not known or self.scope.wraps or storage.array.dtype.is_bool or not safe:
             return None
-        numbers = np.arange(lane.width)
+        # Lanes that do not run have the last one that does.
+        numbers = np.minimum(np.arange(lane.width), (lane.active or lane.width) - 1)
         offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)
         block = _REGISTER // storage.array.dtype.bytes
         elements = find_splats(offsets.tolist(), block)
         if elements is not None:
             return self._splats(storage, shared, elements, block)
         runs = find_runs(offsets.tolist()) or find_span(offsets.tolist())
+        few = find_few(offsets.tolist()) if runs is None else None
+        if few is not None:
+            read = self._elements(storage, shared, few)
+            return blended(self.text, read, storage.array.dtype, [few.index(at) for at in offsets.tolist()])
         if runs is None:
             return None if self.arith.native.gathers else self._splats(storage, shared, offsets.tolist(), 1)
         places = [Linear(shared.const + start, shared.terms) for start in runs.starts]
@@ -369,9 +377,12 @@ class Memory:
 
     def _splats(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int], block: int) -> SSAValue:
         """A vector of which each `block` of lanes is one element, so far from a common place."""
+        return splats(self.text, self._elements(storage, shared, elements), storage.array.dtype, block)
+
+    def _elements(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int]) -> list[SSAValue]:
+        """The elements so far from a common place."""
         places = [Linear(shared.const + at, shared.terms) for at in elements]
-        read = [self._read(storage, place, 0, 0) for place in places]
-        return splats(self.text, read, storage.array.dtype, block)
+        return [self._read(storage, place, 0, 0) for place in places]
 
     def _transposed(self, storage: ArrayPointer, index: Expr) -> SSAValue | None:
         """Lanes far apart that are beside those of other iterations of an unrolled loop: read with these."""

@@ -17,6 +17,7 @@ from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 
 _MOST = 8  # more loads, and a gather is as good
+_FEW = 4  # single elements, each of which fills the lanes that read it
 _SHORTEST = 4
 
 
@@ -42,7 +43,8 @@ def find_runs(offsets: Sequence[int]) -> Runs | None:
     if count > _MOST or count & (count - 1) or length < _SHORTEST or whole != distinct:
         return None
     place = {at: n for n, at in enumerate(distinct)}
-    return Runs(tuple(starts), length, tuple(place[at] for at in offsets), length)
+    vector = 1 << (length - 1).bit_length() if count == 1 else length
+    return Runs(tuple(starts), vector, tuple(place[at] for at in offsets), length)
 
 
 def find_span(offsets: Sequence[int]) -> Runs | None:
@@ -60,6 +62,12 @@ def find_splats(offsets: Sequence[int], block: int) -> tuple[int, ...] | None:
         return None
     blocks = [offsets[n : n + block] for n in range(0, len(offsets), block)]
     return tuple(lanes[0] for lanes in blocks) if all(len(set(lanes)) == 1 for lanes in blocks) else None
+
+
+def find_few(offsets: Sequence[int]) -> tuple[int, ...] | None:
+    """The elements that lanes read at `offsets`, where they are few, so that many lanes read each; else None."""
+    distinct = tuple(dict.fromkeys(offsets))
+    return distinct if len(distinct) <= min(_FEW, len(offsets) // 2) else None
 
 
 def is_arithmetic(e: Expr) -> bool:
@@ -89,6 +97,21 @@ def splats(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, block
     width, picks = count * block, _numbers([n for n in range(count) for _ in range(block)])
     found = text.pure(f"shufflevector {type_} {vector}, {type_} poison, <{width} x i32> <{picks}>")
     return SSAValue(found, dtype, width)
+
+
+def blended(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, picks: Sequence[int]) -> SSAValue:
+    """A vector whose lanes each take one of a few elements: a broadcast, and others under masks that are constants."""
+    width = len(picks)
+    type_, zeros = memory_text(dtype, width), _numbers([0] * width)
+    vector = ""
+    for n, element in enumerate(elements):
+        first = text.pure(f"insertelement {type_} poison, {element.typed}, i32 0")
+        everywhere = text.pure(f"shufflevector {type_} {first}, {type_} poison, <{width} x i32> <{zeros}>")
+        lanes = ", ".join(f"i1 {'true' if pick == n else 'false'}" for pick in picks)
+        vector = (
+            text.pure(f"select <{width} x i1> <{lanes}>, {type_} {everywhere}, {type_} {vector}") if n else everywhere
+        )
+    return SSAValue(vector, dtype, width)
 
 
 def _numbers(lanes: Sequence[int]) -> str:

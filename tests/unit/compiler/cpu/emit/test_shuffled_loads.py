@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.compiler.cpu.emit.module import emit
-from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_runs, find_span, find_splats
+from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_few, find_runs, find_span, find_splats
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
@@ -27,6 +27,7 @@ HOST = Target.detect(threads=1)
         ([3, 2, 1, 0], Runs((0,), 4, (3, 2, 1, 0), 4)),
         ([7, 7, 8, 8, 9, 9, 10, 10], Runs((7,), 4, (0, 0, 1, 1, 2, 2, 3, 3), 4)),
         ([-4, -3, -2, -1], Runs((-4,), 4, (0, 1, 2, 3), 4)),
+        ([4, 5, 6, 7, 8, 8], Runs((4,), 8, (0, 1, 2, 3, 4, 4), 5)),
         ([0, 2, 4, 6], None),  # elements between would be read for nothing
         ([0, 1, 2, 10, 11, 12], None),  # short
         ([0, 1, 2, 3, 10, 11, 12, 13, 14], None),  # not as long as one another
@@ -66,6 +67,20 @@ def test_splats(offsets: Sequence[int], elements: tuple[int, ...] | None) -> Non
     assert find_splats(offsets, 4) == elements
 
 
+@pytest.mark.parametrize(
+    ("offsets", "elements"),
+    [
+        ([90, 90, 90, 0], (90, 0)),
+        ([0, 0, 0, 0], (0,)),
+        ([0, 0, 90, 180], None),  # as many elements as half of the lanes would be worth
+        ([0, 0, 90, 90, 180, 180, 270, 270], (0, 90, 180, 270)),
+        ([n // 2 * 90 for n in range(16)], None),  # many
+    ],
+)
+def test_few_elements(offsets: Sequence[int], elements: tuple[int, ...] | None) -> None:
+    assert find_few(offsets) == elements
+
+
 def scheduled(text: str, lanes: int, loops: int, **sizes: int) -> Schedule:
     """A program whose innermost `loops` are one vectorised loop."""
     sch = Schedule(parse_program(text, **sizes))
@@ -81,6 +96,8 @@ GROUPS = "program groups[N=32, G=4, C=4](A: f32[(N + G - 1) // G, C]) -> B: f32[
 STRIDED = "program strided[N=16, S=2](A: f32[S*N]) -> B: f32[N]:\n    B[i] = A[S*i + S - 1]"
 TILED = """program tiled[N=32, H=13](A: f32[H, N // 4]) -> B: f32[H, N]:
     B[h, i] = A[h, i // 4]"""
+FAR = """program far[N=60, G=20, R=80](A: f32[(N + G - 1) // G * R]) -> B: f32[N]:
+    B[i] = A[i // G * R]"""
 REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] = A[i // R]"
 
 
@@ -90,11 +107,17 @@ REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] =
         (PACK, 64, 2, {}, 3),
         (PACK, 32, 2, {"R": 2}, 1),
         (PACK, 64, 2, {"R": 8, "N": 8}, 7),
-        (PACK, 64, 2, {"R": 4, "N": 15}, None),  # lanes beyond the end
+        (PACK, 64, 2, {"R": 4, "N": 15}, 3),  # lanes beyond the end
         (PACK, 64, 2, {"R": 16, "N": 4}, 1),
         (BACKWARDS, 16, 1, {}, 1),
         (BACKWARDS, 8, 1, {"N": 8}, 1),
-        (BACKWARDS, 16, 1, {"N": 31}, None),
+        (BACKWARDS, 16, 1, {"N": 31}, 2),
+        (FAR, 16, 1, {"N": 16}, 1),
+        (FAR, 16, 1, {"N": 16, "G": 10}, 2),
+        (FAR, 16, 1, {"N": 12, "G": 10}, 2),
+        (FAR, 8, 1, {"G": 2}, 6),  # four elements, and two in what is left
+        (FAR, 16, 1, {}, None),  # where a vector begins in its group is not known
+        (FAR, 32, 1, {"G": 4}, None),
         (REPEATED, 16, 1, {"N": 4}, 1),
         (GROUPS, 16, 1, {}, 1),
         (GROUPS, 32, 1, {"G": 8, "C": 7}, 1),
@@ -111,8 +134,7 @@ def test_nothing_beyond_an_input_is_read(
     """Inputs are between pages that nothing may touch."""
     sch = scheduled(text, lanes, loops, **sizes)
     emitted = emit(lower(sch.func, HOST), HOST).text
-    beyond_the_end = shuffles is None and "N" in sizes
-    assert ("masked.gather" in emitted) == (beyond_the_end or (shuffles is None and HOST.gathers))
+    assert ("masked.gather" in emitted) == (shuffles is None and HOST.gathers)
     if shuffles is not None:
         assert emitted.count("shufflevector") == shuffles
     plain = Kernel(build(parse_program(text, **sizes).func, HOST))
