@@ -304,7 +304,7 @@ def test_the_trace_for_a_size(size: int, dtype: str, variant: str) -> None:
 
 def test_weights_that_are_packed_once_cost_a_call_nothing() -> None:
     program = operators.load("dense_bias_relu", M=1, N=256, K=256)
-    found = guess(program, SERVER.with_threads(1))
+    found = guess(program, ms.Target("sapphirerapids", FEATURES, 1, 48 << 10, 2 << 20, 32 << 20))
     assert found.expert == "dense_bias_relu.weights"
     assert found.expected is not None
     assert found.expected.prologue_cycles > 0

@@ -344,7 +344,7 @@ class Memory:
         return SSAValue(raw, _stored(dtype), width)
 
     def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
-        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those that share a few
+        """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those that share few
         elements: as broadcasts. Those at places that are known, if the CPU does not gather: one by one.
         """
         lane = self.scope.lane
