@@ -27,6 +27,8 @@ CASES = 2**SPECIALISED_GUARDS
 # Lanes that are spread over up to so many times their number of elements are loaded with what lies between, and picked:
 # vectors and shuffles. Those further apart are loaded one by one.
 SPREAD = 4
+# Lanes that share so many elements, wherever these are, are filled by a load of each.
+FEW_ELEMENTS = 4
 
 # Of lanes further apart, so many bytes that iterations of an unrolled loop read side by side are loaded at once, and
 # transposed in registers: what x86 shuffles in one step, wherever it is in a vector.

@@ -186,12 +186,17 @@ def _moves(view: View) -> Array:
     return moves
 
 
+def _is_of_terms(view: View, bound: Below) -> bool:
+    """Whether a bound says of an element which terms it has, and is none of a tile: those are of one kind of loops."""
+    return len({view.statement.loops[loop].reduces for loop in loops_in(bound)}) == 2
+
+
 def branches(view: View) -> Array:
-    """Guards that are no bounds are branches in the innermost loop that they depend on, but in the copies of unrolled
-    code that know them: how many there are to an instance that runs."""
+    """Guards of terms are branches in the innermost loop that they depend on, but in the copies of unrolled code that
+    know them: how many there are to an instance that runs."""
     found = view.full(0.0)
     for guard in view.statement.guards:
-        if isinstance(guard, Below):
+        if isinstance(guard, Below) and not _is_of_terms(view, guard):
             continue
         in_lanes, depends = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
         evaluated = view.full(0.0)

@@ -204,6 +204,23 @@ class Ranges:
                 reach = reach + np.where(self.extents[loop] > 1, np.float32(FAR), np.float32(0.0))
         return reach
 
+    def lanes_values(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Array:
+        """How many values `index` takes in a vector of `lanes` iterations of `loop`: FAR where the compiler does not
+        know at which places its lanes are. (rows,)
+        """
+        count = ones(self.rows)
+        for term in index.terms:
+            if loop not in loops_of(term.atom):
+                continue
+            if isinstance(term.atom, QuotientAtom):
+                step, known = self._step_inside(term.atom, loop)
+                crossed = self._is_crossed(term.atom, loop, lanes, unrolled)
+                quotients = np.floor((step * lanes - 1.0) / self.sizes[term.atom.divisor]) + 1.0
+                count = count * np.where(crossed, np.where(known, quotients, FAR), 1.0)
+            else:
+                count = count * np.where(self.extents[loop] > 1, lanes if isinstance(term.atom, LoopAtom) else FAR, 1.0)
+        return count
+
     def _step_inside(self, atom: QuotientAtom | RemainderAtom, loop: int) -> tuple[Array, Mask]:
         """By how much `loop` moves what is divided, and whether all else in it is a multiple of the divisor. (rows,)"""
         divisor, value = self.sizes[atom.divisor], atom.value

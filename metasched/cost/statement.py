@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from metasched.compiler.policy import (
+    FEW_ELEMENTS,
     SPREAD,
     joins_unrolled,
     lanes_used,
@@ -282,10 +283,8 @@ class View:
         return step
 
     def _spread(self) -> list[Array]:
-        """For each access, the vectors from the first lane to the last where all between are loaded and shuffled, as
-        they are near; a half where one element fills each register, 0 where they are neighbours or one, or loaded one
-        by one: (rows,).
-        """
+        """For each access, the vectors from the first lane to the last where these are near, to be loaded and shuffled;
+        half of the elements where a few fill lanes; 0 where lanes are neighbours or alone: (rows,)."""
         depth = self.statement.vector
         if depth is None:
             return [self.full(0.0) for _ in self.marks]
@@ -297,14 +296,16 @@ class View:
         if not np.count_nonzero(apart):
             return self.full(0.0)
         access, mark, lanes = self.statement.accesses[n], self.marks[n], self.vector.lanes
-        reach = self.full(0.0)
+        reach, elements, unrolled = self.full(0.0), self.full(1.0), self.unrolled[loop]
         for dim, stride in zip(access.dims, mark.strides, strict=True):
             if dim.uses(loop):
-                reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, self.unrolled[loop])
+                reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, unrolled)
+                elements = elements * self.ranges.lanes_values(dim, loop, lanes, unrolled)
         near = apart & (reach < SPREAD * lanes) & (lanes > 1)
-        spread: Array = np.where(near, np.ceil((reach + 1.0) / lanes), 0.0)
+        few = apart & (elements <= np.minimum(FEW_ELEMENTS, lanes / 2.0))
+        spread: Array = np.where(near, np.ceil((reach + 1.0) / lanes), np.where(few, elements / 2.0, 0.0))
         register = self.target.vector_bits / (8.0 * access.element_bytes)
-        split = [self.ranges.is_split(dim, loop, self.full(register), self.unrolled[loop]) for dim in access.dims]
+        split = [self.ranges.is_split(dim, loop, self.full(register), unrolled) for dim in access.dims]
         moves = [self.ranges.step(dim, loop) != 0 for dim in access.dims]
         alike = (lanes >= register) & ~np.logical_or.reduce([*split, *moves])
         return np.where(near & alike, 0.5, spread)

@@ -6,7 +6,7 @@ inputs; elsewhere they are what they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from metasched.dtypes import INDEX
@@ -16,6 +16,7 @@ from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import ValueType
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, free_vars, substitute
+from metasched.ir.conjunctions import conjuncts
 from metasched.ir.nodes import Binary, BinOp, Cast, Expr, Load, Select, Var
 from metasched.ir.program import Program
 from metasched.ir.source import Apply, IfElse, IntLit, Name, Operation, Read, SourceExpr, SourceNode, Stage
@@ -178,7 +179,7 @@ def _stretch(cond: Expr, names: list[str]) -> _Stretch | None:
     axes: set[int] = set()
     lows: list[int] = []
     highs: list[int] = []
-    for part in _parts(cond):
+    for part in conjuncts(cond):
         if not isinstance(part, Binary) or part.op not in _MIRRORED:
             return None
         found = _linear(Binary(BinOp.SUB, part.a, part.b), [*names, _POSITION])
@@ -196,14 +197,6 @@ def _stretch(cond: Expr, names: list[str]) -> _Stretch | None:
     if len(axes) != 1 or not lows or not highs:
         return None
     return axes.pop(), max(lows), min(highs)
-
-
-def _parts(cond: Expr) -> Iterator[Expr]:
-    if isinstance(cond, Binary) and cond.op is BinOp.AND:
-        yield from _parts(cond.a)
-        yield from _parts(cond.b)
-    else:
-        yield cond
 
 
 def _linear(index: Expr, names: list[str]) -> tuple[int, list[int]] | None:

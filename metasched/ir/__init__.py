@@ -10,6 +10,7 @@ Its files, in reading order:
 - `polynomial`: Polynomials with integer coefficients over expressions that are taken as they are
 - `affine`: Integer index arithmetic: its normal form
 - `ranges`: What values index arithmetic takes while loops run: bounds, regions, and what they prove
+- `conjunctions`: Conditions as what they ask for, all of which has to hold
 - `places`: Where a term of a reduction belongs, where data says so: the one iteration of a loop that has a term
 - `implied_guards`: Guards that other guards imply
 - `linear`: Linear index arithmetic over numbers: a constant plus integer multiples of *atoms*, exact

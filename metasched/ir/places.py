@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 from metasched.dtypes import INDEX, fits
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify
+from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Reducer, Select, Var
 from metasched.ir.ranges import bounds
@@ -44,26 +44,16 @@ def place_of(value: Expr, reducer: Reducer | None, var: str, ranges: Mapping[str
     conds: list[Expr] = []
     term = value
     while isinstance(term, Select) and term.otherwise == nothing:
-        conds += _conjuncts(term.cond)
+        conds += conjuncts(term.cond)
         term = term.then
     for n, cond in enumerate(conds):
         index = _solved(cond, var, ranges)
         if index is not None:
             rest = conds[n + 1 :]
-            return TermPlace(index, tuple(conds[:n]), Select(_all(rest), term, nothing) if rest else term)
+            return TermPlace(index, tuple(conds[:n]), Select(conjunction(rest), term, nothing) if rest else term)
         if var in free_vars(cond):
             return None  # What the equation reads may only be there where this holds.
     return None
-
-
-def _conjuncts(cond: Expr) -> list[Expr]:
-    if isinstance(cond, Binary) and cond.op is BinOp.AND:
-        return _conjuncts(cond.a) + _conjuncts(cond.b)
-    return [cond]
-
-
-def _all(conds: list[Expr]) -> Expr:
-    return reduce(lambda a, b: Binary(BinOp.AND, a, b), conds)
 
 
 def _solved(cond: Expr, var: str, ranges: Mapping[str, Expr]) -> Expr | None:

@@ -15,13 +15,15 @@ from math import inf, log2, prod
 from metasched.dtypes import INDEX
 from metasched.ir import query
 from metasched.ir.affine import as_int
+from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.linear import Linear, form_of_sum
-from metasched.ir.nodes import Block, Const, Expr, Func, IterKind, Load, Node, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, Func, IterKind, Load, Node, Select, Var
 from metasched.ir.printer import print_expr
 from metasched.ir.work import work_of
 
 # How much a stride counts against an extent that differs by the same factor: it changes what is read, not how much.
 _STEP = 2.0
+_BOUNDS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE})
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class _Statement:
         how = "=" if self._block.reducer is None else f"{self._block.reducer.value}="
         types = [f"{role}: {func.buffer(name).dtype}" for name, role in self._buffers.items()]
         types.append(f"y: {func.buffer(store.buffer).dtype}")
-        return f"{target} {how} {print_expr(self._plain(store.value))} of {', '.join(types)}"
+        return f"{target} {how} {print_expr(self._plain(_without_bounds(self._block)))} of {', '.join(types)}"
 
     def _plain(self, e: Expr) -> Expr:
         if isinstance(e, Load):
@@ -108,6 +110,27 @@ class _Statement:
 
     def _atom(self, e: Expr) -> str:
         return print_expr(self._plain(e))
+
+
+def _without_bounds(block: Block) -> Expr:
+    """The value of a block, without bounds of indices that keep terms out of its sum, such as those of padding: where
+    they are few, the same schedules are good, and where they are many, the sum takes less time.
+    """
+    value = block.store.value
+    if block.reducer is None or not isinstance(value, Select) or value.otherwise != block.init:
+        return value
+    asked = conjuncts(value.cond)
+    kept = [part for part in asked if not _is_bound(part)]
+    if len(kept) == len(asked):
+        return value
+    return Select(conjunction(kept), value.then, value.otherwise) if kept else value.then
+
+
+def _is_bound(condition: Expr) -> bool:
+    """Whether a condition compares a sum of the block's variables with a number."""
+    if not isinstance(condition, Binary) or condition.op not in _BOUNDS or not isinstance(condition.b, Const):
+        return False
+    return all(isinstance(atom, Var) for atom, _ in _form(condition.a).terms)
 
 
 def operands(block: Block) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify, substitute
+from metasched.ir.conjunctions import conjuncts
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Select, Seq, Stmt, Store, Var, seq
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
@@ -47,7 +48,7 @@ def decompose_padding(ctx: Context, block: BlockName, loop: LoopName) -> BlockNa
     require_only_writer(ctx, OP, pad)
     choice = _padding(pad)
     inside = _own_loops(ctx, pad, target)
-    bounds = [_bound(pad, cond) for cond in _conjuncts(choice.cond)]
+    bounds = [_bound(pad, cond) for cond in conjuncts(choice.cond)]
     name, fill = _fill(ctx, pad, inside, choice.otherwise)
     ctx.taken |= query.names(ctx.func)
     copy = _copy(pad, inside, choice.then, bounds)
@@ -111,10 +112,6 @@ class _Bound:
     name: str | None = None
     lower: int | None = None
     upper: int | None = None
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    return _conjuncts(e.a) + _conjuncts(e.b) if isinstance(e, Binary) and e.op is BinOp.AND else [e]
 
 
 # `a op b` as `sign * (a - b) + shift < 0`.

@@ -418,7 +418,16 @@ GROUPED = """program grouped[N=8, M=64, G=4, A=1](X: f32[N, (M // G) * A], K: f3
 
 @pytest.mark.parametrize(
     ("group", "apart", "lanes", "loads"),
-    [(4, 1, 4, 1), (16, 1, 16, 1), (32, 1, 16, 1), (8, 1, 16, 2), (16, 1, 32, 1), (4, 12, 16, 6), (8, 100, 16, 16)],
+    [
+        (4, 1, 4, 1),
+        (16, 1, 16, 1),
+        (32, 1, 16, 1),
+        (8, 1, 16, 2),
+        (16, 1, 32, 1),
+        (4, 12, 16, 6),
+        (8, 100, 16, 2),
+        (2, 100, 16, 16),
+    ],
 )
 def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: int) -> None:
     """What emission makes of it is what is counted: a load for all lanes, loads and shuffles, or one for each lane."""

@@ -44,6 +44,26 @@ def test_strides_and_dilations_are_part_of_the_size() -> None:
     assert (plain.steps, sorted(strided.steps)) == ((1, 1, 1, 1), [2, 2, 3, 3])
 
 
+CONDITIONAL = """
+program c[H=8, P=1](X: f32[H + 2 * P, 16], W: f32[3, 16]) -> Y: f32[H, 16]:
+    Y[h, c] = sum[r%s](X[h + r, c] * W[r, c])
+"""
+
+
+def test_bounds_that_keep_terms_out_make_no_other_kind() -> None:
+    plain, bounded, both, parity = (
+        anchor_of(ms.parse_program(CONDITIONAL % condition).func)
+        for condition in (
+            "",
+            " if h + r >= P and h + r < H + P",
+            " if h + r >= P and (h + r) % 2 == 0",
+            " if (h + r) % 2 == 0",
+        )
+    )
+    assert (plain.kind, plain.steps) == (bounded.kind, bounded.steps)
+    assert both.kind == parity.kind != plain.kind
+
+
 def test_element_types_make_other_kinds() -> None:
     kinds = {anchor_of(ms.operator("matmul_nn", M=8, N=8, K=8, T=t, ACC="f32").func).kind for t in ("f32", "bf16")}
     assert len(kinds) == 2

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, memory_text
-from metasched.compiler.policy import SPREAD
+from metasched.compiler.policy import FEW_ELEMENTS, SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 
 _MOST = 8  # more loads, and a gather is as good
-_FEW = 4  # single elements, each of which fills the lanes that read it
 _SHORTEST = 4
 
 
@@ -67,7 +66,7 @@ def find_splats(offsets: Sequence[int], block: int) -> tuple[int, ...] | None:
 def find_few(offsets: Sequence[int]) -> tuple[int, ...] | None:
     """The elements that lanes read at `offsets`, where they are few, so that many lanes read each; else None."""
     distinct = tuple(dict.fromkeys(offsets))
-    return distinct if len(distinct) <= min(_FEW, len(offsets) // 2) else None
+    return distinct if len(distinct) <= min(FEW_ELEMENTS, len(offsets) // 2) else None
 
 
 def is_arithmetic(e: Expr) -> bool:
