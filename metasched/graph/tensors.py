@@ -25,7 +25,7 @@ _BEGINNINGS: Mapping[str, str] = MappingProxyType(
 )
 _WITHOUT_BITS: Mapping[DType, str] = MappingProxyType({DType.F32: "FLOAT", DType.F64: "DOUBLE"})
 _EXTERNAL = 1
-# The fields of TensorProto that hold elements of a type, where they are not raw bytes.
+# The fields of TensorProto for elements of types that have one of their own.
 _FIELDS: Mapping[DType, str] = MappingProxyType(
     {
         DType.F32: "float_data",
@@ -33,6 +33,7 @@ _FIELDS: Mapping[DType, str] = MappingProxyType(
         DType.I64: "int64_data",
     }
 )
+_UNSIGNED_FIELD = "uint64_data"  # of 32 bits and more
 _OTHER_FIELD = "int32_data"
 
 
@@ -49,6 +50,13 @@ def number_of(dtype: DType) -> int:
     beginning = dtype.value.rstrip("0123456789")
     name = _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning)
     return int(imports.module("onnx").TensorProto.DataType.Value(name))
+
+
+def _field(dtype: DType) -> str:
+    """The field of TensorProto that holds elements of a type, where they are not raw bytes."""
+    if dtype.is_unsigned and dtype.bits >= DType.I32.bits:
+        return _UNSIGNED_FIELD
+    return _FIELDS.get(dtype, _OTHER_FIELD)
 
 
 def _name(number: int) -> str:
@@ -78,7 +86,7 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
                 f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and {type_} takes {type_.nbytes}"
             )
         return type_, _raw(tensor.raw_data, type_, content)
-    values = getattr(tensor, _FIELDS.get(type_.dtype, _OTHER_FIELD))
+    values = getattr(tensor, _field(type_.dtype))
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
     if type_.dtype.is_half:
