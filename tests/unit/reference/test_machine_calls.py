@@ -40,7 +40,7 @@ def test_no_function_of_ours_needs_numba(name: str) -> None:
     function = functions()[name]
     run, text = compiled(function.numba, DType.F64, function.arity)
     assert "inttoptr" not in text
-    values = [0.75, 1.5][: function.arity]
+    values = ([1.5] if name == "acosh" else [0.75, 1.5])[: function.arity]
     assert run(*values) == pytest.approx(function.evaluate(*values), rel=1e-15)
 
 

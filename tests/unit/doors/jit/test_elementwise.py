@@ -96,8 +96,8 @@ def test_numbers_without_a_sign() -> None:
 
 
 def test_a_ufunc_without_a_form_is_named() -> None:
-    with pytest.raises(ms.TraceError, match=r"np\.arctan2 of f32 has no form"):
-        ms.jit(np.arctan2).graph(F32, F32)
+    with pytest.raises(ms.TraceError, match=r"np\.nextafter of f32 has no form"):
+        ms.jit(np.nextafter).graph(F32, F32)
 
 
 def test_zeros_and_other_numbers_are_literals() -> None:
