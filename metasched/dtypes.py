@@ -77,7 +77,9 @@ class DType(Enum):
     I16 = "i16"
     U16 = "u16"
     I32 = "i32"
+    U32 = "u32"
     I64 = "i64"
+    U64 = "u64"
     BOOL = "bool"
 
     def __str__(self) -> str:
@@ -167,7 +169,9 @@ _ROWS: Mapping[str, TypeProperties] = MappingProxyType(
         "i16": TypeProperties(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
         "u16": TypeProperties(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),
         "i32": TypeProperties(DTypeKind.SIGNED, 32, np.int32, spellings=("int32",)),
+        "u32": TypeProperties(DTypeKind.UNSIGNED, 32, np.uint32, spellings=("uint32",)),
         "i64": TypeProperties(DTypeKind.SIGNED, 64, np.int64, spellings=("int64",)),
+        "u64": TypeProperties(DTypeKind.UNSIGNED, 64, np.uint64, spellings=("uint64",)),
         "bool": TypeProperties(DTypeKind.BOOL, 8, np.bool_, spellings=("bool_",)),
     }
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Select, Unary, UnOp, Var
 
 Value = Any  # a NumPy array of rows, or a scalar that broadcasts
 
@@ -79,9 +80,15 @@ def _operation(e: Expr) -> tuple[Callable[..., Value], tuple[Expr, ...]]:
         return (np.negative if e.op is UnOp.NEG else np.logical_not), (e.a,)
     if isinstance(e, Select):
         return np.where, (e.cond, e.then, e.otherwise)
+    if isinstance(e, Cast) and not e.value.dtype.is_float:
+        return partial(_cast, e.type.numpy), (e.value,)
     if isinstance(e, Const | Var):
         return _leaf, ()
     raise TypeError(f"{type(e).__name__} has no value at scheduling time")
+
+
+def _cast(dtype: np.dtype[Any], value: Value) -> Value:
+    return np.asarray(value).astype(dtype)
 
 
 def _leaf() -> Value:

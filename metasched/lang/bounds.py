@@ -117,7 +117,10 @@ class Assumptions:
             case Const(value=value):
                 return Linear(int(value))
             case Cast(value=value) if e.dtype is INDEX and value.dtype.is_integer:
-                return self._linear(value)
+                inner = self._linear(value)
+                # A u64 beyond the largest i64 becomes another number.
+                same = fits(INDEX, *integer_range(value.dtype)) or fits(INDEX, *self._range(inner))
+                return inner if same else Linear.of_atom(simplify(e))
             case _ if e.dtype is not INDEX:
                 return Linear.of_atom(simplify(e))  # arithmetic in a narrower type may wrap
         form = form_of_sum(e, self._linear)
@@ -176,6 +179,9 @@ class Assumptions:
             case Select(then=then, otherwise=otherwise):
                 one, two = self.range(then), self.range(otherwise)
                 return Range(min(one.lo, two.lo), max(one.hi, two.hi))
+            case Cast(value=value, type=dtype) if value.dtype.is_integer and dtype.is_integer:
+                found = self.range(value)
+                return found if fits(dtype, *found) else Range(*integer_range(dtype))
         return _UNKNOWN
 
 

@@ -4,8 +4,16 @@ from metasched.lang.python_values import Value, ValueLike
 
 __all__ = [
     "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
     "ceil",
     "cos",
+    "cosh",
     "erf",
     "exp",
     "exp2",
@@ -19,18 +27,44 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sin",
+    "sinh",
     "sqrt",
+    "tan",
     "tanh",
 ]
 
 def abs(x: ValueLike) -> Value:
     """abs: x without its sign; of integers too, where the lowest of a signed type stays as it is."""
 
+def acos(x: ValueLike) -> Value:
+    """acos: pi/2 - asin(x) near zero, and 2 asin(sqrt((1 - |x|) / 2)), or pi less that, beyond 1/2."""
+
+def acosh(x: ValueLike) -> Value:
+    """acosh: log1p(t + sqrt(2t + t^2)) of t = x - 1, and log(x) + log(2) of what is large (Abramowitz and Stegun 4.6)."""
+
+def asin(x: ValueLike) -> Value:
+    """asin, and what acos shares with it: a polynomial on [0, 1/2], and asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) beyond"""
+
+def asinh(x: ValueLike) -> Value:
+    """asinh: log1p(x + x^2 / (1 + sqrt(1 + x^2))), and log(x) + log(2) of what is large (Abramowitz and Stegun 4.6)."""
+
+def atan(x: ValueLike) -> Value:
+    """atan, and what atan2 shares with it: a polynomial on [0, 1], and pi/2 - atan(1/x) beyond."""
+
+def atan2(x: ValueLike, y: ValueLike) -> Value:
+    """atan2: the angle of a point, by atan of the smaller coordinate over the larger, with the cases of C's `atan2`."""
+
+def atanh(x: ValueLike) -> Value:
+    """atanh: log1p(2x / (1 - x)) / 2 (Abramowitz and Stegun 4.6)."""
+
 def ceil(x: ValueLike) -> Value:
     """ceil: the smallest whole number that is not below x."""
 
 def cos(x: ValueLike) -> Value:
     """cos: a quarter of a turn ahead of sin."""
+
+def cosh(x: ValueLike) -> Value:
+    """cosh: (e^x + e^-x) / 2; e^x may be too large where this is not."""
 
 def erf(x: ValueLike) -> Value:
     """erf, for positive x, from erfc(x) = e^-q(x)."""
@@ -69,10 +103,16 @@ def sigmoid(x: ValueLike) -> Value:
     """sigmoid: 1 / (1 + e^-x), by the exponential of -|x|, which never overflows and keeps the small results."""
 
 def sin(x: ValueLike) -> Value:
-    """sin, and what cos shares with it: x = n pi/2 + r by a reduction in three parts, and polynomials on [-pi/4, pi/4]."""
+    """sin, and what cos and tan share with it: x = n pi/2 + r by a reduction in three parts, polynomials on [-pi/4, pi/4]."""
+
+def sinh(x: ValueLike) -> Value:
+    """sinh: a polynomial on [0, 1], and (e^x - e^-x) / 2 beyond; e^x may be too large where this is not."""
 
 def sqrt(x: ValueLike) -> Value:
     """sqrt: the root, rounded correctly."""
+
+def tan(x: ValueLike) -> Value:
+    """tan: sin / cos of the same reduced argument, or -cos / sin in every other quadrant."""
 
 def tanh(x: ValueLike) -> Value:
     """tanh: (e^2x - 1) / (e^2x + 1), by expm1, so that small arguments lose nothing."""

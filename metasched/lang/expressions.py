@@ -44,8 +44,9 @@ _NOT_IN_PROGRAMS = {
     "keyword": ("arguments of functions have no names", "give them in order: `pow(x, y)`"),
     "starred": ("`*` multiplies two numbers", "write both: `x * y`"),
 }
-# The magnitude of the smallest i64; whether a number fits its type is decided where its type is known.
-MAX_INTEGER = 2**63
+# The largest u64; whether a number fits its type is decided where its type is known.
+MAX_INTEGER = 2**64 - 1
+_MAX_DIGITS = len(str(MAX_INTEGER))
 
 
 def at_token(token: Token) -> At:
@@ -144,7 +145,7 @@ class ExpressionReader:
 
     def integer(self, number: Token) -> int:
         # Python refuses to convert very long digit strings, so their length is checked first.
-        if len(number) <= 19 and int(number) <= MAX_INTEGER:
+        if len(number) <= _MAX_DIGITS and int(number) <= MAX_INTEGER:
             return int(number)
         self._report.error(at_token(number), "this number does not fit in 64 bits")
         return 1

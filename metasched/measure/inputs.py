@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.dtypes import DType
+from metasched.dtypes import INDEX, DType, integer_range
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
@@ -72,16 +72,20 @@ def given_inputs(func: Func, inputs: Inputs | None, seed: int) -> Given:
         if argument is None:
             raise KernelError(f"inputs: {func.name} has no argument `{name}`; it has {', '.join(known)}")
         if isinstance(spec, tuple) and len(spec) == 2:
-            ranges[name] = _range(name, spec)
+            ranges[name] = _range(argument, spec)
         else:
             made = spec(_stream(seed, name), argument.shape, argument.dtype.numpy) if callable(spec) else spec
             arrays[name] = _fitting(argument, np.asarray(made))
     return Given(arrays, ranges)
 
 
-def _range(name: str, spec: tuple[float, float]) -> tuple[float, float]:
+def _range(argument: InputArgument, spec: tuple[float, float]) -> tuple[float, float]:
     if not all(math.isfinite(x) for x in spec) or spec[0] > spec[1]:
-        raise KernelError(f"inputs: the range of `{name}` is (low, high), finite and in order, not {spec}")
+        raise KernelError(f"inputs: the range of `{argument.name}` is (low, high), finite and in order, not {spec}")
+    if argument.dtype.is_integer:
+        low, high = _within(argument.dtype, spec)
+        if low > high:
+            raise KernelError(f"inputs: the range {spec} of `{argument.name}` has no number that is {argument.dtype}")
     return (float(spec[0]), float(spec[1]))
 
 
@@ -126,31 +130,40 @@ def _integers(
     if argument.dtype.is_bool or argument.below is not None:
         return _random(argument, span, rng)
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
-    if argument.dtype.is_unsigned:
-        low = max(low, 0)
+    if argument.dtype.is_integer:
+        low, high = _within(argument.dtype, (low, high))
     if low > high:  # no integer in the caller's range
         return _random(argument, span, rng)
     if span is not None:
         # As near to zero as the caller's range allows.
         low, high = max(low, min(-magnitude, high - magnitude)), min(high, max(magnitude, low + magnitude))
-    values = rng.integers(low, high, argument.shape, endpoint=True)
+    values = rng.integers(low, high, argument.shape, _drawn_as(argument.dtype), endpoint=True)
     if low < high:
         values = np.where(values == 0, high if high != 0 else low, values)
     return values.astype(argument.dtype.numpy)
+
+
+def _within(dtype: DType, span: tuple[float, float]) -> tuple[int, int]:
+    """The integers of a type that are in a range, whose ends may lie beyond the type's, if only by rounding."""
+    lowest, last = integer_range(dtype)
+    return max(math.ceil(span[0]), lowest), min(math.floor(span[1]), last)
+
+
+def _drawn_as(dtype: DType) -> np.dtype[Any]:
+    """The type that integers are drawn in: the same numbers for all types that it holds."""
+    return dtype.numpy if dtype is DType.U64 else INDEX.numpy
 
 
 def _random(argument: InputArgument, span: tuple[float, float] | None, rng: np.random.Generator) -> Array:
     if argument.dtype.is_bool:
         return rng.integers(0, 2, argument.shape).astype(np.bool_)
     if argument.dtype.is_integer:
-        info = np.iinfo(argument.dtype.numpy)
-        low, high = (max(info.min, -100), min(info.max, 100)) if span is None else span
+        low, high = _within(argument.dtype, (-100, 100) if span is None else span)
         if argument.below is not None:
             # All of them where the caller says nothing, and never one that is none.
             low, high = (0, argument.below - 1) if span is None else (max(low, 0), min(high, argument.below - 1))
-        return rng.integers(math.ceil(low), math.floor(high), argument.shape, endpoint=True).astype(
-            argument.dtype.numpy
-        )
+        drawn = rng.integers(low, high, argument.shape, _drawn_as(argument.dtype), endpoint=True)
+        return drawn.astype(argument.dtype.numpy)
     if span is not None:
         return rng.uniform(span[0], span[1], argument.shape).astype(argument.dtype.numpy)
     signs = rng.integers(0, 2, argument.shape) * 2 - 1

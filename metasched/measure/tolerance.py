@@ -50,7 +50,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.dtypes import DType, is_float
+from metasched.dtypes import DType, integer_range, is_float
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import (
     Binary,
@@ -199,6 +199,19 @@ def _reduced(block: Block, largest: Mapping[str, float]) -> float | None:
 
 def _magnitude(e: Expr, largest: Mapping[str, float]) -> float | None:
     """A bound of `|e|` and of all that it is made of; None when `e` may not be an integer."""
+    found = _unwrapped_magnitude(e, largest)
+    return float(integer_range(e.dtype)[1]) if found is not None and _wraps_below_zero(e) else found
+
+
+def _wraps_below_zero(e: Expr) -> bool:
+    """Whether a number without a sign may be made of one below zero, which is as far from zero as its type goes."""
+    if not e.dtype.is_unsigned:
+        return False
+    negative = isinstance(e, Unary) or (isinstance(e, Binary) and e.op is BinOp.SUB)
+    return negative or (isinstance(e, Cast) and e.value.dtype.is_integer and not e.value.dtype.is_unsigned)
+
+
+def _unwrapped_magnitude(e: Expr, largest: Mapping[str, float]) -> float | None:
     if isinstance(e, Const):
         return abs(float(e.value)) if float(e.value).is_integer() else None
     if isinstance(e, Load):

@@ -70,7 +70,8 @@ class _Widths:
         found = self._intervals.get(e)
         if found is None:
             found = self._of(e)
-            if depends_on_data(e) and e.dtype.is_integer and not fits(e.dtype, *found):
+            wraps = e.dtype.is_integer and (e.dtype is not INDEX or depends_on_data(e))
+            if wraps and not fits(e.dtype, *found):
                 found = integer_range(e.dtype)
             self._intervals[e] = found
         return found
@@ -91,7 +92,7 @@ class _Widths:
             return int(e.value), int(e.value)
         if isinstance(e, Var) and not isinstance(e, ScalarVar) and e.dtype is INDEX:
             return 0, max(self._loops.get(e.name, 1) - 1, 0)
-        if isinstance(e, Binary) and e.dtype is INDEX:
+        if isinstance(e, Binary) and e.dtype.is_integer:
             return self._arithmetic(e)
         if isinstance(e, Unary) and e.op is UnOp.NEG and e.dtype is INDEX:
             lo, hi = self._interval(e.a)
@@ -101,9 +102,10 @@ class _Widths:
             self._interval(e.cond)
             (a, b), (c, d) = self._interval(e.then), self._interval(e.otherwise)
             return (min(a, c), max(b, d)) if e.dtype.is_integer else (0, 0)
-        if isinstance(e, Cast) and e.dtype is INDEX and e.value.dtype.is_integer:
-            return self._interval(e.value)
-        # A narrower type takes the lowest bits of whatever, and an address is that of a value where it is used.
+        if isinstance(e, Cast) and e.dtype.is_integer and e.value.dtype.is_integer:
+            found = self._interval(e.value)
+            return found if fits(e.dtype, *found) else integer_range(e.dtype)
+        # An address is that of a value where it is used.
         modular = isinstance(e, Load) or (isinstance(e, Cast) and e.dtype.is_integer)
         for child in e.children():
             if isinstance(child, Expr):
@@ -134,7 +136,7 @@ class _Widths:
         return -most, most
 
     def _note(self, e: Expr) -> None:
-        self.wraps = self.wraps or self._magnitude(e) > _COMFORTABLE
+        self.wraps = self.wraps or (e.dtype is INDEX and self._magnitude(e) > _COMFORTABLE)
 
     def _magnitude(self, e: Expr) -> int:
         """A limit on every part of a sum, in whatever order its terms are added."""

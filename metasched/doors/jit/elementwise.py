@@ -16,7 +16,6 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 
 _LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
-_ASINH = "log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0)))"
 _SMALL_EXPONENT = 16
 _TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
@@ -70,16 +69,20 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     {
         "absolute": Form("abs({0})", bools="{0}"),
         "add": Form("{0} + {1}", bools="{0} or {1}"),
-        "arccosh": Form(floats="log({0} + sqrt({0} * {0} - 1.0))"),
-        "arcsinh": Form(floats=f"({_ASINH} if {{0}} >= 0.0 else -{_ASINH})"),
-        "arctanh": Form(floats="0.5 * (log1p({0}) - log1p(-{0}))"),
+        "arccos": Form(floats="acos({0})"),
+        "arccosh": Form(floats="acosh({0})"),
+        "arcsin": Form(floats="asin({0})"),
+        "arcsinh": Form(floats="asinh({0})"),
+        "arctan": Form(floats="atan({0})"),
+        "arctan2": Form(floats="atan2({0}, {1})"),
+        "arctanh": Form(floats="atanh({0})"),
         "bitwise_and": Form(bools="{0} and {1}"),
         "bitwise_or": Form(bools="{0} or {1}"),
         "bitwise_xor": Form(bools="{0} != {1}"),
         "ceil": Form("{0}", floats="ceil({0})"),
         "conjugate": Form("{0}"),
         "cos": Form(floats="cos({0})"),
-        "cosh": Form(floats="0.5 * (exp({0}) + exp(-{0}))"),
+        "cosh": Form(floats="cosh({0})"),
         "deg2rad": Form(floats="{0} * 0.017453292519943295"),
         "divide": Form(floats="{0} / {1}", divides=True),
         "equal": Form("{0} == {1}"),
@@ -132,11 +135,11 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "rint": Form("{0}", floats="rint({0})"),
         "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})"),
         "sin": Form(floats="sin({0})"),
-        "sinh": Form(floats="(0.5 * (exp({0}) - exp(-{0})) if abs({0}) > 1.0 else 0.5 * (expm1({0}) - expm1(-{0})))"),
+        "sinh": Form(floats="sinh({0})"),
         "sqrt": Form(floats="sqrt({0})"),
         "square": Form("{0} * {0}"),
         "subtract": Form("{0} - {1}"),
-        "tan": Form(floats="sin({0}) / cos({0})"),
+        "tan": Form(floats="tan({0})"),
         "tanh": Form(floats="tanh({0})"),
         "trunc": Form("{0}", floats="(floor({0}) if {0} >= 0.0 else ceil({0}))"),
     }

@@ -38,6 +38,14 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
     return n, (x - rounded * high) - rounded * low
 
 
+def half_exp(f: Formula, x: Lanes) -> Lanes:
+    """e^x / 2 of an x that is not negative: infinite only where that itself is too large."""
+    high = _LIMITS[f.is_double][1] + 1.0
+    n, r = reduced(f, f.select(x > high, high, x))
+    tail = f.polynomial(r, _DOUBLE if f.is_double else SINGLE)
+    return f.scale(r * r * tail + r + 1.0, n - 1)
+
+
 @math_function(
     f32=1.2,
     f64=1.0,

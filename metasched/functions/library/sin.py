@@ -1,4 +1,4 @@
-"""sin, and what cos shares with it: x = n pi/2 + r by a reduction in three parts, and polynomials on [-pi/4, pi/4].
+"""sin, and what cos and tan share with it: x = n pi/2 + r by a reduction in three parts, polynomials on [-pi/4, pi/4].
 
 Beyond the reach of that reduction, which few arguments are, lanes go to the C library one by one.
 """
@@ -15,7 +15,7 @@ from metasched.functions.formula import Formula, Lanes
 
 # pi / 2 as a sum of doubles.
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
-_LIMIT = {False: 1e5, True: 1e6}
+LIMIT = {False: 1e5, True: 1e6}
 # The polynomials are for (sin(r) / r - 1) / r^2 in r^2
 _SIN_SINGLE = (-0.1666666666362283, 0.008333331785217696, -0.00019840038872556747, 2.724378140946123e-06)
 _SIN_DOUBLE = (
@@ -49,8 +49,8 @@ def _parts(dtype: DType) -> tuple[float, ...]:
     return tuple(parts)
 
 
-def quadrant(f: Formula, x: Lanes, name: str, turn: int) -> Lanes:
-    """The sine of x + turn * pi/2; `name` is its function in the C library."""
+def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """The integer n, and the sine and the cosine of r, where x = n pi/2 + r and |r| is at most pi/4."""
     rounded, n = f.nearest(x * (2 / math.pi))
     r = x
     for part in _parts(f.dtype):
@@ -58,13 +58,19 @@ def quadrant(f: Formula, x: Lanes, name: str, turn: int) -> Lanes:
     z = r * r
     sine = r * z * f.polynomial(z, _SIN_DOUBLE if f.is_double else _SIN_SINGLE) + r
     cosine = z * z * f.polynomial(z, _COS_DOUBLE if f.is_double else _COS_SINGLE) + (1.0 - z * 0.5)
+    return n, sine, cosine
+
+
+def quadrant(f: Formula, x: Lanes, name: str, turn: int) -> Lanes:
+    """The sine of x + turn * pi/2; `name` is its function in the C library."""
+    n, sine, cosine = reduced(f, x)
     n = n + turn if turn else n
     swapped = (n & 1).equals(1)
     result = f.select(swapped, cosine, sine)
     if not turn:  # the sine of a negative zero, too
         result = f.select(x.equals(0.0), x, result)
     flipped = f.from_bits(f.bits(result) ^ ((n & 2) << (f.mantissa + f.exponent_bits - 1)))
-    return f.beyond(f.abs(x) > _LIMIT[f.is_double], flipped, x, name)
+    return f.beyond(f.abs(x) > LIMIT[f.is_double], flipped, x, name)
 
 
 @math_function(

@@ -172,10 +172,15 @@ def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValu
 
 @dataclass(frozen=True)
 class _Kind:
-    """A type of layers: how many gates it has, its activations unless others are said, and its step."""
+    """A type of layers: how many gates it has, its activations unless others are said, and its step.
+
+    `clipped` are the activations whose arguments a clip bounds. As ONNX Runtime has it, cells that go to an output are
+    not among them, of which ONNX says only that a clip is of "the input of activations".
+    """
 
     gates: int
     functions: tuple[str, ...]
+    clipped: tuple[int, ...]
     step: _Step
     # Which input holds what cells and peepholes begin with; None where there are none.
     cells: int | None = None
@@ -183,9 +188,9 @@ class _Kind:
 
 
 _KINDS = {
-    "RNN": _Kind(1, ("Tanh",), _rnn_step),
-    "GRU": _Kind(3, ("Sigmoid", "Tanh"), _gru_step),
-    "LSTM": _Kind(4, ("Sigmoid", "Tanh", "Tanh"), _lstm_step, 6, 7),
+    "RNN": _Kind(1, ("Tanh",), (0,), _rnn_step),
+    "GRU": _Kind(3, ("Sigmoid", "Tanh"), (0, 1), _gru_step),
+    "LSTM": _Kind(4, ("Sigmoid", "Tanh", "Tanh"), (0, 1), _lstm_step, 6, 7),
 }
 
 
@@ -272,12 +277,12 @@ def _functions(site: NodeSite, kind: _Kind, directions: int) -> list[list[str]]:
     unknown = [name for name in said if name not in _ACTIVATIONS]
     if unknown or len(said) < directions * len(kind.functions):
         raise Unsupported(f"its activations are {', '.join(said)}; {', '.join(_ACTIVATIONS)} are known")
-    limit = float(site.attribute("clip", 0.0))
-    if limit and site.op == "LSTM":
-        raise Unsupported("runtimes do not agree on what `clip` is of")
-    inner = f"max(min({{0}}, {real(limit)}), {real(-limit)})" if limit else "{0}"
-    texts = [_ACTIVATIONS[name].replace("{0}", inner) for name in said]
-    count = len(kind.functions)
+    limit, count = float(site.attribute("clip", 0.0)), len(kind.functions)
+    clipped = f"max(min({{0}}, {real(limit)}), {real(-limit)})" if limit else "{0}"
+    texts = [
+        _ACTIVATIONS[name].replace("{0}", clipped if n % count in kind.clipped else "{0}")
+        for n, name in enumerate(said)
+    ]
     return [texts[number * count : (number + 1) * count] for number in range(directions)]
 
 

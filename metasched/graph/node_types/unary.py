@@ -12,26 +12,17 @@ from metasched.graph.site import NodeSite
 
 Results = tuple[GraphValue, ...]
 
+# Functions of the language, by ONNX's names.
+_LANGUAGES_OWN = (
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Sin"),
+    *("Sinh", "Sqrt", "Tan"),
+)
 # The expression of a type, where {0} is the operand. Those of floats only.
 _FLOAT = {
-    "Acosh": "log({0} + sqrt({0} * {0} - 1.0))",
-    "Asinh": "(log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0))) if {0} >= 0.0 "
-    "else -log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0))))",
-    "Atanh": "0.5 * (log1p({0}) - log1p(-{0}))",
-    "Ceil": "ceil({0})",
-    "Cos": "cos({0})",
-    "Cosh": "0.5 * (exp({0}) + exp(-{0}))",
-    "Erf": "erf({0})",
-    "Exp": "exp({0})",
-    "Floor": "floor({0})",
+    **{op: f"{op.lower()}({{0}})" for op in _LANGUAGES_OWN},
     "IsNaN": "not ({0} == {0})",
-    "Log": "log({0})",
     "Reciprocal": "1.0 / {0}",
     "Round": "rint({0})",
-    "Sin": "sin({0})",
-    "Sinh": "(0.5 * (exp({0}) - exp(-{0})) if abs({0}) > 1.0 else 0.5 * (expm1({0}) - expm1(-{0})))",
-    "Sqrt": "sqrt({0})",
-    "Tan": "sin({0}) / cos({0})",
 }
 _BOOLEAN = frozenset({"IsNaN"})
 

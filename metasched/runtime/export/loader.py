@@ -38,8 +38,11 @@ _SCALARS = {
     "int8": ctypes.c_int8,
     "uint8": ctypes.c_uint8,
     "int16": ctypes.c_int16,
+    "uint16": ctypes.c_uint16,
     "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
     "int64": ctypes.c_int64,
+    "uint64": ctypes.c_uint64,
     "bool": ctypes.c_uint8,
 }
 

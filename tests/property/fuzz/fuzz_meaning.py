@@ -32,7 +32,7 @@ _TAKEN = (IntLit, BoolLit, Name, Operation, Prefix, Apply, IfElse, Read, Reduce,
 _REDUCERS = {Reducer.SUM: lambda a, b: a + b, Reducer.MAX: max, Reducer.MIN: min}
 # What a reduction is where none of its terms is there.
 _OF_NOTHING = {Reducer.SUM: 0, Reducer.MAX: -(1 << 63), Reducer.MIN: (1 << 63) - 1}
-_INTEGERS = (DType.I64, DType.I32)
+_INTEGERS = (DType.I64, DType.I32, DType.U32, DType.U64)
 
 
 def wrapped(value: int, bits: int = 64) -> int:
@@ -77,19 +77,22 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "min": min,
     "i64": wrapped,
     "i32": lambda a: wrapped(a, 32),
+    # Arithmetic inside is of what i64 holds: quotients, remainders and minima with constants.
+    "u32": lambda a: a % (1 << 32),
+    "u64": lambda a: a % (1 << 64),
     "clamp": _clamp,
     "mirror": _mirror,
 }
 
 
 def is_plain(definition: ProgramDef) -> bool:
-    """Whether a program is in the part of the language that is evaluated here: i64, and i32 that is cast at once."""
+    """Whether a program is in the part of the language evaluated here: i64, and others that are cast at once."""
     declared = [*definition.arguments, *definition.outputs, *definition.buffers]
     if any(d.dtype not in _INTEGERS for d in declared) or definition.lets:
         return False
     if any(d.dtype is not DType.I64 for d in (*definition.outputs, *definition.buffers)):
         return False
-    narrow = {d.name for d in definition.arguments if d.dtype is DType.I32}
+    others = {d.name for d in definition.arguments if d.dtype is not DType.I64}
     for stage in definition.stages:
         if any(axis.extent is None for axis in stage.axes):
             return False
@@ -98,17 +101,17 @@ def is_plain(definition: ProgramDef) -> bool:
                 return False
             if isinstance(node, Reduce) and (node.reducer not in _REDUCERS or any(a.extent is None for a in node.axes)):
                 return False
-        if not _cast(stage.value, narrow):
+        if not _cast(stage.value, others):
             return False
     return True
 
 
-def _cast(e: SourceExpr, narrow: set[str], inside: bool = False) -> bool:
-    """Whether every read of a narrow buffer is right inside a cast."""
-    if isinstance(e, Read) and e.buffer in narrow and not inside:
+def _cast(e: SourceExpr, others: set[str], inside: bool = False) -> bool:
+    """Whether every read of a buffer of another type is right inside a cast."""
+    if isinstance(e, Read) and e.buffer in others and not inside:
         return False
     cast = isinstance(e, Apply) and e.func == "i64"
-    return all(_cast(child, narrow, cast) for child in e.children() if isinstance(child, SourceExpr))
+    return all(_cast(child, others, cast) for child in e.children() if isinstance(child, SourceExpr))
 
 
 def meaning(definition: ProgramDef, sizes: Mapping[str, int], given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.property.fuzz.fuzz_programs import FLOATS, Extent, Source, pick
 
-_TYPES = ("f32", "f32", "u8", "u8", "u16", "u16", "i8", "i16", "i32", "i64", "i64", "bf16")
+_TYPES = ("f32", "f32", "u8", "u8", "u16", "u16", "i8", "i16", "i32", "i64", "i64", "u32", "u64", "bf16")
 _HEIGHTS, _WIDTHS = (1, 2, 4, 5, 7), (3, 8, 17, 21, 34, 40)
 _SHORTEST = 2  # what a dimension has left, at least, after a filter
 

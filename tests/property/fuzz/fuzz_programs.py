@@ -25,7 +25,7 @@ from tests.property.fuzz import fuzz_classics
 T = TypeVar("T")
 
 SIZES = (1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 13)
-_WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "f16", "bf16")
+_WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64", "f16", "bf16")
 DTYPES = tuple(name for name in _WANTED if name in {d.value for d in DType})
 # Element types of an operator of the library, of its second operand, and of its sums.
 ELEMENTS = (
@@ -236,7 +236,7 @@ class _Maker:
 
     def _call(self, a: str, b: str) -> str:
         if self.dtype not in FLOATS:
-            return f"(0 - {a})" if not self.dtype.startswith("u") else f"({a} + {b})"
+            return pick(self.rng, [f"(0 - {a})", f"(-{a})", f"({a} // {b})", f"({a} % {b})", f"({a} // 3)"])
         return pick(
             self.rng,
             [f"abs({a})", f"(-{a})", f"tanh({a})", f"sqrt(abs({a}))", f"exp(min({a}, 2))", f"({a} / (abs({b}) + 1))"],
@@ -251,10 +251,16 @@ class _Maker:
 
     def _condition(self, stage: _Stage) -> str:
         """A comparison of data: of an input's element with a constant that no input takes, which rounding leaves be."""
-        if self.dtype.startswith("u") or (self.dtype not in FLOATS and self.chance(0.5)):
+        if self.dtype not in FLOATS and self.chance(0.5):
             return self._index_condition(stage)
         read = self._read(stage, self._input(stage), guarded=False)
-        return f"{read} {pick(self.rng, ['<', '>='])} {'0.1' if self.dtype in FLOATS else '1'}"
+        return f"{read} {pick(self.rng, ['<', '>='])} {self._border()}"
+
+    def _border(self) -> str:
+        """A constant to compare with; of types without a sign, one beyond what their signed ones hold, too."""
+        if self.dtype in FLOATS:
+            return "0.1"
+        return pick(self.rng, ["1", str(2 ** (int(self.dtype[1:]) - 1) + 1)]) if self.dtype.startswith("u") else "1"
 
     def _index_condition(self, stage: _Stage) -> str:
         index = pick(self.rng, [*stage.indices, *stage.reduced])

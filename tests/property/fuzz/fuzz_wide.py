@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 
+from metasched.dtypes import integer_range
 from metasched.ir.nodes import Func
 from metasched.measure.inputs import arguments
 from tests.property.fuzz.fuzz_programs import SIZES, Source, pick
@@ -26,7 +27,8 @@ class _Maker:
         self.rng = rng
         self.shapes: dict[str, list[int]] = {"X": [self._size() for _ in range(int(rng.integers(1, 3)))]}
         self.shapes["I"] = [self._size()]
-        self.narrow = bool(rng.random() < 0.4)
+        # The elements of `I`, which are cast where they are read unless they are i64.
+        self.type = str(pick(rng, ["i64", "i64", "i32", "u32", "u64"]))
         self.extents: dict[str, int] = {}
 
     def _size(self) -> int:
@@ -50,7 +52,7 @@ class _Maker:
         body = "".join(lines)
         values = " ".join(line.partition(" = ")[2] for line in lines)
         made = [f"T{n}" for n in range(len(lines)) if not re.search(rf"\bT{n}\[", values)]
-        types = {"X": "i64", "I": "i32" if self.narrow else "i64"}
+        types = {"X": "i64", "I": self.type}
         inputs = [f"{n}: {t}{self.shapes[n]}" for n, t in types.items() if re.search(rf"\b{n}\[", values)]
         inputs += ["s: i64"] if re.search(r"\bs\b", values) else []
         outputs = ", ".join(f"{name}: i64{self.shapes[name]}" for name in made)
@@ -77,8 +79,11 @@ class _Maker:
             return str(pick(self.rng, list(self.extents)))
         a = self._index(depth - 1)
         kind = pick(
-            self.rng, ["scaled", "scaled", "moved", "sum", "difference", "//", "%", "extremum", "negated", "product"]
+            self.rng,
+            ["scaled", "scaled", "moved", "sum", "difference", "//", "%", "extremum", "negated", "product", "cast"],
         )
+        if kind == "cast":
+            return self._cast(a)
         if kind == "scaled":
             return f"({a}*{self._constant()})"
         if kind == "moved":
@@ -108,14 +113,22 @@ class _Maker:
             return f"({a} {pick(self.rng, ['+', '-', '*', '//', '%'])} {self._data(depth - 1)})"
         if kind == "extremum":
             return f"{pick(self.rng, ['min', 'max'])}({a}, {pick(self.rng, [self._constant(), self._data(depth - 1)])})"
-        return f"i64(i32({a}))"
+        return self._cast(a)
+
+    def _cast(self, a: str) -> str:
+        """Through another type and back: what it does not hold wraps."""
+        kind = pick(self.rng, ["i32", "u32", "u64", "u64 // {0}", "u64 % {0}", "min", "max"])
+        if kind in ("min", "max"):
+            return f"i64({kind}(u64({a}), {self._positive()}))"
+        dtype, _, operation = str(kind).partition(" ")
+        return f"i64({dtype}({a}) {operation.format(self._positive())})".replace(" )", ")")
 
     def _leaf(self) -> str:
         if self.chance(0.3):
             return "s"
         name = "I" if self.chance(0.4) else str(pick(self.rng, [n for n in self.shapes if n != "I"]))
         at = ", ".join(f"{pick(self.rng, list(self.extents))} % {n}" for n in self.shapes[name])
-        return f"i64({name}[{at}])" if name == "I" and self.narrow else f"{name}[{at}]"
+        return f"i64({name}[{at}])" if name == "I" and self.type != "i64" else f"{name}[{at}]"
 
     # --- reads
 
@@ -167,13 +180,13 @@ def extremes(func: Func) -> dict[str, np.ndarray]:
     out = {}
     for n, argument in enumerate(arguments(func)):
         rng = np.random.default_rng([n, 7])
-        lo, hi = (0, argument.below) if argument.below is not None else (-(2 ** (argument.dtype.bits - 1)), None)
-        hi = -lo if hi is None else hi
-        small = rng.integers(max(lo, -4), min(hi, 9), argument.shape)
-        ends = rng.choice(np.array([lo, hi - 1, lo // 2, hi // 2, hi // 2 - 1], np.int64), argument.shape)
+        dtype = argument.dtype.numpy
+        lo, hi = integer_range(argument.dtype) if argument.below is None else (0, argument.below - 1)
+        small = rng.integers(max(lo, -4), min(hi, 8), argument.shape, dtype, endpoint=True)
+        ends = rng.choice(np.array([lo, hi, lo // 2, (hi + 1) // 2, (hi - 1) // 2], dtype), argument.shape)
         share = rng.random(argument.shape)
-        chosen = np.where(share < 0.5, small, np.where(share < 0.75, rng.integers(lo, hi, argument.shape), ends))
-        out[argument.name] = np.clip(chosen, lo, hi - 1).astype(argument.dtype.numpy)
+        drawn = rng.integers(lo, hi, argument.shape, dtype, endpoint=True)
+        out[argument.name] = np.where(share < 0.5, small, np.where(share < 0.75, drawn, ends))
     return out
 
 

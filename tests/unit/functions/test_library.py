@@ -30,8 +30,16 @@ def sigmoid(x: Floats) -> Floats:
 
 REFERENCES: Mapping[str, Callable[..., Floats]] = {
     "abs": np.abs,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
     "ceil": np.ceil,
     "cos": np.cos,
+    "cosh": np.cosh,
     "erf": lambda x: special.erf(x.astype(np.float64)).astype(Extended),
     "exp": np.exp,
     "exp2": np.exp2,
@@ -45,7 +53,9 @@ REFERENCES: Mapping[str, Callable[..., Floats]] = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": sigmoid,
     "sin": np.sin,
+    "sinh": np.sinh,
     "sqrt": np.sqrt,
+    "tan": np.tan,
     "tanh": np.tanh,
 }
 # The reference's own error, in ulp of the result.

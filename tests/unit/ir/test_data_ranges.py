@@ -10,6 +10,7 @@ from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select
 
 X = Load("X", (Const(0),), DType.F32)
 BYTE = Load("B", (Const(0),), DType.U8)
+WORD = Load("W", (Const(0),), DType.U64)
 WHOLE = Cast(X, DType.I32)
 
 
@@ -27,6 +28,8 @@ def plus(e: Expr, n: int) -> Expr:
         (BYTE, (0, 255)),
         (Cast(BYTE, INDEX), (0, 255)),
         (plus(Cast(BYTE, INDEX), 3), (3, 258)),
+        (Cast(WORD, INDEX), (-(2**63), 2**63 - 1)),  # it wraps
+        (Cast(clamped(WORD, 0, 9), INDEX), (0, 9)),
         (plus(BYTE, 3), (0, 255)),  # it wraps
         (clamped(WHOLE, 0, 6), (0, 6)),
         (Cast(clamped(WHOLE, -2, 6), INDEX), (-2, 6)),

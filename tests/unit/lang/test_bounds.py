@@ -172,6 +172,59 @@ def test_conditions_on_three_dimensions_guard_a_read_where_they_are_one() -> Non
     assert "by 1 above" in message
 
 
+# --- numbers without a sign, of which i64 does not hold all
+
+UNSIGNED = "U: u64[4], X: f32[4]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "X[U[i]] if U[i] < 4 else 5",
+        "X[i64(U[i])] if i64(U[i]) >= 0 and i64(U[i]) < 4 else 5",
+        "X[i64(U[i])] if U[i] < 4 else 5",
+        "X[U[i] - 1] if U[i] - 1 < 4 else 5",
+        "X[min(U[i] * 3, 3)]",
+        "X[i64(U[i] % 4)]",
+        "X[i] if U[i] < 18446744073709551615 else 2",
+        "X[i64(u64(i))] + f32(U[i])",
+        "X[i64(u64(i) * 12345678901234567890 % 4)] + f32(U[i])",
+    ],
+)
+def test_a_condition_guards_a_read_at_a_number_without_a_sign(value: str) -> None:
+    of(value, UNSIGNED)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "X[i64(U[i])] if i64(U[i]) < 4 else 9",  # 2**63 is -2**63
+        "X[i64(U[i]) - 1] if i64(U[i]) < 5 and U[i] >= 1 else 9",
+        "X[i64(U[i] // 2)] if i64(U[i]) >= 0 and i64(U[i]) < 8 and i64(U[i] * 2) < 16 and U[i] > 0 else 9",
+        "X[U[i] - 1] if U[i] < 5 else 9",
+    ],
+)
+def test_a_condition_that_another_type_wraps_guards_nothing_else(value: str) -> None:
+    """`U` is computed, so that no call checks it."""
+    with pytest.raises(LanguageError, match="nothing says that"):
+        parse_program(f"program p(V: u64[4], X: f32[4]) -> Y: f32[4]:\n  U[i] = V[i] * 3\n  Y[i] = {value}\n")
+
+
+def test_what_a_cast_may_wrap_is_any_index() -> None:
+    (message,) = mistakes("program p() -> Y: i64[4]:\n  Y[i < 4] = i64(u64(i) * 4000000000000000000) + 1\n")
+    assert message.startswith("`i64(u64(i) * 4000000000000000000) + 1` leaves 64 bits")
+
+
+@pytest.mark.parametrize(("value", "fits"), [(2**64 - 1, True), (2**64, False)])
+def test_a_literal_fits_the_type_of_its_context(value: int, fits: bool) -> None:
+    text = f"program p(U: u64[4]) -> Y: u64[4]:\n  Y[i] = U[i] + {value}\n"
+    if fits:
+        parse_program(text)
+        assert "does not fit in i64" in mistakes(text.replace("u64", "i64"))[0]
+    else:
+        assert mistakes(text) == ["this number does not fit in 64 bits"]
+
+
 @given(st.integers(-4, 4), st.integers(-4, 4), st.integers(-9, 9), st.integers(1, 5), st.integers(-9, 9), st.booleans())
 def test_bounds_of_a_quotient_under_a_condition_hold_wherever_the_condition_does(
     a: int, b: int, c: int, divisor: int, shift: int, below: bool

@@ -131,6 +131,22 @@ def test_which_programs_have_one_right_answer(stages: str, exact: bool) -> None:
     assert exact_magnitude(func, random_inputs(func, NOTHING, 0)) is False
 
 
+def test_a_difference_without_a_sign_may_be_far_from_zero() -> None:
+    func = parse_program("program p(A: u32[9], B: u32[9]) -> S: f32[]:\n    S[] = sum[i](f32(A[i] - B[i]))\n").func
+    assert not exact_magnitude(func, {"A": np.ones(9, np.uint32), "B": np.full(9, 2, np.uint32)})
+
+
+@pytest.mark.parametrize("dtype", ["i64", "u64"])
+def test_a_range_of_inputs_is_within_the_type(dtype: str) -> None:
+    func = parse_program(f"program p(A: {dtype}[99]) -> B: {dtype}[99]:\n    B[i] = A[i]\n").func
+    last = int(np.iinfo(DType(dtype).numpy).max)
+    given = given_inputs(func, {"A": (last - 2**62, last)}, 0)
+    for made in (integer_inputs(func, given, 0, 4), random_inputs(func, given, 0)):
+        assert int(made["A"].min()) >= last - 2**62 - 2**10
+    with pytest.raises(KernelError, match=rf"the range \(0.25, 0.75\) of `A` has no number that is {dtype}"):
+        given_inputs(func, {"A": (0.25, 0.75)}, 0)
+
+
 def test_exactness_ends_where_the_mantissa_does() -> None:
     chain = """
 program chain[K=64](A: f32[K, K]) -> D: f32[K, K]:

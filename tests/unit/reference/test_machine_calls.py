@@ -14,6 +14,7 @@ from metasched.functions.registry import functions
 from metasched.reference.machine_calls import call
 from metasched.reference.machine_code import LoadedFunction
 from metasched.reference.machine_operations import I64, register_type
+from tests.support.math_domains import domain_of
 
 
 def compiled(text: str, dtype: DType, arity: int) -> tuple[Callable[..., float], str]:
@@ -40,7 +41,7 @@ def test_no_function_of_ours_needs_numba(name: str) -> None:
     function = functions()[name]
     run, text = compiled(function.numba, DType.F64, function.arity)
     assert "inttoptr" not in text
-    values = [0.75, 1.5][: function.arity]
+    values = domain_of(name)[: function.arity]
     assert run(*values) == pytest.approx(function.evaluate(*values), rel=1e-15)
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
@@ -133,7 +134,7 @@ def scaled(dtype: str, folder: Path) -> Callable[..., np.ndarray[Any, Any]]:
     return cast(Callable[..., np.ndarray[Any, Any]], runpy.run_path(str(folder / "k.py"))["scaled"])
 
 
-@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "i32", "i64"])
+@pytest.mark.parametrize("dtype", [d.value for d in DType if d.is_integer])
 def test_integer_scalars_are_in_range(dtype: str, tmp_path: Path) -> None:
     numpy = np.dtype(dtype[0] + str(int(dtype[1:]) // 8))
     limits, function = np.iinfo(numpy), scaled(dtype, tmp_path)

@@ -237,8 +237,8 @@ class Arithmetic:
         """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
         if a.width and to.bits < DType.I32.bits:
             return self._short(a, to)
-        if a.width and to is DType.I32:
-            return self._word(a)
+        if a.width:
+            return self._word(a, to)
         name = "llvm.fptoui.sat" if _unsigned(to) else "llvm.fptosi.sat"
         symbol = f"@{name}.{suffix(to, a.width)}.{suffix(a.dtype, a.width)}"
         out = type_text(to, a.width)
@@ -254,16 +254,17 @@ class Arithmetic:
             x = self.select(self._compare(op, x, end), end, x)
         return self._convert("trunc", self._convert("fptosi", x, DType.I32), to)
 
-    def _word(self, a: SSAValue) -> SSAValue:
-        """Vectors of signed 32 bits, which LLVM would convert lane by lane, too; f32 holds all ends but the last."""
-        lowest, last = integer_range(DType.I32)
+    def _word(self, a: SSAValue, to: DType) -> SSAValue:
+        """Vectors of 32 and 64 bits, which LLVM would convert lane by lane, too; f32 holds all ends but the last."""
+        lowest, last = integer_range(to)
         zero, least, beyond = (constant(n, a.dtype, a.width) for n in (0, lowest, last + 1))
         known = SSAValue(self._text.pure(f"fcmp ord {a.typed}, {a.text}"), DType.BOOL, a.width)
         above = self._compare(BinOp.GE, a, beyond)
         x = self.select(known, a, zero)
         x = self.select(self._compare(BinOp.LT, x, least), least, x)
         x = self.select(above, zero, x)
-        return self.select(above, constant(last, DType.I32, a.width), self._convert("fptosi", x, DType.I32))
+        whole = self._convert("fptoui" if to.is_unsigned else "fptosi", x, to)
+        return self.select(above, constant(last, to, a.width), whole)
 
     def _convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
         return SSAValue(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)

@@ -46,6 +46,21 @@ def test_index_arithmetic_near_the_limit(value: str, lanes: int) -> None:
     agree(f"program p(X: f32[4]) -> Y: f32[4]:\n  Y[i < 4] = {value} + X[i]*0\n", X, lanes=lanes)
 
 
+@pytest.mark.parametrize("lanes", [0, 4])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "i64(u64(i) - 3)",
+        "i64(u64(i) * 12345678901234567890 % 1000) * 3 + 1",
+        "i64(u64(i) * 4611686018427387905)",
+        "i64(u64(i - 2) // 3) + i64(u32(i) - 5)",
+        "i64(max(u64(2 - i), 9) % 7)",
+    ],
+)
+def test_indices_through_types_without_a_sign(value: str, lanes: int) -> None:
+    agree(f"program p() -> Y: i64[4]:\n  Y[i < 4] = {value}\n", lanes=lanes)
+
+
 @pytest.mark.parametrize("lanes", [0, 2, 4, 16])
 @pytest.mark.parametrize(
     "value",

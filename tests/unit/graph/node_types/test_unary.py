@@ -17,8 +17,11 @@ SMALL = X / 3
 
 UNARY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "Abs": (X, np.abs),
+    "Acos": (SMALL, np.arccos),
     "Acosh": (POSITIVE + 1, np.arccosh),
+    "Asin": (SMALL, np.arcsin),
     "Asinh": (X, np.arcsinh),
+    "Atan": (X * 9, np.arctan),
     "Atanh": (SMALL, np.arctanh),
     "Ceil": (X, np.ceil),
     "Cos": (X, np.cos),
@@ -49,6 +52,13 @@ UNARY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 def test_functions_of_one_operand(op: str) -> None:
     x, expected = UNARY[op]
     np.testing.assert_allclose(run(op, x), expected(x.astype(np.float64)), rtol=2e-5, atol=1e-6)
+
+
+def test_hyperbolic_functions_of_large_numbers_are_finite_where_they_should_be() -> None:
+    x = np.float32([3e20, -3e20])
+    np.testing.assert_allclose(run("Asinh", x), np.arcsinh(x), rtol=1e-6)
+    np.testing.assert_allclose(run("Acosh", x[:1]), np.arccosh(x[:1]), rtol=1e-6)
+    np.testing.assert_allclose(run("Sinh", np.float32([89])), np.sinh(np.float32([89])), rtol=1e-6)
 
 
 def test_nan_and_infinity_are_found() -> None:

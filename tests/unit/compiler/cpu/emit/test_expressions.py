@@ -14,6 +14,7 @@ from metasched.errors import BuildError
 from metasched.functions.registry import functions
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Expr, Scalar, Select, Unary, UnOp
 from tests.support.lir_runner import F32, block, c, ld, loop, program, run, v, vector, write
+from tests.support.math_domains import domain_of
 
 INTEGERS = [DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.I64]
 FLOATS = [DType.F32, DType.F64]
@@ -172,7 +173,7 @@ def test_cast(dtype: DType, lanes: int) -> None:
 def test_function(name: str, dtype: DType) -> None:
     """In vectors and their tail: that scalars have the same bits is tests/unit/functions/test_library.py's."""
     function = functions()[name]
-    x = np.linspace(0.05, 3, N).astype(dtype.numpy)
+    x = np.linspace(*domain_of(name), N).astype(dtype.numpy)
     args = tuple(ld("a", v("i"), dtype) for _ in range(function.arity))
     got = evaluate(Call(name, args, dtype), 8, a=x)
     expected = [function.evaluate(*[float(value)] * function.arity) for value in x]

@@ -25,6 +25,7 @@ INTEGERS = [d for d in DType if d.is_integer]
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 127.4, 128.0, -128.9, -129.0, 255.5, 256.0, 300.0, 32768.0]
 SPECIAL += [65504.0, 65519.0, 65520.0, -65520.0, 1e-7, 6e-8, 2.9e-8, 3e-5, 2147483648.0, -2147483649.0, 9.3e18, -9.3e18]
+SPECIAL += [2.0**32 - 256, 2.0**32, 2.0**63 - 2.0**39, 2.0**64 - 2.0**40, 2.0**64, -0.99]
 SPECIAL += [1e30, -1e30, np.inf, -np.inf, np.nan, 2.0**-133, 1.00390625, 1.01171875]
 
 
@@ -142,6 +143,22 @@ def test_sums_of_integers_wrap(dtype: DType) -> None:
     expected = a.sum(axis=1, dtype=dtype.numpy)
     for result in (ms.reference(program)(a), ms.compile(program, trace=ms.Schedule(program).trace)(a)):
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [DType.U32, DType.U64], ids=str)
+def test_numbers_beyond_the_signed_ones_are_divided_and_compared_as_they_are(dtype: DType) -> None:
+    last = np.iinfo(dtype.numpy).max
+    a = np.array([last, last - 1, last // 2 + 1, 5, 0, 7, last, 3, last // 2, 1, last], dtype.numpy)
+    b = np.array([1, last, 3, last, 0, 0, 2, last // 2 + 1, last // 2 + 2, last, last - 1], dtype.numpy)
+    program = ms.parse_program(
+        f"program p[T={dtype}](A: T[11], B: T[11]) -> C: T[11]:\n"
+        f"    C[i] = (A[i] // B[i] + A[i] % B[i] if A[i] > {last // 2} else min(A[i], B[i])) - {last}"
+    )
+    divisor = np.where(b == 0, 1, b).astype(dtype.numpy)
+    divided = np.where(b == 0, 0, a // divisor + a % divisor).astype(dtype.numpy)
+    expected = np.where(a > last // 2, divided, np.minimum(a, b)).astype(dtype.numpy) - dtype.numpy.type(last)
+    for how, result in every_way(program, a, b).items():
+        np.testing.assert_array_equal(result, expected, how)
 
 
 def test_conditions_are_kept_in_bytes() -> None:
