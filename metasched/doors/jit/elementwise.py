@@ -17,6 +17,8 @@ from metasched.graph.errors import Unsupported
 
 _LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
 _ASINH = "log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0)))"
+# A negative zero has a negative reciprocal.
+_NEGATIVE = "({0} < 0.0 or 1.0 / {0} < 0.0)"
 _SMALL_EXPONENT = 16
 _TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
@@ -78,6 +80,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "bitwise_xor": Form(bools="{0} != {1}"),
         "ceil": Form("{0}", floats="ceil({0})"),
         "conjugate": Form("{0}"),
+        "copysign": Form(floats=f"(-abs({{0}}) if {_NEGATIVE.replace('{0}', '{1}')} else abs({{0}}))"),
         "cos": Form(floats="cos({0})"),
         "cosh": Form(floats="0.5 * (exp({0}) + exp(-{0}))"),
         "deg2rad": Form(floats="{0} * 0.017453292519943295"),
@@ -116,6 +119,9 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "logaddexp": Form(
             floats=f"({{0}} + {_LN2} if {{0}} == {{1}} else max({{0}}, {{1}}) + log1p(exp(-abs({{0}} - {{1}}))))"
         ),
+        "logaddexp2": Form(
+            floats=f"({{0}} + 1.0 if {{0}} == {{1}} else max({{0}}, {{1}}) + log1p(exp2(-abs({{0}} - {{1}}))) / {_LN2})"
+        ),
         "logical_and": Form("{0} and {1}"),
         "logical_not": Form("not {0}"),
         "logical_or": Form("{0} or {1}"),
@@ -131,6 +137,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "remainder": Form(floats=_REMAINDER, integers="{0} % {1}", divides=True, wide=True),
         "rint": Form("{0}", floats="rint({0})"),
         "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})"),
+        "signbit": Form("{0} < 0", floats=_NEGATIVE),
         "sin": Form(floats="sin({0})"),
         "sinh": Form(floats="(0.5 * (exp({0}) - exp(-{0})) if abs({0}) > 1.0 else 0.5 * (expm1({0}) - expm1(-{0})))"),
         "sqrt": Form(floats="sqrt({0})"),

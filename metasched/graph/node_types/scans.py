@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -108,3 +109,22 @@ def position_of_scan(site: NodeSite, x: GraphValue, extremes: GraphValue, axis: 
     )
     stage = f"{at('Y', over)} = max[r0 < {x.shape[axis]} if {met}](r0)"
     return site.single([stage], ValueType(DType.I64, x.shape), A=x, B=extremes)
+
+
+def log_sum_exp_scan(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
+    """Logarithms of running sums of exponentials: the largest so far is taken out, so that nothing overflows."""
+    extent, over, dtype = x.shape[axis], indices(x.rank), x.type.dtype
+    if extent > _AT_ONCE:
+        raise Unsupported(f"it takes {extent} * {extent} exponentials; up to {_AT_ONCE} elements a row are taken")
+    wide = dtype.compute
+    element = f"{wide}({at('A', ['r0' if dim == axis else name for dim, name in enumerate(over)])})"
+    largest, met = at("M", over), f"r0 < {extent} if r0 <= {over[axis]}"
+    finite = f"({largest} if abs({largest}) < inf else 0.0)"
+    stages = [
+        declared("M", ValueType(wide, x.shape)),
+        f"{largest} = max[{met}]({element})",
+        declared("S", ValueType(wide, x.shape)),
+        f"{at('S', over)} = sum[{met}](exp({element} - {finite}))",
+        f"{at('Y', over)} = {dtype}(log({at('S', over)}) + {finite})",
+    ]
+    return site.single(stages, x.type, A=x)
