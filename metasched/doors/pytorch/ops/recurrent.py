@@ -1,4 +1,4 @@
-"""Recurrent layers, which PyTorch traces where `torch._dynamo.config.allow_rnn` is set; one of an LSTM is one operator."""
+"""Recurrent layers, which PyTorch traces where `torch._dynamo.config.allow_rnn` is set; one of an LSTM is one node."""
 
 from __future__ import annotations
 

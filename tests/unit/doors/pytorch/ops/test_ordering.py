@@ -16,7 +16,7 @@ CASES: dict[str, Any] = {
     "sort": lambda x: (
         *torch.sort(x, stable=True),
         *torch.sort(x, dim=0, descending=True, stable=True),
-        x.argsort(1, stable=True),
+        torch.argsort(x, dim=1, stable=True),
     ),
     "ranks": lambda x: (x.median(), *x.median(1), *x.kthvalue(3, 0, keepdim=True)),
     "running": lambda x: (*x.cummax(1), *x.cummin(0), x[1:].logcumsumexp(1), x.cumsum(1), x.cumprod(0)),
