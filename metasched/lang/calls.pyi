@@ -4,6 +4,7 @@ from metasched.lang.python_values import Value, ValueLike
 
 __all__ = [
     "abs",
+    "atan",
     "ceil",
     "cos",
     "erf",
@@ -25,6 +26,9 @@ __all__ = [
 
 def abs(x: ValueLike) -> Value:
     """abs: x without its sign; of integers too, where the lowest of a signed type stays as it is."""
+
+def atan(x: ValueLike) -> Value:
+    """atan, by a polynomial for small x; larger ones are turned by a quarter or an eighth of a circle first."""
 
 def ceil(x: ValueLike) -> Value:
     """ceil: the smallest whole number that is not below x."""

@@ -9,16 +9,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from metasched.doors.exact_division import divided
 from metasched.doors.jit.promotion import resolved, weak_type
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_types.unary import ACOS, ASIN
 
 _LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
 _ASINH = "log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0)))"
 # A negative zero has a negative reciprocal.
 _NEGATIVE = "({0} < 0.0 or 1.0 / {0} < 0.0)"
+# In the first eighth or the second, by the smaller part over the larger; then in the other half, and on the other side.
+_EIGHTHS = (
+    "(0.0 if {0} == 0.0 and {1} == {1} else 0.7853981633974483 if abs({0}) == inf and abs({1}) == inf else "
+    "atan(abs({0}) / abs({1})) if abs({0}) <= abs({1}) else 1.5707963267948966 - atan(abs({1}) / abs({0})))"
+)
+_HALF = f"(3.141592653589793 - {_EIGHTHS} if {_NEGATIVE.replace('{0}', '{1}')} else {_EIGHTHS})"
+_ARCTAN2 = f"(-{_HALF} if {_NEGATIVE} else {_HALF})"
 _SMALL_EXPONENT = 16
 _TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
@@ -51,7 +60,7 @@ class Form:
         any: of types that have none of their own.
         floats, integers, bools: of these types; "" for `any`.
         divides: whether a literal zero may be a divisor.
-        wide: whether floats are computed in f64 and rounded; f64 itself is refused, as nothing wider is there.
+        wide: whether floats are computed in f64 and rounded; f64 itself as `exact_division` says.
 
     """
 
@@ -72,8 +81,12 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     {
         "absolute": Form("abs({0})", bools="{0}"),
         "add": Form("{0} + {1}", bools="{0} or {1}"),
+        "arccos": Form(floats=ACOS),
         "arccosh": Form(floats="log({0} + sqrt({0} * {0} - 1.0))"),
+        "arcsin": Form(floats=ASIN),
         "arcsinh": Form(floats=f"({_ASINH} if {{0}} >= 0.0 else -{_ASINH})"),
+        "arctan": Form(floats="atan({0})"),
+        "arctan2": Form(floats=_ARCTAN2),
         "arctanh": Form(floats="0.5 * (log1p({0}) - log1p(-{0}))"),
         "bitwise_and": Form(bools="{0} and {1}"),
         "bitwise_or": Form(bools="{0} or {1}"),
@@ -180,9 +193,7 @@ def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dty
         raise Unsupported(f"np.{ufunc.__name__} of {computed[0]} has no form in the language")
     if form.wide and computed[0].is_float:
         if computed[0] is DType.F64:
-            raise Unsupported(
-                f"np.{name} of f64 cannot be computed exactly: nothing is wider; a - np.floor(a / b) * b can, rounded"
-            )
+            return divided(trace.nodes, name, *(trace.nodes.cast(v, DType.F64) for v in values))
         text, computed = f"{result}({text})", (DType.F64,) * len(computed)
     if computed[0].is_unsigned and name in ("absolute", "sign"):
         text = "{0}" if name == "absolute" else "(1 if {0} > 0 else 0)"

@@ -12,11 +12,18 @@ from metasched.graph.site import NodeSite
 
 Results = tuple[GraphValue, ...]
 
+# By half the angle, where nothing cancels.
+ACOS = "2.0 * atan(sqrt((1.0 - {0}) / (1.0 + {0})))"
+ASIN = "2.0 * atan({0} / (1.0 + sqrt((1.0 - {0}) * (1.0 + {0}))))"
+
 # The expression of a type, where {0} is the operand. Those of floats only.
 _FLOAT = {
+    "Acos": ACOS,
     "Acosh": "log({0} + sqrt({0} * {0} - 1.0))",
+    "Asin": ASIN,
     "Asinh": "(log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0))) if {0} >= 0.0 "
     "else -log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0))))",
+    "Atan": "atan({0})",
     "Atanh": "0.5 * (log1p({0}) - log1p(-{0}))",
     "Ceil": "ceil({0})",
     "Cos": "cos({0})",

@@ -30,6 +30,7 @@ def sigmoid(x: Floats) -> Floats:
 
 REFERENCES: Mapping[str, Callable[..., Floats]] = {
     "abs": np.abs,
+    "atan": np.arctan,
     "ceil": np.ceil,
     "cos": np.cos,
     "erf": lambda x: special.erf(x.astype(np.float64)).astype(Extended),

@@ -24,13 +24,14 @@ _EXPRESSIONS = {
 }
 # NumPy's ufuncs of the same meaning, computed in the type of the result.
 _UFUNCS = {
-    "abs": "absolute", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh", "ceil": "ceil", "cos": "cos",
-    "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "floor": "floor", "log": "log", "log10": "log10",
-    "log1p": "log1p", "log2": "log2", "neg": "negative", "reciprocal": "reciprocal", "round": "rint", "sign": "sign",
-    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+    "atanh": "arctanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
+    "floor": "floor", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2", "neg": "negative",
+    "reciprocal": "reciprocal", "round": "rint", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
+    "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 _BINARY = {
-    "copysign.Scalar": "copysign", "copysign.Tensor": "copysign", "fmax": "fmax", "fmin": "fmin",
+    "atan2": "arctan2", "copysign.Scalar": "copysign", "copysign.Tensor": "copysign", "fmax": "fmax", "fmin": "fmin",
     "fmod.Scalar": "fmod", "fmod.Tensor": "fmod", "heaviside": "heaviside", "hypot": "hypot",
     "logaddexp": "logaddexp", "logaddexp2": "logaddexp2", "maximum": "maximum", "minimum": "minimum",
     "mul.Scalar": "multiply", "mul.Tensor": "multiply", "remainder.Scalar": "remainder",

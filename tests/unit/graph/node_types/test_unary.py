@@ -17,8 +17,11 @@ SMALL = X / 3
 
 UNARY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "Abs": (X, np.abs),
+    "Acos": (SMALL / 9, np.arccos),
     "Acosh": (POSITIVE + 1, np.arccosh),
+    "Asin": (SMALL / 9, np.arcsin),
     "Asinh": (X, np.arcsinh),
+    "Atan": (X, np.arctan),
     "Atanh": (SMALL, np.arctanh),
     "Ceil": (X, np.ceil),
     "Cos": (X, np.cos),
