@@ -19,6 +19,12 @@ from metasched.graph.node_types.unary import ACOS, ASIN
 
 _LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
 _ASINH = "log1p(abs({0}) + {0} * {0} / (1.0 + sqrt({0} * {0} + 1.0)))"
+# Corrected by a step of Newton's, since a third is no float.
+_ROOT = "pow(abs({0}), 0.3333333333333333)"
+_CBRT = (
+    f"({{0}} if {{0}} == 0.0 or not (abs({{0}}) < inf) else (1.0 if {{0}} > 0.0 else -1.0) * "
+    f"({_ROOT} - ({_ROOT} * {_ROOT} * {_ROOT} - abs({{0}})) / (3.0 * {_ROOT} * {_ROOT})))"
+)
 # A negative zero has a negative reciprocal.
 _NEGATIVE = "({0} < 0.0 or 1.0 / {0} < 0.0)"
 # In the first eighth or the second, by the smaller part over the larger; then in the other half, and on the other side.
@@ -91,6 +97,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "bitwise_and": Form(bools="{0} and {1}"),
         "bitwise_or": Form(bools="{0} or {1}"),
         "bitwise_xor": Form(bools="{0} != {1}"),
+        "cbrt": Form(floats=_CBRT),
         "ceil": Form("{0}", floats="ceil({0})"),
         "conjugate": Form("{0}"),
         "copysign": Form(floats=f"(-abs({{0}}) if {_NEGATIVE.replace('{0}', '{1}')} else abs({{0}}))"),
@@ -262,4 +269,4 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
 
 def known_ufuncs() -> list[str]:
     """The names of the ufuncs that can be traced, in order."""
-    return sorted({*FORMS, *_SPECIAL, *_ALIASES, "divmod", "matvec", "vecdot", "vecmat"})
+    return sorted({*FORMS, *_SPECIAL, *_ALIASES, "divmod", "matvec", "modf", "vecdot", "vecmat"})

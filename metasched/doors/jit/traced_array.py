@@ -111,6 +111,10 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
             raise TraceError(f"np.{ufunc.__name__} is traced without {', '.join(f'`{name}`' for name in kwargs)}")
         if ufunc is np.divmod:
             return np.floor_divide(*inputs), np.remainder(*inputs)
+        if ufunc is np.modf:
+            (x,) = inputs
+            whole = np.trunc(x)
+            return np.copysign(np.where(np.isinf(x), 0.0, np.subtract(x, whole)), x), whole
         if ufunc.__name__ in _PRODUCTS:
             return _PRODUCTS[ufunc.__name__](*inputs)
         return TracedArray(self.trace, apply_ufunc(self.trace, ufunc, inputs, dtype))

@@ -10,7 +10,7 @@ import numpy as np
 
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import add_at
-from metasched.doors.jit.trace import ArrayTrace
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
 from metasched.graph.node_types.scans import Scan, scanned
 
@@ -57,7 +57,13 @@ def _outer(trace: ArrayTrace, ufunc: np.ufunc, first: Any, second: Any, **option
 
 
 def _at(trace: ArrayTrace, ufunc: np.ufunc, array: Any, key: Any, given: Any) -> Any:
-    add_at(array, key, given, _named(ufunc, "at", _AT))
+    reduction = _named(ufunc, "at", _AT)
+    if not isinstance(array, TracedOperand):
+        raise TraceError(
+            f"np.{ufunc.__name__}.at writes what is traced into an array of NumPy's",
+            "make that one of the trace: np.zeros(shape, like=x), or np.zeros_like(x)",
+        )
+    add_at(array, key, given, reduction)
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(

@@ -13,7 +13,8 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.text import real
+from metasched.graph.ir import ValueType
+from metasched.graph.text import at, indices, real
 
 
 @aten("mm", "bmm", "matmul", "mv", "dot")
@@ -140,7 +141,10 @@ def adaptive_max_pool(site: AtenSite, x: GraphValue, output_size: Sequence[int])
     rank = len(output_size)
     spatial = x.shape[-rank:]
     if any(n % m for n, m in zip(spatial, output_size, strict=True)):
-        raise Unsupported(f"windows of {spatial} by {tuple(output_size)} have several sizes")
+        site.require_unused(1)
+        for n, count in enumerate(output_size):
+            x = _largest_of_uneven(site, x, x.rank - rank + n, count)
+        return x, None
     kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
     return _largest(site, x, rank, {"kernel_shape": kernel, "strides": kernel})
 
@@ -177,6 +181,19 @@ def adaptive_average_pool(site: AtenSite, x: GraphValue, output_size: Sequence[i
     kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
     made = site.call("AveragePool", _batched(site, x, rank), kernel_shape=kernel, strides=kernel)
     return site.nodes.view(made, site.shape)
+
+
+def _largest_of_uneven(site: AtenSite, x: GraphValue, axis: int, count: int) -> GraphValue:
+    """The largest of windows of different sizes along a dimension."""
+    extent, over = x.shape[axis], indices(x.rank)
+    first = f"{over[axis]} * {extent} // {count}"
+    end = f"(({over[axis]} + 1) * {extent} + {count - 1}) // {count}"
+    longest = max(-(-(n + 1) * extent // count) - n * extent // count for n in range(count))
+    place = f"{first} + r0"
+    element = at("A", [place if n == axis else name for n, name in enumerate(over)])
+    stage = f"{at('Y', over)} = max[r0 < {longest} if {place} < {end} and {place} < {extent}]({element})"
+    shape = tuple(count if n == axis else m for n, m in enumerate(x.shape))
+    return site.nodes.site("AdaptivePool").single([stage], ValueType(x.type.dtype, shape), A=x)
 
 
 def _uneven(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> GraphValue:

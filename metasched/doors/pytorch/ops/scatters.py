@@ -16,6 +16,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_types.scans import Scan, scanned
 from metasched.graph.text import broadcast
 
 # PyTorch's reductions as those of ScatterElements.
@@ -126,3 +127,16 @@ def _masked(
     wide = site.nodes.view(mask, (*mask.shape, *(1,) * behind))
     value = site.expression("{0} + {1}", x, values) if accumulate else values
     return site.nodes.chosen(wide, value, x)
+
+
+@aten("masked_scatter")
+def masked_scatter(site: AtenSite, x: GraphValue, mask: GraphValue, source: GraphValue) -> GraphValue:
+    """The elements of another tensor, one after another, where a mask holds: how many held before says which."""
+    size = x.type.size
+    if not source.type.size:
+        raise Unsupported("there are no elements to put")
+    holds = site.nodes.view(site.call("Expand", mask, site.integers(x.shape)), (size,))
+    counts = scanned(site.nodes.site("Scan"), site.nodes.cast(holds, DType.I64), Scan("sum", 0, exclusive=True))
+    given = site.call("Gather", site.nodes.view(source, (source.type.size,)), counts, axis=0)
+    made = site.nodes.chosen(holds, given, site.nodes.view(x, (size,)))
+    return site.nodes.view(made, x.shape)

@@ -74,6 +74,11 @@ def test_powers_of_integers_wrap() -> None:
         ms.jit(lambda x: x**-1).graph(I32)
 
 
+def test_whole_parts_and_cube_roots() -> None:
+    for x in (F32, SPECIAL):
+        check(lambda x: (np.modf(x), np.cbrt(x), np.cbrt(-x * 1000)), x)
+
+
 def test_bits() -> None:
     check(lambda x, y: (x & y, x | 3, x ^ y, ~x, x << 3, x >> 1), I32, I32[::-1])
 

@@ -181,6 +181,10 @@ def into_numpy(x: Any) -> Any:
         (view_of_argument, "an argument is written"),
         (broadcast_view, "read-only"),
         (into_numpy, r"np\.zeros\(shape, like=x\)"),
+        (
+            lambda x: np.add.at(np.zeros(6), ROWS, x[0, :4]),
+            r"np\.add\.at writes what is traced into an array of NumPy's",
+        ),
         (lambda x: x.copy().__setitem__(slice(0, 2), np.ones((3, 6))), "could not broadcast|do not broadcast"),
         (lambda x: x.copy().__setitem__(x > 0, np.ones(30)), "as many elements are assigned as a mask"),
         (lambda x: x.copy().__setitem__(x > 0, x[x < 0]), "of one mask are assigned to those of another"),
