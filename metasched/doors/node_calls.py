@@ -92,6 +92,11 @@ class NodeCalls:
         """An operand in another type."""
         return self.site("Cast").cast(operand, dtype)
 
+    def chosen(self, holds: GraphValue, then: GraphValue, otherwise: GraphValue) -> GraphValue:
+        """Elements of one value where a condition holds, and of another of its type elsewhere."""
+        wanted, values = then.type.dtype, [holds, then, otherwise]
+        return self.expression("Where", "({1} if {0} else {2})", values, [DType.BOOL, wanted, wanted], wanted)
+
     def view(self, operand: GraphValue, shape: Sequence[int]) -> GraphValue:
         """The same elements in another shape."""
         return self.site("Reshape").view(operand, tuple(shape))

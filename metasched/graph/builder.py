@@ -182,6 +182,26 @@ class GraphBuilder:
         made = tuple((label, operand.name) for label, operand in outputs)
         return Graph(name, self._types, tuple(self._inputs), made, self._constants, tuple(self._nodes))
 
+    def same(self, one: GraphValue, other: GraphValue) -> bool:
+        """Whether two values are computed alike: by equal programs, of values that are the same."""
+        made = {name: (node, n) for node in self._nodes for n, name in enumerate(node.outputs)}
+
+        def alike(a: str, b: str) -> bool:
+            if a == b:
+                return True
+            if a in self._constants and b in self._constants:
+                return np.array_equal(self._constants[a], self._constants[b]) and self._types[a] == self._types[b]
+            if a not in made or b not in made:
+                return False
+            (left, m), (right, n) = made[a], made[b]
+            if isinstance(left, Compute) and isinstance(right, Compute):
+                equal = m == n and left.program == right.program
+                return equal and all(map(alike, left.inputs, right.inputs))
+            both = isinstance(left, ShapeView) and isinstance(right, ShapeView)
+            return both and self._types[a] == self._types[b] and all(map(alike, left.inputs, right.inputs))
+
+        return alike(one.name, other.name)
+
     def _parsed(self, text: str) -> Program:
         try:
             return parsed(text)

@@ -9,7 +9,9 @@ Its files, in reading order:
 - `elementwise`: NumPy's ufuncs as expressions of the language
 - `registry`: The functions of NumPy that can be traced, found by their files
 - `functions/`: The functions of NumPy that can be traced: a file a family
-- `indexing`: Subscripts of arrays
+- `views`: Arrays that share the elements of another one
+- `indexing`: Subscripts of arrays, read and assigned
+- `ufunc_methods`: The methods of ufuncs: `np.add.reduce`, `np.add.at`
 - `traced_array`: What stands for an array while a function is traced
 - `tracing`: From a function and the types of its arguments to a network
 - `function`: `ms.jit`, and the function that it makes

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from metasched.doors.exact_division import divided
 from metasched.doors.jit.promotion import resolved, weak_type
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
@@ -16,6 +17,14 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 
 _LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
+# Corrected by a step of Newton's, since a third is no float.
+_ROOT = "pow(abs({0}), 0.3333333333333333)"
+_CBRT = (
+    f"({{0}} if {{0}} == 0.0 or not (abs({{0}}) < inf) else (1.0 if {{0}} > 0.0 else -1.0) * "
+    f"({_ROOT} - ({_ROOT} * {_ROOT} * {_ROOT} - abs({{0}})) / (3.0 * {_ROOT} * {_ROOT})))"
+)
+# A negative zero has a negative reciprocal.
+_NEGATIVE = "({0} < 0.0 or 1.0 / {0} < 0.0)"
 _SMALL_EXPONENT = 16
 _TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
@@ -48,7 +57,7 @@ class Form:
         any: of types that have none of their own.
         floats, integers, bools: of these types; "" for `any`.
         divides: whether a literal zero may be a divisor.
-        wide: whether floats are computed in f64 and rounded; f64 itself is refused, as nothing wider is there.
+        wide: whether floats are computed in f64 and rounded; f64 itself as `exact_division` says.
 
     """
 
@@ -79,8 +88,10 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "bitwise_and": Form(bools="{0} and {1}"),
         "bitwise_or": Form(bools="{0} or {1}"),
         "bitwise_xor": Form(bools="{0} != {1}"),
+        "cbrt": Form(floats=_CBRT),
         "ceil": Form("{0}", floats="ceil({0})"),
         "conjugate": Form("{0}"),
+        "copysign": Form(floats=f"(-abs({{0}}) if {_NEGATIVE.replace('{0}', '{1}')} else abs({{0}}))"),
         "cos": Form(floats="cos({0})"),
         "cosh": Form(floats="cosh({0})"),
         "deg2rad": Form(floats="{0} * 0.017453292519943295"),
@@ -119,6 +130,9 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "logaddexp": Form(
             floats=f"({{0}} + {_LN2} if {{0}} == {{1}} else max({{0}}, {{1}}) + log1p(exp(-abs({{0}} - {{1}}))))"
         ),
+        "logaddexp2": Form(
+            floats=f"({{0}} + 1.0 if {{0}} == {{1}} else max({{0}}, {{1}}) + log1p(exp2(-abs({{0}} - {{1}}))) / {_LN2})"
+        ),
         "logical_and": Form("{0} and {1}"),
         "logical_not": Form("not {0}"),
         "logical_or": Form("{0} or {1}"),
@@ -134,6 +148,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "remainder": Form(floats=_REMAINDER, integers="{0} % {1}", divides=True, wide=True),
         "rint": Form("{0}", floats="rint({0})"),
         "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})"),
+        "signbit": Form("{0} < 0", floats=_NEGATIVE),
         "sin": Form(floats="sin({0})"),
         "sinh": Form(floats="sinh({0})"),
         "sqrt": Form(floats="sqrt({0})"),
@@ -176,9 +191,7 @@ def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dty
         raise Unsupported(f"np.{ufunc.__name__} of {computed[0]} has no form in the language")
     if form.wide and computed[0].is_float:
         if computed[0] is DType.F64:
-            raise Unsupported(
-                f"np.{name} of f64 cannot be computed exactly: nothing is wider; a - np.floor(a / b) * b can, rounded"
-            )
+            return divided(trace.nodes, name, *(trace.nodes.cast(v, DType.F64) for v in values))
         text, computed = f"{result}({text})", (DType.F64,) * len(computed)
     if computed[0].is_unsigned and name in ("absolute", "sign"):
         text = "{0}" if name == "absolute" else "(1 if {0} > 0 else 0)"
@@ -247,4 +260,4 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
 
 def known_ufuncs() -> list[str]:
     """The names of the ufuncs that can be traced, in order."""
-    return sorted({*FORMS, *_SPECIAL, *_ALIASES, "divmod", "matvec", "vecdot", "vecmat"})
+    return sorted({*FORMS, *_SPECIAL, *_ALIASES, "divmod", "matvec", "modf", "vecdot", "vecmat"})

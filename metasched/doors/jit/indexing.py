@@ -1,71 +1,286 @@
-"""Subscripts of arrays: numbers, slices, None, Ellipsis, and one array of indices."""
+"""Subscripts of arrays: numbers, slices, None, Ellipsis, arrays of indices, and masks. They are read and assigned."""
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
-from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.indexed_places import picked, placed, shape_of
+from metasched.doors.jit.errors import TraceError
+from metasched.doors.jit.trace import ArrayTrace, Layout, TracedOperand
+from metasched.doors.jit.views import viewed
+from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_types.movement import replaced, sliced
+from metasched.graph.text import broadcast
+
+MASK = (
+    "a mask picks as many elements as the data say; np.where(mask, x, y) keeps every element, and reductions take what "
+    "a mask picks: x[mask].sum(), np.sum(x, where=mask)"
+)
 
 
 @dataclass(frozen=True)
-class _Picked:
-    """An array of indices along an axis of what is left after slicing."""
+class SlicedPart:
+    """What numbers, slices and new dimensions take of an array: a view.
 
-    axis: int
-    index: Any
+    Attributes:
+        parts: for some axes, where they begin, the step, and how many elements there are.
+        shape: of what is taken.
+        dims: for each axis of the array, the dimension of `shape` that it is; None for a number.
+
+    """
+
+    parts: tuple[tuple[int, tuple[int, int, int]], ...]
+    shape: tuple[int, ...]
+    dims: tuple[int | None, ...]
+
+    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return trace.nodes.view(sliced(trace.nodes.site("Slice"), whole, dict(self.parts)), self.shape)
+
+    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+        """`part` is broadcast to the shape."""
+        more = max(part.rank - len(self.shape), 0)
+        given = (*(1,) * (len(self.shape) - part.rank), *part.shape[more:])
+        if any(n != 1 for n in part.shape[:more]) or broadcast(self.shape, given) != self.shape:
+            raise Unsupported(f"could not broadcast {part.type} into shape {self.shape}")
+        along = [1 if dim is None else given[dim] for dim in self.dims]
+        return replaced(trace.nodes.site("Assign"), whole, dict(self.parts), trace.nodes.view(part, along))
+
+    def layout(self, whole: Layout) -> Layout:
+        keys: list[Any] = [slice(None)] * whole.ndim
+        for axis, (start, step, count) in self.parts:
+            stop = start + step * count
+            keys[axis] = slice(start, stop if stop >= 0 else None, step)
+        for axis, dim in enumerate(self.dims):
+            if dim is None:
+                keys[axis] = keys[axis].start
+        made: Layout = whole[tuple(keys)]
+        for new in sorted({*range(len(self.shape))} - {*self.dims}):
+            made = np.expand_dims(made, new)
+        return made
 
 
-def subscripted(trace: ArrayTrace, x: GraphValue, key: Any) -> GraphValue:
-    """`x[key]`. Raises Unsupported for masks, for several arrays of indices, and for what is out of bounds."""
-    entries = _whole(x, key if isinstance(key, tuple) else (key,))
+@dataclass(frozen=True)
+class Subscript:
+    """A key of an array.
+
+    Attributes:
+        part: what its slices take; arrays of indices, and numbers beside them, take all.
+        places: indices by the dimensions of what is taken.
+        first: which dimension of the result the indices' first is.
+        mask: a mask of data, and the dimension of what is taken that is its first.
+
+    """
+
+    part: SlicedPart
+    places: Mapping[int, GraphValue] = field(default_factory=dict)
+    first: int = 0
+    mask: tuple[int, GraphValue] | None = None
+
+
+@dataclass(frozen=True)
+class MaskedPart:
+    """What a mask of data picks: those of some elements for which it holds.
+
+    Attributes:
+        everywhere: the elements, whether it holds or not.
+        dim: their dimension that is the mask's first.
+        mask: the mask.
+
+    """
+
+    everywhere: GraphValue
+    dim: int
+    mask: GraphValue
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The dimensions of the elements that are the mask's."""
+        return tuple(range(self.dim, self.dim + self.mask.rank))
+
+    @property
+    def wide(self) -> tuple[int, ...]:
+        """The shape in which the mask is broadcast to the elements."""
+        return (*self.mask.shape, *(1,) * (self.everywhere.rank - self.dim - self.mask.rank))
+
+    def is_of(self, trace: ArrayTrace, other: MaskedPart) -> bool:
+        """Whether another one is of the same elements."""
+        same_place = (self.dim, self.mask.shape) == (other.dim, other.mask.shape)
+        return same_place and trace.builder.same(self.mask, other.mask)
+
+
+def subscripted(array: TracedOperand, key: Any) -> Any:
+    """`array[key]`: a view by numbers and slices, a copy by arrays of indices, or a MaskedPart. Raises Unsupported."""
+    trace = array.trace
+    found = _subscript(trace, array.value.shape, key)
+    if found.mask is not None:
+        return MaskedPart(found.part.taken(trace, array.value), *found.mask)
+    if not found.places:
+        made = viewed(trace, array, found.part)
+        # A number is no view of the array that it is from.
+        return made if made.value.rank or _has_ellipsis(key) else made.value
+    return picked(trace.nodes, found.part.taken(trace, array.value), found.places, found.first)
+
+
+def assign(array: TracedOperand, key: Any, given: Any) -> None:
+    """`array[key] = given`. Raises Unsupported and TraceError."""
+    trace, whole = array.trace, array.value
+    found = _subscript(trace, whole.shape, key)
+    view = given.view if isinstance(given, TracedOperand) and not found.places and not found.mask else None
+    if view is not None and view[0] is array and view[1] == found.part:
+        return  # `array[key] += 1` has written it already
+    if found.mask is not None:
+        masked = MaskedPart(found.part.taken(trace, whole), *found.mask)
+        array.write(found.part.put(trace, whole, _masked(trace, masked, given)))
+        return
+    update = trace.value(given, whole.type.dtype)
+    if found.places:
+        own = found.part.taken(trace, whole)
+        update = placed(trace.nodes, own, found.places, found.first, update)
+    array.write(found.part.put(trace, whole, update))
+
+
+def add_at(array: TracedOperand, key: Any, given: Any, reduction: str) -> None:
+    """`np.add.at(array, key, given)`, and the like. Raises Unsupported and TraceError."""
+    trace, whole = array.trace, array.value
+    found = _subscript(trace, whole.shape, key)
+    if not found.places:
+        raise Unsupported("its indices are no arrays; array[key] += x adds by slices")
+    own, update = found.part.taken(trace, whole), trace.value(given, whole.type.dtype)
+    made = placed(trace.nodes, own, found.places, found.first, update, reduction)
+    array.write(found.part.put(trace, whole, made))
+
+
+def _masked(trace: ArrayTrace, own: MaskedPart, given: Any) -> GraphValue:
+    """Elements with others where a mask holds: those of the same mask, or one for all or for each other dimension."""
+    elements, mask = own.everywhere, trace.nodes.view(own.mask, own.wide)
+    part = getattr(given, "part", None)
+    if isinstance(part, MaskedPart):
+        if not own.is_of(trace, part):
+            raise Unsupported("elements of one mask are assigned to those of another; " + MASK)
+        return trace.nodes.chosen(mask, trace.nodes.cast(part.everywhere, elements.type.dtype), elements)
+    update = trace.value(given, elements.type.dtype)
+    behind = len(own.wide) - own.mask.rank
+    if update.rank > behind:
+        at_mask = update.rank - behind - 1
+        if update.shape[at_mask] != 1:
+            raise Unsupported("as many elements are assigned as a mask of data picks; " + MASK)
+        ones = (1,) * own.mask.rank
+        update = trace.nodes.view(update, (*update.shape[:at_mask], *ones, *update.shape[at_mask + 1 :]))
+    if broadcast(elements.shape, update.shape) != elements.shape:
+        raise Unsupported(f"{update.type} is assigned to elements of {elements.type} by a mask")
+    return trace.nodes.chosen(mask, update, elements)
+
+
+# --- keys -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Index:
+    """An entry of a key that is an array of indices, or a number beside one."""
+
+    value: GraphValue
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """An entry of a key that is a mask of data."""
+
+    value: GraphValue
+
+
+def _subscript(trace: ArrayTrace, shape: tuple[int, ...], key: Any) -> Subscript:
+    """A key, for an array of a shape. Raises Unsupported for what is out of bounds."""
+    given = _with_values(trace, key if isinstance(key, tuple) else (key,))
+    entries = _whole(shape, given)
     parts: dict[int, tuple[int, int, int]] = {}
-    shape: list[int] = []
-    picked: list[_Picked] = []
-    axis = 0
+    taken: list[int] = []
+    dims: list[int | None] = []
+    places: dict[int, GraphValue] = {}
+    mask: tuple[int, GraphValue] | None = None
     for entry in entries:
+        axis = len(dims)
         if entry is None:
-            shape.append(1)
+            taken.append(1)
         elif isinstance(entry, slice):
-            taken = range(x.shape[axis])[_static(entry)]
-            parts[axis] = (taken.start, taken.step, len(taken))
-            shape.append(len(taken))
-            axis += 1
-        elif _is_number(entry):
-            parts[axis] = (_inside(operator.index(entry), x.shape[axis], axis), 1, 1)
-            axis += 1
+            kept = range(shape[axis])[_static(entry)]
+            if kept != range(shape[axis]):
+                parts[axis] = (kept.start, kept.step, len(kept))
+            dims.append(len(taken))
+            taken.append(len(kept))
+        elif isinstance(entry, _Mask):
+            rank = entry.value.rank
+            if mask is not None or entry.value.shape != shape[axis : axis + rank]:
+                raise Unsupported(f"boolean index of {entry.value.type} does not match an array of shape {shape}")
+            mask = (len(taken), entry.value)
+            dims += range(len(taken), len(taken) + rank)
+            taken += entry.value.shape
+        elif isinstance(entry, _Index):
+            places[len(taken)] = entry.value
+            dims.append(len(taken))
+            taken.append(shape[axis])
         else:
-            picked.append(_Picked(len(shape), entry))
-            shape.append(x.shape[axis])
-            axis += 1
-    if len(picked) > 1:
-        raise Unsupported("an array is indexed by several arrays; np.take and np.take_along_axis can be traced")
-    numbers = any(_is_number(entry) for entry in entries)
-    if picked and numbers:
-        raise Unsupported("an array is indexed by an array and a number at once; index by one after the other")
-    made = trace.nodes.view(sliced(trace.nodes.site("Slice"), x, parts), shape)
-    for one in picked:
-        made = trace.nodes.call("Gather", made, _indices(trace, one.index), axis=one.axis)
-    return made
+            parts[axis] = (_inside(entry, shape[axis], axis), 1, 1)
+            dims.append(None)
+    if mask is not None and places:
+        raise Unsupported("a mask of data stands beside arrays of indices; index by one after the other")
+    whole = SlicedPart(tuple(parts.items()), tuple(taken), tuple(dims))
+    return Subscript(whole, places, _first(given, places), mask)
 
 
-def _whole(x: GraphValue, key: Sequence[Any]) -> list[Any]:
+def _first(key: Sequence[Any], places: Mapping[int, GraphValue]) -> int:
+    """Where the dimensions of indices are: in their place if they are side by side, and first if they are not."""
+    where = [n for n, entry in enumerate(key) if isinstance(entry, _Index)]
+    apart = any(b - a > 1 for a, b in itertools.pairwise(where))
+    return 0 if apart else min(places, default=0)
+
+
+def _with_values(trace: ArrayTrace, key: Sequence[Any]) -> list[Any]:
+    """A key with its arrays as values: a known mask as the places where it holds, a number as an array beside one."""
+    found: list[Any] = []
+    for entry in key:
+        if entry is None or isinstance(entry, slice | EllipsisType) or _is_number(entry):
+            found.append(entry)
+            continue
+        if isinstance(entry, bool | np.bool_):
+            raise Unsupported("a bool is no index; None makes a new dimension")
+        value = trace.value(entry if isinstance(entry, TracedOperand) else np.asarray(entry))
+        if value.constant is not None and not value.type.size:
+            value = trace.nodes.cast(value, DType.I64)
+        if not value.type.dtype.is_bool:
+            shape_of({0: value})
+            found.append(_Index(value))
+        elif value.constant is not None:
+            found += [_Index(trace.nodes.constant("positions", n)) for n in np.nonzero(value.constant)]
+        else:
+            found.append(_Mask(value))
+    if not any(isinstance(entry, _Index) for entry in found):
+        return found
+    return [_Index(trace.nodes.constant("position", np.array(n))) if _is_number(n) else n for n in found]
+
+
+def _whole(shape: tuple[int, ...], key: Sequence[Any]) -> list[Any]:
     """An entry for each dimension, and the new ones."""
-    used = sum(entry is not None and entry is not Ellipsis for entry in key)
-    if used > x.rank:
-        raise Unsupported(f"too many indices for array: it is {x.rank}-dimensional, but {used} were indexed")
-    if sum(entry is Ellipsis for entry in key) > 1:
+    used = sum(entry.value.rank if isinstance(entry, _Mask) else entry not in (None, Ellipsis) for entry in key)
+    if used > len(shape):
+        raise Unsupported(f"too many indices for array: it is {len(shape)}-dimensional, but {used} were indexed")
+    if _has_ellipsis(key) and sum(entry is Ellipsis for entry in key) > 1:
         raise Unsupported("an index can only have a single ellipsis ('...')")
-    rest = [slice(None)] * (x.rank - used)
+    rest = [slice(None)] * (len(shape) - used)
     place = next((n for n, entry in enumerate(key) if entry is Ellipsis), len(key))
     return [*key[:place], *rest, *key[place + 1 :]]
+
+
+def _has_ellipsis(key: Any) -> bool:
+    return any(entry is Ellipsis for entry in (key if isinstance(key, tuple | list) else (key,)))
 
 
 def _is_number(entry: Any) -> bool:
@@ -75,22 +290,17 @@ def _is_number(entry: Any) -> bool:
 def _static(entry: slice) -> slice:
     for bound in (entry.start, entry.stop, entry.step):
         if isinstance(bound, TracedOperand):
-            raise Unsupported("a slice's bound is computed from data; np.take with indices can be traced")
+            raise TraceError(
+                "a slice's bound is computed from data",
+                "x[start + np.arange(n)] takes n elements from a place that is data on",
+            )
     if entry.step == 0:
         raise Unsupported("slice step cannot be zero")
     return entry
 
 
-def _inside(index: int, extent: int, axis: int) -> int:
+def _inside(number: Any, extent: int, axis: int) -> int:
+    index = operator.index(number)
     if not -extent <= index < extent:
         raise Unsupported(f"index {index} is out of bounds for axis {axis} with size {extent}")
     return index % extent
-
-
-def _indices(trace: ArrayTrace, index: Any) -> GraphValue:
-    value = trace.value(index if isinstance(index, TracedOperand) else np.asarray(index))
-    if value.type.dtype.is_bool:
-        raise Unsupported("a mask picks as many elements as the data say; np.where(mask, x, y) keeps every element")
-    if not value.type.dtype.is_integer:
-        raise Unsupported("only integers, slices, None, Ellipsis and integer arrays are indices")
-    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -54,3 +55,13 @@ def weak_type(value: Any) -> Any:
     if type(value) in (int, float, bool):
         return type(value)
     return value.dtype
+
+
+def limit_of(dtype: DType, *, largest: bool) -> float:
+    """The largest or the smallest value of a type."""
+    if dtype.is_float:
+        return math.inf if largest else -math.inf
+    if dtype.is_bool:
+        return largest
+    limits = np.iinfo(dtype.numpy)
+    return limits.max if largest else limits.min

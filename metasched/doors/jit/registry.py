@@ -95,7 +95,7 @@ def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mappin
 def _is_default(key: str, value: Any) -> bool:
     """Whether an argument says nothing: NumPy's methods and wrappers pass such."""
     no_value = getattr(np, "_NoValue", None)
-    return value is no_value or (key in ("out", "where", "initial") and value is None)
+    return value is no_value or (key in ("device", "initial", "out", "where") and value is None)
 
 
 def _shown(form: Signature) -> str:

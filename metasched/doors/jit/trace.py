@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,17 +12,76 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue
 
+Layout: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 _STACK = "put them together with np.stack or np.concatenate"
 
 
+class ViewStep(Protocol):
+    """How a view lies in the array that it is of."""
+
+    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        """The view's elements. Raises Unsupported."""
+
+    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+        """The array's elements, once the view has others. Raises TraceError where it cannot be written."""
+
+    def layout(self, whole: Layout) -> Layout:
+        """The view of an array of NumPy's that lies in memory as this one would."""
+
+
 class TracedOperand:
-    """What has a value in a trace; `TracedArray` is its one class."""
+    """What has a value in a trace: elements of its own, or a view of another one's. `TracedArray` is its one class.
 
-    __slots__ = ("trace", "value")
+    What is written into a view is written into the array that it is of, and seen by other views at their next use.
+    """
 
-    def __init__(self, trace: ArrayTrace, value: GraphValue) -> None:
+    __slots__ = ("_elements", "_seen", "trace", "view", "writable")
+
+    def __init__(
+        self,
+        trace: ArrayTrace,
+        elements: GraphValue | None,
+        *,
+        view: tuple[TracedOperand, ViewStep] | None = None,
+        writable: bool = True,
+    ) -> None:
+        """`view`: the array that it is a view of, and how, in place of elements. Arguments are not `writable`."""
         self.trace = trace
-        self.value = value
+        self.view = view
+        self.writable = writable
+        self._elements = elements
+        self._seen: GraphValue | None = None
+
+    @property
+    def value(self) -> GraphValue:
+        """Its elements as they are now. Raises Unsupported where a view cannot be expressed."""
+        if self.view is not None:
+            whole, step = self.view
+            elements = whole.value
+            if self._seen is not elements:
+                self._elements, self._seen = step.taken(self.trace, elements), elements
+        assert self._elements is not None
+        return self._elements
+
+    def write(self, value: GraphValue) -> None:
+        """Give it other elements, of its type. Raises TraceError for an argument, or a view of one."""
+        if self.view is not None:
+            whole, step = self.view
+            whole.write(step.put(self.trace, whole.value, value))
+            self._seen = whole.value
+        elif not self.writable:
+            raise TraceError(
+                "an argument is written, or a view of one: the caller's array would change",
+                "make a copy first: y = x.copy(); or a new array: a = a + b",
+            )
+        self._elements = value
+
+    def layout(self) -> Layout:
+        """An array of NumPy's that lies in memory as this one would; its elements mean nothing."""
+        if self.view is None:
+            return np.empty(self.value.shape, np.int8)
+        whole, step = self.view
+        return step.layout(whole.layout())
 
 
 class ArrayTrace:
@@ -31,13 +90,20 @@ class ArrayTrace:
     Arrays that are no arguments are constants: they are copied when they first meet a traced one.
     """
 
-    def __init__(self, function: str, names: Mapping[int, str]) -> None:
-        """`names` are those of arrays that the function finds in its closure, by their ids."""
+    def __init__(
+        self, function: str, names: Mapping[int, str], array: Callable[[ArrayTrace, GraphValue], TracedOperand]
+    ) -> None:
+        """`names` are those of arrays in the function's closure, by their ids; `array` makes traced ones."""
         self.function = function
+        self._array = array
         self.builder = GraphBuilder()
         self.nodes = NodeCalls(self.builder, lambda: str(users_line()))
         self._names = names
         self._constants: dict[int, tuple[Any, GraphValue]] = {}
+
+    def array(self, value: GraphValue) -> Any:
+        """A value as an array, for functions that are written in NumPy's names."""
+        return self._array(self, value)
 
     def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
         """The value of an operand, in a type if one is given. Raises TraceError and Unsupported."""
@@ -77,3 +143,9 @@ class ArrayTrace:
             name = self._names.get(id(array), "constant")
             known = self._constants[id(array)] = (array, self.nodes.constant(name, np.array(array)))
         return known[1]
+
+
+def together(operands: Sequence[Any]) -> Any:
+    """NumPy's type of operands together; Python's numbers are weak."""
+    types = [operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else operand for operand in operands]
+    return np.result_type(*(t if not isinstance(t, list | tuple) else np.asarray(t) for t in types))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -14,10 +15,11 @@ import numpy as np
 
 from metasched.doors.jit.elementwise import apply_ufunc
 from metasched.doors.jit.errors import TraceError
-from metasched.doors.jit.indexing import subscripted
-from metasched.doors.jit.promotion import language_type
+from metasched.doors.jit.indexing import MASK, MaskedPart, assign, subscripted
+from metasched.doors.jit.promotion import language_type, limit_of
 from metasched.doors.jit.registry import call
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.jit.ufunc_methods import called_method
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 
@@ -25,22 +27,12 @@ _CONTROL_FLOW = (
     "choose element by element with np.where(condition, x, y); what does not depend on data may branch: shapes, types, "
     "and arguments that are no arrays"
 )
-_REDUCED: Mapping[str, str] = MappingProxyType(
-    {
-        "add": "sum",
-        "multiply": "prod",
-        "maximum": "max",
-        "minimum": "min",
-        "logical_and": "all",
-        "logical_or": "any",
-    }
-)
-_ACCUMULATED: Mapping[str, str] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
 # Methods of arrays that are functions of NumPy, with the array as their first argument.
 _METHODS = frozenset(
     {
-        "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
-        "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
+        "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "cumprod", "cumsum", "diagonal",
+        "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum",
+        "swapaxes", "take", "trace", "var",
     }
 )  # fmt: skip
 
@@ -56,15 +48,9 @@ def _traced(work: Callable[[], Any]) -> Any:
 class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     """An array of a known type and shape whose elements are not known yet."""
 
-    __slots__ = ("fresh",)
-    fresh: bool
+    __slots__ = ()
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, trace: ArrayTrace, value: GraphValue, *, fresh: bool = True) -> None:
-        """`fresh`: whether no array of the caller's has these elements, nor a view of another one."""
-        super().__init__(trace, value)
-        self.fresh = fresh
 
     # --- its type
 
@@ -108,27 +94,27 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
     def _ufunc(self, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = kwargs.pop("out", None)
-        axis_methods = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}
-        if method == "__call__":
-            made = self._called(ufunc, inputs, kwargs)
-        elif method in axis_methods and ufunc.__name__ in axis_methods[method]:
-            function = getattr(np, axis_methods[method][ufunc.__name__])
-            made = function(*inputs, **{"axis": 0, **kwargs})
-        elif method == "outer":
-            first, second = inputs
-            ends = (1,) * np.ndim(second)
-            made = ufunc(np.reshape(first, np.shape(first) + ends), second, **kwargs)
-        else:
-            raise TraceError(f"np.{ufunc.__name__}.{method} cannot be traced", "write it by functions of whole arrays")
+        if method != "__call__":
+            made = self._wrapped(called_method(self.trace, ufunc, method, inputs, kwargs))
+            return made if out is None else _written(out, made)
+        where = kwargs.pop("where", True)
+        made = self._called(ufunc, inputs, kwargs)
+        if where is not True:
+            if out is None or out[0] is None:
+                raise TraceError(f"np.{ufunc.__name__} is traced with `where` only where `out` has the other elements")
+            made = np.where(where, made.astype(out[0].dtype), out[0])
         return made if out is None else _written(out, made)
 
     def _called(self, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = kwargs.pop("dtype", None)
-        kwargs = {name: value for name, value in kwargs.items() if not (name == "where" and value is True)}
         if kwargs:
             raise TraceError(f"np.{ufunc.__name__} is traced without {', '.join(f'`{name}`' for name in kwargs)}")
         if ufunc is np.divmod:
             return np.floor_divide(*inputs), np.remainder(*inputs)
+        if ufunc is np.modf:
+            (x,) = inputs
+            whole = np.trunc(x)
+            return np.copysign(np.where(np.isinf(x), 0.0, np.subtract(x, whole)), x), whole
         if ufunc.__name__ in _PRODUCTS:
             return _PRODUCTS[ufunc.__name__](*inputs)
         return TracedArray(self.trace, apply_ufunc(self.trace, ufunc, inputs, dtype))
@@ -151,7 +137,8 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         self._needs_elements(
             "making a NumPy array of a traced one (np.array, np.asarray, or a function that begins with it)",
-            "np.stack and np.concatenate put traced arrays together; a traced array needs no np.asarray",
+            "np.stack and np.concatenate put traced arrays together; what they are written into is made with "
+            "np.zeros(shape, like=x), or np.zeros_like(x); a traced array needs no np.asarray",
         )
 
     def _number(self) -> Any:
@@ -170,24 +157,17 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     def __contains__(self, value: Any) -> bool:
         self._needs_elements("`in`", "np.any(x == value) is an array")
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        raise TraceError(
-            "elements of a traced array cannot be assigned",
-            "make a new array: np.where(condition, new, old), np.concatenate, or np.pad",
-        )
-
     # --- parts and forms of it
 
     def __getitem__(self, key: Any) -> Any:
-        return self._view(lambda: subscripted(self.trace, self.value, key))
+        found = _traced(lambda: subscripted(self, key))
+        return MaskedElements(self.trace, found) if isinstance(found, MaskedPart) else self._wrapped(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _traced(lambda: assign(self, key, value))
 
     def __iter__(self) -> Iterator[Any]:
         return (self[n] for n in range(len(self)))
-
-    def _view(self, work: Callable[[], GraphValue]) -> TracedArray:
-        """What shares its elements in NumPy: neither is written from now on."""
-        self.fresh = False
-        return TracedArray(self.trace, _traced(work), fresh=False)
 
     @property
     def T(self) -> Any:  # noqa: N802 -- NumPy's name
@@ -207,17 +187,20 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
     def transpose(self, *axes: Any) -> Any:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return self._shared(np.transpose(self, given or None))
+        return np.transpose(self, given or None)
 
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
-        given = shape[0] if len(shape) == 1 else shape
-        return self._shared(np.reshape(self, given, order))
-
-    def _shared(self, made: Any) -> TracedArray:
-        return self._view(lambda: made.value)
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def flatten(self, order: Any = "C") -> Any:
-        return np.ravel(self, order)
+        return np.ravel(self, order).copy()
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: None = None, *, stable: Any = None) -> None:
+        """In place."""
+        self[...] = np.sort(self, axis)
 
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
@@ -250,23 +233,71 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         return f"<traced {self.value.type} of `{self.trace.function}`>"
 
 
-def _written(out: Any, made: Any) -> Any:
+def _written(out: tuple[Any, ...], made: Any) -> Any:
     """`out`, which from now on has new elements, in its own type: as `a += b` and `out=a` mean it."""
-    (target,) = out if isinstance(out, tuple) else (out,)
+    (target,) = out
     if target is None:
         return made
     if not isinstance(target, TracedArray):
         raise TraceError("the result of traced arrays is written into an array of NumPy's", "use the result instead")
-    if not target.fresh:
-        raise TraceError(
-            "an array is written that others may see: an argument, or one with views", "make a new one: a = a + b"
-        )
+    if target.view is None and not target.ndim:
+        return made  # a number, which `+=` gives another name
     if target.shape != made.shape:
         raise TraceError(f"a result of shape {made.shape} is written into an array of shape {target.shape}")
-    target.value = made.astype(target.dtype, casting="same_kind").value
+    target.write(made.astype(target.dtype, casting="same_kind").value)
     return target
 
 
+class MaskedElements(TracedArray):
+    """`x[mask]`: elements whose number is data. Functions of elements are computed of all, and of those that the mask
+    picks there are reductions; they are assigned to the elements of the same mask.
+    """
+
+    __slots__ = ("part",)
+
+    def __init__(self, trace: ArrayTrace, part: MaskedPart) -> None:
+        super().__init__(trace, None)
+        self.part = part
+
+    @property
+    def value(self) -> GraphValue:
+        raise TraceError("what a mask picks has a size that depends on data", MASK)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.part.everywhere.type.dtype.numpy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Of numbers, and elements of the same mask."""
+        (out,) = kwargs.pop("out", (None,))
+        if method != "__call__" or kwargs or (out is not None and out is not self):
+            raise TraceError(f"np.{ufunc.__name__} of what a mask picks cannot be traced so", MASK)
+        return self._again(ufunc(*(self._everywhere(x) for x in inputs)))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Reductions over the mask's dimensions."""
+        axis = kwargs.pop("axis", None)
+        axes, everywhere = self.part.axes, TracedArray(self.trace, self.part.everywhere)
+        if function not in _OF_MASKED or len(args) != 1 or not (axis is None or (axis,) == axes[:1]):
+            raise TraceError(f"np.{function.__name__} of what a mask picks cannot be traced", MASK)
+        mask = TracedArray(self.trace, self.trace.nodes.view(self.part.mask, self.part.wide))
+        kwargs |= {"axis": None if axis is None else axes, "where": mask}
+        if function in (np.max, np.min):
+            kwargs["initial"] = limit_of(self.part.everywhere.type.dtype, largest=function is np.min)
+        return function(everywhere, **kwargs)
+
+    def _everywhere(self, operand: Any) -> Any:
+        if isinstance(operand, MaskedElements) and self.part.is_of(self.trace, operand.part):
+            return TracedArray(self.trace, operand.part.everywhere)
+        if not isinstance(operand, MaskedElements) and np.ndim(operand) == 0:
+            return operand
+        raise TraceError("what a mask picks meets an array that is not picked by it", MASK)
+
+    def _again(self, made: TracedArray) -> MaskedElements:
+        return MaskedElements(self.trace, replace(self.part, everywhere=made.value))
+
+
+_OF_MASKED = frozenset({np.sum, np.prod, np.mean, np.max, np.min, np.all, np.any, np.var, np.std})
 _PRODUCTS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
         "vecdot": lambda a, b: np.sum(a * b, axis=-1),

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from metasched.doors.jit.errors import SourceLine, TraceError
+from metasched.doors.jit.indexing import MASK
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.structure import Structure, flatten, unflatten
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
-from metasched.doors.jit.traced_array import TracedArray
+from metasched.doors.jit.traced_array import MaskedElements, TracedArray
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, ValueType
 from metasched.graph.passes.dead_code import without_dead_code
@@ -49,7 +50,7 @@ def traced(
     Raises TraceError for what cannot be traced.
     """
     name = getattr(function, "__name__", "function")
-    trace = ArrayTrace(name, _closure_names(function))
+    trace = ArrayTrace(name, _closure_names(function), TracedArray)
     inputs = []
     for label, shape, dtype in arrays:
         try:
@@ -58,13 +59,15 @@ def traced(
             raise TraceError(
                 f"the argument `{label}` of `{name}`: {error}", "cast it first", _first_line(function)
             ) from error
-        inputs.append(TracedArray(trace, trace.builder.input(_identifier(label), type_), fresh=False))
+        inputs.append(TracedArray(trace, trace.builder.input(_identifier(label), type_), writable=False))
     args, kwargs = unflatten(call, iter(inputs))
     result = function(*args, **kwargs)
     found: list[tuple[str, Any]] = []
     structure = flatten(result, lambda leaf: isinstance(leaf, TracedOperand), "result", found)
     for _, leaf in found:
         trace.require_own(leaf)
+        if isinstance(leaf, MaskedElements):
+            raise TraceError("what a mask of data picks is returned", MASK, _first_line(function))
     graph = trace.builder.graph(
         _identifier(name), [(_identifier(label), leaf.value) for label, leaf in _labelled(found)]
     )

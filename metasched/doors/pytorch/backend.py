@@ -66,7 +66,10 @@ class TorchBackend:
 
     def __str__(self) -> str:
         if not self.reports:
-            return "no graph yet: the first call of the compiled model makes them"
+            return (
+                "no graph yet: the first call of the compiled model makes them, unless PyTorch takes nothing apart; "
+                "recurrent layers it does where torch._dynamo.config.allow_rnn = True stands before that"
+            )
         return "\n".join(f"graph {number}: {report}" for number, report in enumerate(self.reports))
 
     def __call__(self, module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:

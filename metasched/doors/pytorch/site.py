@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metasched.doors.exact_division import divided
 from metasched.doors.jit.elementwise import FORMS
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
@@ -77,8 +78,10 @@ class AtenSite:
         own = computed or self.result
         form = FORMS[name]
         text = form.text(own)
-        if not text or (form.wide and own is DType.F64):
+        if not text:
             raise Unsupported(f"{name} of {own} has no form in the language")
+        if form.wide and own is DType.F64:
+            return divided(self.nodes, name, *(self.value(x, own) for x in operands))
         if form.wide and own.is_float:
             return self.expression(f"{self.result}({text})", *operands, computed=DType.F64, divides=form.divides)
         return self.expression(text, *operands, computed=own, divides=form.divides)

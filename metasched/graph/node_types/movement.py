@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -109,6 +109,34 @@ def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]
         return x
     stage = f"{at('Y', indices(x.rank))} = {at('A', over)}"
     return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)
+
+
+def replaced(
+    site: NodeSite, x: GraphValue, parts: Mapping[int, tuple[int, int, int]], update: GraphValue
+) -> GraphValue:
+    """A tensor with other elements in the part that `sliced` would take: those of `update`, broadcast to its shape."""
+    over, met, places = indices(x.rank), [], list(indices(x.rank))
+    shape = list(x.shape)
+    for axis, (start, step, count) in parts.items():
+        shape[axis] = count
+        low, high = sorted((start, start + step * (count - 1)))
+        i, every = over[axis], abs(step) if count > 1 else 1
+        met += [f"{i} >= {low}"] * (low > 0) + [f"{i} < {high + 1}"] * (high + 1 < x.shape[axis])
+        place = f"{i} - {low}" if low else i
+        if every > 1:
+            met.append(f"({place}) % {every} == 0")
+            place = f"({place}) // {every}"
+        places[axis] = place if step > 0 or count == 1 else f"{count - 1} - ({place})"
+    if 0 in shape:
+        return x
+    known = update.constant if update.type.size == 1 else None
+    text = None if known is None else number(known.reshape(-1)[0].item(), x.type.dtype)
+    given = {"B": update} if text is None else {}
+    text = text or read("B", update.shape, places, tuple(shape))
+    if not met:
+        return site.single([f"{at('Y', over)} = {text}"], x.type, **given)
+    stage = f"{at('Y', over)} = {text} if {' and '.join(met)} else {at('A', over)}"
+    return site.single([stage], x.type, A=x, **given)
 
 
 @node_type("Expand")

@@ -1,4 +1,4 @@
-"""Reductions along axes, positions of extrema, and running sums."""
+"""Reductions along axes, and positions of extrema."""
 
 from __future__ import annotations
 
@@ -163,25 +163,6 @@ def position(site: NodeSite) -> Results:
     ]
     type_ = ValueType(DType.I64, shape)
     return (_final(site, site.single(stages, type_, A=x), x, (axis,)),)
-
-
-@node_type("CumSum", "CumProd")
-def running(site: NodeSite) -> Results:
-    x = site.operand(0)
-    axis = site.axis(int(site.known(1, "axis").reshape(-1)[0]), x.rank)
-    over, dtype = indices(x.rank), x.type.dtype
-    wide = dtype.compute
-    element = at("A", ["r0" if dim == axis else name for dim, name in enumerate(over)])
-    relation = (
-        (">" if site.flag("exclusive") else ">=") if site.flag("reverse") else ("<" if site.flag("exclusive") else "<=")
-    )
-    reducer = "sum" if site.op == "CumSum" else "prod"
-    stages = [
-        declared("T", ValueType(wide, x.shape)),
-        f"{at('T', over)} = {reducer}[r0 < {x.shape[axis]} if r0 {relation} {over[axis]}]({wide}({element}))",
-        f"{at('Y', over)} = {dtype}({at('T', over)})",
-    ]
-    return (site.single(stages, x.type, A=x),)
 
 
 TABLE: Mapping[str, Import] = {op: _reduction(op, how) for op, how in _REDUCTIONS.items()}

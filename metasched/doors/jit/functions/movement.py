@@ -13,6 +13,7 @@ import numpy as np
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
+from metasched.doors.jit.views import ReadOnly, Transposed, reshaped, viewed
 from metasched.doors.node_calls import known
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -34,6 +35,11 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """Axes counted from the beginning: all where none is named."""
+    return tuple(range(rank)) if axis is None else tuple(axis_of(n, rank) for n in _several(axis))
+
+
 def _axes(axes: Axes, rank: int) -> tuple[int, ...]:
     found = tuple(axis_of(axis, rank) for axis in _several(axes if axes is not None else ()))
     if len(set(found)) != len(found):
@@ -52,8 +58,8 @@ def reshape(
     copy: bool | None = None,
 ) -> Any:
     x, wanted = trace.value(a), list(_several(shape if newshape is None else newshape))
-    if order not in ("C", "A"):
-        raise Unsupported(f"elements are in C's order, and order={order!r} is another")
+    if order not in ("C", "F"):
+        raise Unsupported(f"elements are in C's order or in Fortran's, and order={order!r} is another")
     if wanted.count(-1) == 1:
         others = math.prod(n for n in wanted if n != -1)
         if not others or x.type.size % others:
@@ -61,12 +67,14 @@ def reshape(
         wanted[wanted.index(-1)] = x.type.size // others
     if min(wanted, default=0) < 0 or math.prod(wanted) != x.type.size:
         raise Unsupported(f"cannot reshape array of size {x.type.size} into shape {tuple(wanted)}")
-    return trace.nodes.view(x, wanted)
+    if order == "F":
+        return np.transpose(np.reshape(np.transpose(a), wanted[::-1]))
+    return reshaped(trace, a, tuple(wanted))
 
 
 @traces("ravel")
 def ravel(trace: ArrayTrace, a: Any, order: str = "C") -> Any:
-    return reshape(trace, a, (-1,), order) if trace.value(a).type.size else reshape(trace, a, (0,), order)
+    return reshape(trace, a, (trace.value(a).type.size,), order)
 
 
 @traces("transpose", "permute_dims")
@@ -75,7 +83,7 @@ def transpose(trace: ArrayTrace, a: Any, axes: Axes = None) -> Any:
     order = tuple(reversed(range(x.rank))) if axes is None else _axes(axes, x.rank)
     if len(order) != x.rank:
         raise Unsupported(f"axes {order} don't match an array of {x.rank} dimensions")
-    return trace.nodes.call("Transpose", x, perm=order)
+    return viewed(trace, a, Transposed(order))
 
 
 @traces("matrix_transpose", "linalg.matrix_transpose")
@@ -109,7 +117,7 @@ def expand_dims(trace: ArrayTrace, a: Any, axis: Sizes) -> Any:
     x = trace.value(a)
     rank = x.rank + len(_several(axis))
     axes, rest = _axes(axis, rank), iter(x.shape)
-    return trace.nodes.view(x, [1 if n in axes else next(rest) for n in range(rank)])
+    return reshaped(trace, a, tuple(1 if n in axes else next(rest) for n in range(rank)))
 
 
 @traces("squeeze")
@@ -118,7 +126,7 @@ def squeeze(trace: ArrayTrace, a: Any, axis: Axes = None) -> Any:
     axes = [n for n, extent in enumerate(x.shape) if extent == 1] if axis is None else _axes(axis, x.rank)
     if any(x.shape[n] != 1 for n in axes):
         raise Unsupported("cannot select an axis to squeeze out which has size not equal to one")
-    return trace.nodes.view(x, [extent for n, extent in enumerate(x.shape) if n not in axes])
+    return reshaped(trace, a, tuple(extent for n, extent in enumerate(x.shape) if n not in axes))
 
 
 @traces("atleast_1d")
@@ -132,8 +140,7 @@ def atleast_2d(trace: ArrayTrace, *arys: Any) -> Any:
 
 
 def _at_least(trace: ArrayTrace, arrays: Sequence[Any], rank: int) -> Any:
-    values = [trace.value(a) for a in arrays]
-    made = tuple(trace.nodes.view(x, (*(1,) * (rank - x.rank), *x.shape)) for x in values)
+    made = tuple(reshaped(trace, a, (*(1,) * (rank - np.ndim(a)), *np.shape(a))) for a in arrays)
     return made[0] if len(made) == 1 else made
 
 
@@ -142,20 +149,29 @@ def broadcast_to(trace: ArrayTrace, array: Any, shape: Sizes, subok: bool = Fals
     x, wanted = trace.value(array), _several(shape)
     if broadcast(x.shape, wanted) != wanted:
         raise Unsupported(f"{x.type} does not broadcast to {wanted}")
-    return trace.nodes.call("Expand", x, trace.nodes.integers("shape", wanted))
+
+    def expanded(trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return trace.nodes.call("Expand", whole, trace.nodes.integers("shape", wanted))
+
+    return viewed(trace, array, ReadOnly(expanded, lambda whole: np.broadcast_to(whole, wanted)))
 
 
 @traces("broadcast_arrays")
 def broadcast_arrays(trace: ArrayTrace, *args: Any, subok: bool = False) -> Any:
-    values = [trace.value(a) for a in args]
-    shape = trace.nodes.integers("shape", broadcast(*(x.shape for x in values)))
-    return tuple(trace.nodes.call("Expand", x, shape) for x in values)
+    shape = broadcast(*(trace.value(a).shape for a in args))
+    return tuple(broadcast_to(trace, a, shape) for a in args)
 
 
-@traces("copy", "ascontiguousarray", "asarray", "asanyarray")
-def copy(trace: ArrayTrace, a: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+@traces("copy")
+def copy(trace: ArrayTrace, a: Any, order: str = "K", subok: bool = False) -> Any:
+    return trace.value(a)
+
+
+@traces("ascontiguousarray", "asarray", "asanyarray")
+def asarray(trace: ArrayTrace, a: Any, dtype: Any = None, order: str = "K", **kwargs: Any) -> Any:
+    """The array itself, where it is of the type."""
     x = trace.value(a)
-    return x if dtype is None else trace.nodes.cast(x, language_type(dtype))
+    return a if dtype is None or language_type(dtype) is x.type.dtype else trace.nodes.cast(x, language_type(dtype))
 
 
 @traces("astype")
@@ -338,15 +354,34 @@ def pad(trace: ArrayTrace, array: Any, pad_width: Any, mode: str = "constant", *
     borders = np.broadcast_to(np.asarray(pad_width), (x.rank, 2))
     if borders.size and borders.min() < 0:
         raise Unsupported("index can't contain negative values")
-    if mode not in ("constant", "edge", "reflect", "wrap"):
-        raise Unsupported(f"mode={mode!r}: constant, edge, reflect and wrap can be traced")
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise Unsupported(f"mode={mode!r}: constant, edge, reflect, symmetric and wrap can be traced")
+    if mode == "symmetric":
+        return _mirrored(trace, x, borders)
+    if mode == "constant" and np.ndim(constant_values) != 0:
+        return _bordered(array, borders, constant_values)
     pads = trace.nodes.integers("pads", [int(n) for n in (*borders[:, 0], *borders[:, 1])])
-    filler = None
-    if mode == "constant":
-        if np.ndim(constant_values) != 0:
-            raise Unsupported("np.pad with several `constant_values` has no form here")
-        filler = trace.value(constant_values, x.type.dtype)
+    filler = trace.value(constant_values, x.type.dtype) if mode == "constant" else None
     return trace.nodes.call("Pad", x, pads, filler, mode=mode)
+
+
+def _bordered(array: Any, borders: Any, values: Any) -> Any:
+    """With a value for each border: the later axes' go over the earlier ones'."""
+    for axis, sides in enumerate(zip(borders, np.broadcast_to(np.asarray(values), borders.shape), strict=True)):
+        for last, (width, value) in enumerate(zip(*sides, strict=True)):
+            only = [(0, 0)] * len(borders)
+            only[axis] = (0, int(width)) if last else (int(width), 0)
+            array = np.pad(array, only, constant_values=value.item())
+    return array
+
+
+def _mirrored(trace: ArrayTrace, x: GraphValue, borders: Any) -> GraphValue:
+    """Continued by its own elements, forward and back again, the outermost twice."""
+    for axis, (low, high) in enumerate(borders):
+        if low or high:
+            places = np.pad(np.arange(x.shape[axis]), (int(low), int(high)), mode="symmetric")
+            x = trace.nodes.call("Gather", x, trace.nodes.constant("positions", places), axis=axis)
+    return x
 
 
 @traces("diff")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,14 +28,23 @@ def einsum(
     order: str = "K",
     casting: str = "safe",
 ) -> Any:
-    if not operands or not isinstance(operands[0], str):
-        raise Unsupported("np.einsum is traced with its subscripts as a text")
-    equation, *given = operands
+    equation, *given = operands if isinstance(operands[0], str) else _as_text(operands)
     values = [trace.value(a) for a in given]
     wanted = language_type(np.result_type(*(x.type.dtype.numpy for x in values)) if dtype is None else dtype)
     if wanted.is_bool:
         raise Unsupported("np.einsum of bools has no form in the language")
     return trace.nodes.call("Einsum", *(trace.nodes.cast(x, wanted) for x in values), equation=equation)
+
+
+def _as_text(operands: Sequence[Any]) -> tuple[Any, ...]:
+    """`einsum(a, [0, 1], b, [1, 2], [0, 2])` with its subscripts as a text."""
+
+    def letters(entries: Sequence[Any]) -> str:
+        return "".join("..." if entry is Ellipsis else string.ascii_letters[entry] for entry in entries)
+
+    arrays, texts = operands[: len(operands) // 2 * 2 : 2], [letters(entries) for entries in operands[1::2]]
+    result = f"->{letters(operands[-1])}" if len(operands) % 2 else ""
+    return f"{','.join(texts)}{result}", *arrays
 
 
 @traces("dot")
@@ -99,3 +110,55 @@ def tensordot(trace: ArrayTrace, a: Any, b: Any, axes: Any = 2) -> Any:
 def _axes(given: Any, shape: Sequence[int]) -> list[int]:
     axes: list[Any] = [given] if isinstance(given, int | np.integer) else list(given)
     return [axis_of(axis, len(shape)) for axis in axes]
+
+
+@traces("kron")
+def kron(trace: ArrayTrace, a: Any, b: Any) -> Any:
+    rank = max(np.ndim(a), np.ndim(b))
+    left, right = ((*(1,) * (rank - np.ndim(x)), *np.shape(x)) for x in (a, b))
+    x = np.reshape(a, [n for extent in left for n in (extent, 1)])
+    y = np.reshape(b, [n for extent in right for n in (1, extent)])
+    return np.reshape(np.multiply(x, y), [n * m for n, m in zip(left, right, strict=True)])
+
+
+@traces("cross", "linalg.cross")
+def cross(
+    trace: ArrayTrace, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise Unsupported("np.cross is of vectors of three elements")
+    parts = [
+        np.subtract(np.multiply(x[..., m], y[..., n]), np.multiply(x[..., n], y[..., m]))
+        for m, n in ((1, 2), (2, 0), (0, 1))
+    ]
+    return np.moveaxis(np.stack(parts, axis=-1), -1, axisc)
+
+
+@traces("linalg.multi_dot")
+def multi_dot(trace: ArrayTrace, arrays: Any, *, out: None = None) -> Any:
+    """In an order that takes few multiplications, as NumPy's."""
+    given = list(arrays)
+    while len(given) > 1:
+        sizes = [np.size(a) * np.shape(b)[-1] for a, b in itertools.pairwise(given)]
+        place = int(np.argmin(sizes)) if np.ndim(given[0]) == 2 and np.ndim(given[-1]) == 2 else 0
+        given[place : place + 2] = [np.matmul(given[place], given[place + 1])]
+    return given[0]
+
+
+@traces("linalg.matrix_power")
+def matrix_power(trace: ArrayTrace, a: Any, n: int) -> Any:
+    """By squares."""
+    if n < 0:
+        raise Unsupported("a negative power is of an inverse")
+    if n == 0:
+        return np.broadcast_to(np.eye(np.shape(a)[-1], dtype=a.dtype), np.shape(a))
+    found, square, left = None, a, n
+    while left:
+        if left % 2:
+            found = square if found is None else np.matmul(found, square)
+        left //= 2
+        square = np.matmul(square, square) if left else square
+    return found

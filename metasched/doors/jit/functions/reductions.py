@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from metasched.doors.jit.promotion import language_type, type_given_by
+from metasched.doors.jit.promotion import language_type, limit_of, type_given_by
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.text import broadcast
 
 Axis: TypeAlias = int | Sequence[int] | None
 
@@ -26,6 +28,21 @@ def _reduced(trace: ArrayTrace, op: str, x: GraphValue, axis: Axis, keepdims: bo
     if given == [] or (given is None and x.rank == 0):
         return trace.nodes.call(op, x, noop_with_empty_axes=1, **attributes)
     return trace.nodes.call(op, x, axes=given, **attributes)
+
+
+def _those(trace: ArrayTrace, x: GraphValue, where: Any, neutral: float) -> GraphValue:
+    """The operand with what changes no result in place of the elements that do not take part."""
+    if where is True:
+        return x
+    holds = trace.value(where, DType.BOOL)
+    if broadcast(x.shape, holds.shape) != x.shape:
+        raise Unsupported(f"`where` is {holds.type}, which does not broadcast to {x.type}")
+    return trace.nodes.chosen(holds, x, trace.nodes.constant("neutral", np.array(neutral, x.type.dtype.numpy)))
+
+
+def _with_initial(found: Any, combine: Any, initial: Any) -> Any:
+    """A result with what a reduction begins with."""
+    return found if initial is None else combine(found, initial)
 
 
 def _typed(trace: ArrayTrace, function: Any, a: Any, dtype: Any) -> GraphValue:
@@ -43,43 +60,100 @@ def _count(x: GraphValue, axis: Axis) -> int:
 
 @traces("sum")
 def total(
-    trace: ArrayTrace, a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    trace: ArrayTrace,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
-    return _reduced(trace, "ReduceSum", _typed(trace, np.sum, a, dtype), axis, keepdims)
+    x = _those(trace, _typed(trace, np.sum, a, dtype), where, 0)
+    return _with_initial(trace.array(_reduced(trace, "ReduceSum", x, axis, keepdims)), np.add, initial)
 
 
 @traces("prod")
 def product(
-    trace: ArrayTrace, a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    trace: ArrayTrace,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
-    return _reduced(trace, "ReduceProd", _typed(trace, np.prod, a, dtype), axis, keepdims)
+    x = _those(trace, _typed(trace, np.prod, a, dtype), where, 1)
+    return _with_initial(trace.array(_reduced(trace, "ReduceProd", x, axis, keepdims)), np.multiply, initial)
 
 
 @traces("mean")
 def mean(
-    trace: ArrayTrace, a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    trace: ArrayTrace,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
 ) -> Any:
     x = _typed(trace, np.mean, a, dtype)
-    if x.type.dtype.is_float:
+    if not x.type.dtype.is_float:
+        raise Unsupported(f"np.mean in {x.type.dtype} has no form in the language")
+    if where is True:
         return _reduced(trace, "ReduceMean", x, axis, keepdims)
-    raise Unsupported(f"np.mean in {x.type.dtype} has no form in the language")
+    found = trace.array(_reduced(trace, "ReduceSum", _those(trace, x, where, 0), axis, keepdims))
+    return np.true_divide(found, _taken(trace, x, where, axis, keepdims).astype(found.dtype))
+
+
+def _taken(trace: ArrayTrace, x: GraphValue, where: Any, axis: Axis, keepdims: bool) -> Any:
+    """How many elements take part."""
+    holds = np.broadcast_to(trace.array(trace.value(where, DType.BOOL)), x.shape)
+    return np.count_nonzero(holds, axis=axis, keepdims=keepdims)
 
 
 @traces("max", "amax")
-def largest(trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    return _extremum(trace, "ReduceMax", a, axis, keepdims)
+def largest(
+    trace: ArrayTrace,
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    x = trace.value(a)
+    made = _extremum(trace, "ReduceMax", x, axis, keepdims, where=where, initial=initial)
+    return _with_initial(trace.array(made), np.maximum, initial)
 
 
 @traces("min", "amin")
-def smallest(trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    return _extremum(trace, "ReduceMin", a, axis, keepdims)
-
-
-def _extremum(trace: ArrayTrace, op: str, a: Any, axis: Axis, keepdims: bool) -> GraphValue:
+def smallest(
+    trace: ArrayTrace,
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
     x = trace.value(a)
-    if not _count(x, axis):
+    made = _extremum(trace, "ReduceMin", x, axis, keepdims, where=where, initial=initial)
+    return _with_initial(trace.array(made), np.minimum, initial)
+
+
+def _extremum(
+    trace: ArrayTrace, op: str, x: GraphValue, axis: Axis, keepdims: bool, *, where: Any, initial: Any
+) -> GraphValue:
+    if initial is None and not _count(x, axis):
         raise Unsupported(f"{x.type} has no elements to compare")
-    return _reduced(trace, op, x, axis, keepdims)
+    if initial is None and where is not True:
+        raise Unsupported("a reduction of the largest or the smallest with `where` needs an `initial` value")
+    return _reduced(
+        trace, op, _those(trace, x, where, limit_of(x.type.dtype, largest=op == "ReduceMin")), axis, keepdims
+    )
 
 
 @traces("ptp")
@@ -88,13 +162,17 @@ def peak_to_peak(trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None,
 
 
 @traces("all")
-def all_of(trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    return _reduced(trace, "ReduceMin", trace.value(a, DType.BOOL), axis, keepdims)
+def all_of(
+    trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    return _reduced(trace, "ReduceMin", _those(trace, trace.value(a, DType.BOOL), where, True), axis, keepdims)
 
 
 @traces("any")
-def any_of(trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    return _reduced(trace, "ReduceMax", trace.value(a, DType.BOOL), axis, keepdims)
+def any_of(
+    trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    return _reduced(trace, "ReduceMax", _those(trace, trace.value(a, DType.BOOL), where, False), axis, keepdims)
 
 
 @traces("count_nonzero")
@@ -115,13 +193,16 @@ def variance(
     *,
     mean: Any = None,
     correction: float | None = None,
+    where: Any = True,
 ) -> Any:
-    x = trace.value(a)
-    centre = np.mean(a, axis=axis, dtype=dtype, keepdims=True) if mean is None else mean
+    x, lost = trace.value(a), ddof if correction is None else correction
+    centre = np.mean(a, axis=axis, dtype=dtype, keepdims=True, where=where) if mean is None else mean
     off = np.subtract(a, centre)
-    left = max(_count(x, axis) - (ddof if correction is None else correction), 0)
-    found = np.sum(np.multiply(off, off), axis=axis, keepdims=keepdims)
-    return np.true_divide(found, found.dtype.type(left))
+    found = np.sum(np.multiply(off, off), axis=axis, keepdims=keepdims, where=where)
+    if where is True:
+        return np.true_divide(found, found.dtype.type(max(_count(x, axis) - lost, 0)))
+    left = np.maximum(_taken(trace, x, where, axis, keepdims) - lost, 0)
+    return np.true_divide(found, left.astype(found.dtype))
 
 
 @traces("std")
@@ -136,8 +217,10 @@ def deviation(
     *,
     mean: Any = None,
     correction: float | None = None,
+    where: Any = True,
 ) -> Any:
-    return np.sqrt(variance(trace, a, axis, dtype, None, ddof, keepdims, mean=mean, correction=correction))
+    found = variance(trace, a, axis, dtype, None, ddof, keepdims, mean=mean, correction=correction, where=where)
+    return np.sqrt(found)
 
 
 @traces("argmax")
@@ -166,18 +249,19 @@ def _position(trace: ArrayTrace, op: str, a: Any, axis: int | None, keepdims: bo
 
 @traces("cumsum")
 def cumulative_sum(trace: ArrayTrace, a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    return _running(trace, "CumSum", _typed(trace, np.cumsum, a, dtype), axis)
+    return _running(trace, "sum", _typed(trace, np.cumsum, a, dtype), axis)
 
 
 @traces("cumprod")
 def cumulative_product(trace: ArrayTrace, a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    return _running(trace, "CumProd", _typed(trace, np.cumprod, a, dtype), axis)
+    return _running(trace, "prod", _typed(trace, np.cumprod, a, dtype), axis)
 
 
-def _running(trace: ArrayTrace, op: str, x: GraphValue, axis: int | None) -> GraphValue:
-    if axis is None:
+def _running(trace: ArrayTrace, reducer: str, x: GraphValue, axis: int | None) -> GraphValue:
+    if axis is None or not x.rank:
         x, axis = trace.nodes.view(x, (x.type.size,)), 0
-    return trace.nodes.call(op, x, trace.nodes.integers("axis", [axis]))
+    site = trace.nodes.site("Scan")
+    return scanned(site, x, Scan(reducer, site.axis(axis, x.rank)))
 
 
 @traces("linalg.norm")
@@ -188,6 +272,8 @@ def norm(trace: ArrayTrace, x: Any, ord: Any = None, axis: Axis = None, keepdims
     axes = 1 if isinstance(axis, int | np.integer) else value.rank if axis is None else len(axis)
     if ord is None or (ord == "fro" and axes == 2) or (ord == 2 and axes == 1):
         return np.sqrt(np.sum(np.multiply(x, x), axis=axis, keepdims=keepdims))
+    if axes == 2 and ord in (1, -1, np.inf, -np.inf):
+        return _largest_sum(x, ord, axis, keepdims)
     if axes != 1 or isinstance(ord, str):
         raise Unsupported(f"np.linalg.norm of matrices by ord={ord!r} has no form in the language")
     size = np.abs(x)
@@ -198,3 +284,24 @@ def norm(trace: ArrayTrace, x: Any, ord: Any = None, axis: Axis = None, keepdims
     powers = size if ord == 1 else np.power(size, ord)
     found = np.sum(powers, axis=axis, keepdims=keepdims)
     return found if ord == 1 else np.power(found, 1 / ord)
+
+
+def _largest_sum(x: Any, order: float, axis: Axis, keepdims: bool) -> Any:
+    """The largest or the smallest sum of a row or a column of sizes."""
+    rows, columns = (0, 1) if axis is None or isinstance(axis, int | np.integer) else tuple(n % x.ndim for n in axis)
+    across, along = (rows, columns) if abs(order) == 1 else (columns, rows)
+    sums = np.sum(np.abs(x), axis=across, keepdims=True)
+    found = (np.max if order > 0 else np.min)(sums, axis=along, keepdims=True)
+    return found if keepdims else np.squeeze(found, (rows, columns))
+
+
+@traces("linalg.vector_norm")
+def vector_norm(trace: ArrayTrace, x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+    if axis is None and not keepdims:
+        return norm(trace, np.ravel(x), ord, 0)
+    return norm(trace, x, ord, axis, keepdims)
+
+
+@traces("linalg.matrix_norm")
+def matrix_norm(trace: ArrayTrace, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
+    return norm(trace, x, ord, (-2, -1), keepdims)

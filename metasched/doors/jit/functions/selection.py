@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import refuses, traces
-from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.jit.trace import ArrayTrace, together
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -22,21 +22,14 @@ _SIZE_BY_DATA = "the size of its result depends on data"
 def where(trace: ArrayTrace, condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise Unsupported(f"np.where of a condition alone: {_SIZE_BY_DATA}")
-    wanted = language_type(_together((x, y)))
-    values = [trace.value(condition, DType.BOOL), trace.value(x, wanted), trace.value(y, wanted)]
-    return trace.nodes.expression("Where", "({1} if {0} else {2})", values, [DType.BOOL, wanted, wanted], wanted)
-
-
-def _together(operands: Sequence[Any]) -> Any:
-    """NumPy's type of operands together; Python's numbers are weak."""
-    types = [operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else operand for operand in operands]
-    return np.result_type(*(t if not isinstance(t, list | tuple) else np.asarray(t) for t in types))
+    wanted = language_type(together((x, y)))
+    return trace.nodes.chosen(trace.value(condition, DType.BOOL), trace.value(x, wanted), trace.value(y, wanted))
 
 
 @traces("select")
 def select(trace: ArrayTrace, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     found = default
-    wanted = _together([*choicelist, default])
+    wanted = together([*choicelist, default])
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         found = np.where(condition, choice, found)
     return trace.value(found, language_type(wanted))
@@ -90,6 +83,31 @@ def nan_to_num(
     high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
     finite = np.where(np.equal(x, np.inf), high, np.where(np.equal(x, -np.inf), low, x))
     return trace.value(np.where(np.isnan(x), nan, finite), value.type.dtype)
+
+
+@traces("isneginf")
+def isneginf(trace: ArrayTrace, x: Any, out: None = None) -> Any:
+    return np.equal(x, -np.inf)
+
+
+@traces("isposinf")
+def isposinf(trace: ArrayTrace, x: Any, out: None = None) -> Any:
+    return np.equal(x, np.inf)
+
+
+@traces("fix")
+def fix(trace: ArrayTrace, x: Any, out: None = None) -> Any:
+    return np.trunc(x)
+
+
+@traces("iscomplexobj")
+def iscomplexobj(trace: ArrayTrace, x: Any) -> Any:
+    return False
+
+
+@traces("isrealobj")
+def isrealobj(trace: ArrayTrace, x: Any) -> Any:
+    return True
 
 
 @traces("isclose")
@@ -181,27 +199,4 @@ def size(trace: ArrayTrace, a: Any, axis: int | None = None) -> Any:
 
 @traces("result_type")
 def result_type(trace: ArrayTrace, *operands: Any) -> Any:
-    return _together(operands)
-
-
-@traces("zeros_like", "empty_like")
-def zeros_like(trace: ArrayTrace, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    return _filled(trace, a, dtype, shape, 0)
-
-
-@traces("ones_like")
-def ones_like(trace: ArrayTrace, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    return _filled(trace, a, dtype, shape, 1)
-
-
-@traces("full_like")
-def full_like(trace: ArrayTrace, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    return _filled(trace, a, dtype, shape, fill_value)
-
-
-def _filled(trace: ArrayTrace, a: Any, dtype: Any, shape: Any, value: Any) -> Any:
-    like = trace.value(a)
-    wanted, kind = like.shape if shape is None else shape, like.type.dtype.numpy if dtype is None else dtype
-    if isinstance(value, TracedOperand):
-        return np.broadcast_to(value.astype(kind), wanted)  # type: ignore[attr-defined]
-    return np.full(wanted, value, kind)
+    return together(operands)

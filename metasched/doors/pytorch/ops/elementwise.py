@@ -25,15 +25,17 @@ _EXPRESSIONS = {
 # NumPy's ufuncs of the same meaning, computed in the type of the result.
 _UFUNCS = {
     "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-    "atanh": "arctanh", "ceil": "ceil", "cos": "cos",
-    "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "floor": "floor", "log": "log", "log10": "log10",
-    "log1p": "log1p", "log2": "log2", "neg": "negative", "reciprocal": "reciprocal", "round": "rint", "sign": "sign",
-    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "atanh": "arctanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
+    "floor": "floor", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2", "neg": "negative",
+    "reciprocal": "reciprocal", "round": "rint", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
+    "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 _BINARY = {
-    "atan2": "arctan2", "fmax": "fmax", "fmin": "fmin", "fmod.Scalar": "fmod", "fmod.Tensor": "fmod", "hypot": "hypot",
-    "maximum": "maximum", "minimum": "minimum", "mul.Scalar": "multiply", "mul.Tensor": "multiply",
-    "remainder.Scalar": "remainder", "remainder.Tensor": "remainder", "logaddexp": "logaddexp",
+    "atan2": "arctan2", "copysign.Scalar": "copysign", "copysign.Tensor": "copysign", "fmax": "fmax", "fmin": "fmin",
+    "fmod.Scalar": "fmod", "fmod.Tensor": "fmod", "heaviside": "heaviside", "hypot": "hypot",
+    "logaddexp": "logaddexp", "logaddexp2": "logaddexp2", "maximum": "maximum", "minimum": "minimum",
+    "mul.Scalar": "multiply", "mul.Tensor": "multiply", "remainder.Scalar": "remainder",
+    "remainder.Tensor": "remainder",
 }  # fmt: skip
 _COMPARISONS = {
     "eq": "equal",
@@ -43,7 +45,7 @@ _COMPARISONS = {
     "gt": "greater",
     "ge": "greater_equal",
 }
-_CLASSIFIED = {"isnan": "isnan", "isinf": "isinf"}
+_CLASSIFIED = {"isnan": "isnan", "isinf": "isinf", "signbit": "signbit"}
 _LOGIC = {
     "logical_and": "logical_and",
     "logical_or": "logical_or",
@@ -183,6 +185,17 @@ def softplus(site: AtenSite, x: GraphValue, beta: float = 1.0, threshold: float 
 @aten("_prelu_kernel")
 def prelu(site: AtenSite, x: GraphValue, weight: GraphValue) -> GraphValue:
     return site.expression("({0} if {0} > 0 else {1} * {0})", x, weight)
+
+
+@aten("fake_quantize_per_tensor_affine_cachemask")
+def fake_quantize(
+    site: AtenSite, x: GraphValue, scale: float, zero_point: int, quant_min: int, quant_max: int
+) -> tuple[GraphValue | None, ...]:
+    """Rounded to the values that a quantised tensor can have."""
+    site.require_unused(1)
+    low, high = (float(n - zero_point) for n in (quant_min, quant_max))
+    text = f"min(max(rint({{0}} * {1 / scale!r}), ({low})), ({high})) * {scale!r}"
+    return site.expression(text, x), None
 
 
 TABLE: Mapping[str, AtenOperator] = {

@@ -10,8 +10,7 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_types.movement import replaced, sliced
 from metasched.graph.text import at, indices, number
 
 
@@ -29,11 +28,38 @@ def copy(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
 def as_strided(
     site: AtenSite, x: GraphValue, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> GraphValue:
-    """The same elements: only dimensions of one element are elsewhere."""
+    """The same elements, or some of those of a tensor that lies in memory in their order."""
     same = tuple(size) == x.shape and storage_offset in (None, site.first.storage_offset())
-    if not same or any(n > 1 and a != b for n, a, b in zip(size, stride, site.first.stride(), strict=True)):
-        raise Unsupported("it reads memory in another order than its input's")
-    return x
+    if same and all(n <= 1 or a == b for n, a, b in zip(size, stride, site.first.stride(), strict=True)):
+        return x
+    first = (storage_offset or 0) - site.first.storage_offset()
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if not site.first.is_contiguous() or first < 0 or last >= x.type.size:
+        raise Unsupported("it reads memory that is not its input's, or in another order")
+    over = indices(len(size))
+    place = " + ".join([str(first), *(f"{name} * {step}" for name, step in zip(over, stride, strict=True))])
+    flat = site.nodes.view(x, (x.type.size,))
+    return site.nodes.site("Strided").single([f"{at('Y', over)} = A[{place}]"], site.types[0], A=flat)
+
+
+@aten("unfold")
+def unfold(site: AtenSite, x: GraphValue, dimension: int, size: int, step: int) -> GraphValue:
+    """Windows along a dimension."""
+    if not x.rank:
+        return site.nodes.view(x, site.shape)
+    axis, over = site.axis(dimension, x.rank), indices(x.rank)
+    places = [f"{name} * {step} + w" if n == axis else name for n, name in enumerate(over)]
+    return site.nodes.site("Unfold").single([f"{at('Y', (*over, 'w'))} = {at('A', places)}"], site.types[0], A=x)
+
+
+@aten("diagonal")
+def diagonal(site: AtenSite, x: GraphValue, offset: int = 0, dim1: int = 0, dim2: int = 1) -> GraphValue:
+    first, second = site.axis(dim1, x.rank), site.axis(dim2, x.rank)
+    rest = iter(indices(x.rank - 2))
+    along = {first: f"d + {max(-offset, 0)}", second: f"d + {max(offset, 0)}"}
+    places = [along[n] if n in along else next(rest) for n in range(x.rank)]
+    over = (*indices(x.rank - 2), "d")
+    return site.nodes.site("Diagonal").single([f"{at('Y', over)} = {at('A', places)}"], site.types[0], A=x)
 
 
 @aten("copy", "expand_as")
@@ -84,24 +110,15 @@ def scattered(site: AtenSite, x: GraphValue, source: GraphValue, dim: int = 0, *
     extent = x.shape[axis]
     if "select" in site.name:
         index = int(named.get("index", args[0] if args else 0)) % extent
-        start, stop, step = index, index + 1, 1
+        taken = range(index, index + 1)
         source = site.nodes.view(source, [1 if n == axis else m for n, m in enumerate(x.shape)])
     else:
         given = dict(zip(("start", "end", "step"), args, strict=False)) | named
         taken = range(extent)[slice(given.get("start"), given.get("end"), given.get("step", 1))]
-        start, stop, step = taken.start, taken.stop, taken.step
     source = site.value(source, site.result)
     if source.shape == x.shape:
         return source
-    over = indices(x.rank)
-    i = over[axis]
-    met = [f"{i} >= {start}"] * (start > 0) + [f"{i} < {stop}"] * (stop < extent)
-    met += [f"({i} - {start}) % {step} == 0"] * (step > 1)
-    place = f"{i} - {start}" if start else i
-    place = f"({place}) // {step}" if step > 1 else place
-    read = at("B", [place if n == axis else name for n, name in enumerate(over)])
-    stage = f"{at('Y', over)} = {read} if {' and '.join(met)} else {at('A', over)}"
-    return site.nodes.site("SliceScatter").single([stage], ValueType(site.result, x.shape), A=x, B=source)
+    return replaced(site.nodes.site("SliceScatter"), x, {axis: (taken.start, taken.step, len(taken))}, source)
 
 
 @aten("cat")

@@ -10,6 +10,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.text import real
 
 
 def _filled(site: AtenSite, given: GraphValue | None, shape: Sequence[int], value: float) -> GraphValue:
@@ -74,11 +75,80 @@ def group_norm(
     return site.expression("{0} * {1} + {2}", made, *parts), None, None
 
 
-@aten("_softmax", "_log_softmax", "softmax.int", "log_softmax.int", "_safe_softmax")
+@aten("_softmax", "_log_softmax", "softmax.int", "log_softmax.int")
 def softmax(site: AtenSite, x: GraphValue, dim: int, half_to_float: bool = False) -> GraphValue:
-    if "safe" in site.name:
-        raise Unsupported("rows without any element have no form here")
     if not x.rank:
         raise Unsupported("it is of one element")
     op = "LogSoftmax" if "log" in site.name else "Softmax"
     return site.call(op, site.value(x, site.result), axis=site.axis(dim, x.rank))
+
+
+@aten("_safe_softmax")
+def safe_softmax(site: AtenSite, x: GraphValue, dim: int, *, dtype: object = None) -> GraphValue:
+    return softmax_along(site, site.value(x, site.result), site.axis(dim, x.rank), empty=True)
+
+
+def softmax_along(site: AtenSite, x: GraphValue, axis: int, *, empty: bool) -> GraphValue:
+    """Shares along an axis; those of a row of -inf alone are zero where `empty` rows may be."""
+    made = site.call("Softmax", x, axis=axis)
+    if not empty:
+        return made
+    largest = site.call("ReduceMax", x, axes=(axis,), keepdims=1)
+    return site.nodes.expression(
+        "Safe", "(0.0 if {1} == -inf else {0})", [made, largest], [x.type.dtype] * 2, x.type.dtype
+    )
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def batch_norm_of_its_own(
+    site: AtenSite,
+    x: GraphValue,
+    weight: GraphValue | None,
+    bias: GraphValue | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[GraphValue | None, ...]:
+    return _by_channel(site, x, weight, bias, eps)[:3]
+
+
+@aten("_native_batch_norm_legit_functional")
+def batch_norm_in_training(
+    site: AtenSite,
+    x: GraphValue,
+    weight: GraphValue | None,
+    bias: GraphValue | None,
+    running_mean: GraphValue,
+    running_var: GraphValue,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[GraphValue | None, ...]:
+    """With the statistics of the batch, of which running ones go on."""
+    if not training:
+        known = batch_norm(site, x, weight, bias, running_mean, running_var, momentum, eps)
+        return (*known, running_mean, running_var)
+    made, mean, root, variance = _by_channel(site, x, weight, bias, eps)
+    count = x.type.size // x.shape[1]
+    share, rest = real(momentum), real(1 - momentum)
+    unbiased = real(momentum * count / max(count - 1, 1))
+    means = site.expression(f"{{0}} * {share} + {{1}} * {rest}", mean, running_mean)
+    variances = site.expression(f"{{0}} * {unbiased} + {{1}} * {rest}", variance, running_var)
+    return made, mean, root, means, variances
+
+
+def _by_channel(
+    site: AtenSite, x: GraphValue, weight: GraphValue | None, bias: GraphValue | None, eps: float
+) -> tuple[GraphValue, GraphValue, GraphValue, GraphValue]:
+    """Normalised by its own statistics; the mean, the reciprocal of the deviation and the variance of each channel."""
+    axes = tuple(n for n in range(x.rank) if n != 1)
+    mean = site.call("ReduceMean", x, axes=axes, keepdims=1)
+    off = site.expression("({0} - {1}) * ({0} - {1})", x, mean)
+    variance = site.call("ReduceMean", off, axes=axes, keepdims=1)
+    root = site.expression(f"rsqrt({{0}} + {real(eps)})", variance)
+    shape = (x.shape[1], *(1,) * (x.rank - 2))
+    scale, offset = (_filled(site, given, shape[:1], v) for given, v in ((weight, 1), (bias, 0)))
+    parts = [site.nodes.view(given, shape) for given in (scale, offset)]
+    made = site.expression("({0} - {1}) * {2} * {3} + {4}", x, mean, root, *parts)
+    flat = [site.nodes.view(value, shape[:1]) for value in (mean, root, variance)]
+    return made, flat[0], flat[1], flat[2]

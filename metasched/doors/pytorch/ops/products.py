@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
+from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.text import real
+from metasched.graph.ir import ValueType
+from metasched.graph.text import at, indices, real
 
 
 @aten("mm", "bmm", "matmul", "mv", "dot")
@@ -33,6 +36,28 @@ def added(site: AtenSite, c: GraphValue, x: GraphValue, y: GraphValue, beta: flo
 def linear(site: AtenSite, x: GraphValue, weight: GraphValue, bias: GraphValue | None = None) -> GraphValue:
     made = site.call("MatMul", x, site.call("Transpose", weight, perm=(1, 0)))
     return made if bias is None else site.expression("{0} + {1}", made, bias)
+
+
+@aten("_trilinear")
+def trilinear(
+    site: AtenSite,
+    x: GraphValue,
+    weight: GraphValue,
+    y: GraphValue,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> GraphValue:
+    """Three tensors, multiplied with dimensions of their own left out, and summed along some."""
+    rank = x.rank + len(expand1)
+    letters = "abcdefghijklm"[:rank]
+    texts = ["".join(c for n, c in enumerate(letters) if n not in left) for left in (expand1, expand2, expand3)]
+    result = "".join(c for n, c in enumerate(letters) if n not in sumdim)
+    between = "".join(c for c in letters if c in texts[0] + texts[1] and (c in texts[2] or c in result))
+    first = site.call("Einsum", x, weight, equation=f"{texts[0]},{texts[1]}->{between}")
+    return site.call("Einsum", first, y, equation=f"{between},{texts[2]}->{result}")
 
 
 @aten("convolution")
@@ -91,13 +116,37 @@ def max_pool(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> Any:
-    site.require_unused(1)
     rank = int(site.name.split("d")[0][-1])
     attributes = _windows(x, kernel_size, stride, padding, rank)
-    dilations = tuple(dilation) * rank if len(dilation) == 1 else tuple(dilation)
-    made = site.call("MaxPool", _batched(site, x, rank), dilations=dilations, ceil_mode=int(ceil_mode), **attributes)
-    whole = site.nodes.view(made, site.shape)
-    return (whole, None) if len(site.types) > 1 else whole
+    attributes["dilations"] = tuple(dilation) * rank if len(dilation) == 1 else tuple(dilation)
+    return _largest(site, x, rank, {**attributes, "ceil_mode": int(ceil_mode)})
+
+
+def _largest(site: AtenSite, x: GraphValue, rank: int, attributes: Mapping[str, Any]) -> Any:
+    """The largest element of each window, and where it is in its channel if that is used."""
+    whole = _batched(site, x, rank)
+    if 1 not in site.used:
+        made = site.nodes.view(site.call("MaxPool", whole, **attributes), site.shape)
+        return (made, None) if len(site.types) > 1 else made
+    found, places = site.nodes.several("MaxPool", whole, outputs=2, **attributes)
+    assert found is not None
+    assert places is not None
+    area = math.prod(whole.shape[2:])
+    own = site.nodes.expression("Place", f"{{0}} % {area}", [places], [DType.I64], DType.I64)
+    return site.nodes.view(found, site.shape), site.nodes.view(own, site.shape)
+
+
+@aten("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> Any:
+    rank = len(output_size)
+    spatial = x.shape[-rank:]
+    if any(n % m for n, m in zip(spatial, output_size, strict=True)):
+        site.require_unused(1)
+        for n, count in enumerate(output_size):
+            x = _largest_of_uneven(site, x, x.rank - rank + n, count)
+        return x, None
+    kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
+    return _largest(site, x, rank, {"kernel_shape": kernel, "strides": kernel})
 
 
 @aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -111,12 +160,16 @@ def average_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> GraphValue:
-    if divisor_override is not None:
-        raise Unsupported("`divisor_override` has no form here")
+    if divisor_override is not None and ceil_mode:
+        raise Unsupported("`divisor_override` with `ceil_mode` has no form here")
     rank = int(site.name.split("d")[0][-1])
     attributes = _windows(x, kernel_size, stride, padding, rank)
-    attributes |= {"ceil_mode": int(ceil_mode), "count_include_pad": int(count_include_pad)}
-    return site.nodes.view(site.call("AveragePool", _batched(site, x, rank), **attributes), site.shape)
+    counts = count_include_pad or divisor_override is not None
+    attributes |= {"ceil_mode": int(ceil_mode), "count_include_pad": int(counts)}
+    made = site.nodes.view(site.call("AveragePool", _batched(site, x, rank), **attributes), site.shape)
+    if divisor_override is None:
+        return made
+    return site.expression(f"{{0}} * {real(math.prod(attributes['kernel_shape']) / divisor_override)}", made)
 
 
 @aten("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
@@ -128,6 +181,19 @@ def adaptive_average_pool(site: AtenSite, x: GraphValue, output_size: Sequence[i
     kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
     made = site.call("AveragePool", _batched(site, x, rank), kernel_shape=kernel, strides=kernel)
     return site.nodes.view(made, site.shape)
+
+
+def _largest_of_uneven(site: AtenSite, x: GraphValue, axis: int, count: int) -> GraphValue:
+    """The largest of windows of different sizes along a dimension."""
+    extent, over = x.shape[axis], indices(x.rank)
+    first = f"{over[axis]} * {extent} // {count}"
+    end = f"(({over[axis]} + 1) * {extent} + {count - 1}) // {count}"
+    longest = max(-(-(n + 1) * extent // count) - n * extent // count for n in range(count))
+    place = f"{first} + r0"
+    element = at("A", [place if n == axis else name for n, name in enumerate(over)])
+    stage = f"{at('Y', over)} = max[r0 < {longest} if {place} < {end} and {place} < {extent}]({element})"
+    shape = tuple(count if n == axis else m for n, m in enumerate(x.shape))
+    return site.nodes.site("AdaptivePool").single([stage], ValueType(x.type.dtype, shape), A=x)
 
 
 def _uneven(site: AtenSite, x: GraphValue, output_size: Sequence[int]) -> GraphValue:

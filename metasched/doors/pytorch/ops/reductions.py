@@ -11,6 +11,8 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.text import real
 
 Dims: TypeAlias = int | Sequence[int] | None
 
@@ -73,13 +75,34 @@ def variance(
 def running(site: AtenSite, x: GraphValue, dim: int, *, dtype: Any = None) -> GraphValue:
     if not x.rank:
         return site.value(x, site.result)
-    op = "CumSum" if "cumsum" in site.name else "CumProd"
-    return site.call(op, site.value(x, site.result), site.integers([site.axis(dim, x.rank)]))
+    scan = Scan("sum" if "cumsum" in site.name else "prod", site.axis(dim, x.rank))
+    return scanned(site.nodes.site("Scan"), site.value(x, site.result), scan)
 
 
 @aten("logsumexp")
 def log_sum_exp(site: AtenSite, x: GraphValue, dim: Dims, keepdim: bool = False) -> GraphValue:
     return reduced(site, "ReduceLogSumExp", x, dim, keepdim)
+
+
+@aten("linalg_vector_norm")
+def vector_norm(
+    site: AtenSite,
+    x: GraphValue,
+    ord: float = 2,  # noqa: A002 -- PyTorch's name
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> GraphValue:
+    x = site.value(x, site.result)
+    if ord in (1, 2):
+        return reduced(site, f"ReduceL{int(ord)}", x, dim, keepdim)
+    if math.isinf(ord):
+        return reduced(site, "ReduceMax" if ord > 0 else "ReduceMin", site.expression("abs({0})", x), dim, keepdim)
+    if ord == 0:
+        return reduced(site, "ReduceSum", site.expression("(1.0 if {0} != 0.0 else 0.0)", x), dim, keepdim)
+    powers = site.expression(f"pow(abs({{0}}), {real(ord)})", x)
+    return site.expression(f"pow({{0}}, {real(1 / ord)})", reduced(site, "ReduceSum", powers, dim, keepdim))
 
 
 TABLE: Mapping[str, AtenOperator] = {

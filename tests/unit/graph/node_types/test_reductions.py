@@ -1,4 +1,4 @@
-"""Reductions, positions and running sums, against NumPy."""
+"""Reductions and positions, against NumPy."""
 
 from __future__ import annotations
 
@@ -56,12 +56,3 @@ def test_positions_of_extrema(last: int) -> None:
     x = np.float32([[3, 1, 3], [0, -1, -1]])
     np.testing.assert_array_equal(run("ArgMax", x, axis=1, keepdims=0, select_last_index=last), [2 if last else 0, 0])
     np.testing.assert_array_equal(run("ArgMin", x, axis=1, keepdims=0, select_last_index=last), [1, 2 if last else 1])
-
-
-@pytest.mark.parametrize("reverse", [0, 1])
-@pytest.mark.parametrize("exclusive", [0, 1])
-def test_running_sums(reverse: int, exclusive: int) -> None:
-    x = np.float32([1, 2, 4, 8])
-    made = run("CumSum", x, np.array(0, np.int64), constants=(1,), reverse=reverse, exclusive=exclusive)
-    whole = np.cumsum(x[::-1])[::-1] if reverse else np.cumsum(x)
-    np.testing.assert_array_equal(made, whole - x if exclusive else whole)

@@ -51,7 +51,18 @@ def test_norms_of_vectors(order: Any) -> None:
     check(lambda x: np.linalg.norm(x, order, axis=1), F32)
 
 
+def test_of_some_elements_and_from_a_value() -> None:
+    for function in (np.sum, np.prod, np.mean, np.var, np.std, np.all, np.any):
+        check(lambda x, f=function: (f(x, where=x > -0.2, axis=1), f(x, where=(x > 0)[0], keepdims=True)), F32)
+    check(lambda x: (np.max(x, where=x > 0, initial=0, axis=0), np.min(x, initial=-9), np.sum(x, initial=3)), F32)
+    with pytest.raises(ms.TraceError, match="needs an `initial` value"):
+        ms.jit(lambda x: np.max(x, where=x > 0)).graph(F32)
+
+
 def test_norms_of_matrices() -> None:
+    check(lambda x: tuple(np.linalg.norm(x, order, axis=(0, 2)) for order in (1, -1, np.inf, -np.inf)), F32)
+    if hasattr(np.linalg, "vector_norm"):  # since NumPy 2
+        check(lambda x: (np.linalg.vector_norm(x), np.linalg.vector_norm(x, axis=1), np.linalg.matrix_norm(x)), F32)
     check(lambda x: (np.linalg.norm(x), np.linalg.norm(x, "fro", axis=(0, 1)), np.linalg.norm(x > 0)), I32)
     with pytest.raises(ms.TraceError, match="ord='nuc'"):
         ms.jit(lambda x: np.linalg.norm(x, "nuc")).graph(I32)
@@ -59,7 +70,8 @@ def test_norms_of_matrices() -> None:
 
 def test_ufuncs_reduce_and_accumulate() -> None:
     check(lambda x: (np.add.reduce(x), np.maximum.reduce(x, axis=1), np.add.accumulate(x, axis=1)), I32)
-    check(lambda x: np.multiply.outer(x, x[0]), F32)
+    check(lambda x: (np.maximum.accumulate(x, axis=1), np.minimum.accumulate(x > 0), np.multiply.accumulate(x)), I32)
+    check(lambda x: (np.multiply.outer(x, x[0]), np.logaddexp.reduce(x, axis=1)), F32)
     with pytest.raises(ms.TraceError, match=r"np\.add\.reduceat cannot be traced"):
         ms.jit(lambda x: np.add.reduceat(x, [0, 1])).graph(I32)
 

@@ -23,6 +23,7 @@ CASES: dict[str, Any] = {
     "close": lambda a, i: (np.isclose(a, a + 1e-7), np.isclose(a, a, equal_nan=True)),
     "like": lambda a, i: (np.zeros_like(a) + i, np.full_like(i, 3) * a, np.ones_like(i, dtype=float) + i),
     "likes": lambda a, i: np.full_like(a, a[0, 0]),
+    "kinds": lambda a, i: (np.isneginf(a), np.isposinf(a), np.fix(a), i + np.iscomplexobj(a) + np.isrealobj(a)),
     "type": lambda a, i: i * (np.ndim(a) + np.size(a, 1) + np.shape(a)[0] + a.size),
 }
 
@@ -49,7 +50,7 @@ def test_indices_that_are_known() -> None:
         (np.nonzero, "size of its result depends on data"),
         (lambda a: np.where(a > 0), "condition alone"),
         (lambda a: np.take(a, [4], axis=1), "an index is 4"),
-        (lambda a: a[[0], [1]], "several arrays"),
+        (lambda a: a[True], "a bool is no index"),
         (lambda a: a[9], "out of bounds for axis 0 with size 2"),
         (lambda a: a[:, :, 0], "too many indices"),
         (lambda a: a[: a[0, 0]], "bound is computed from data"),

@@ -1,0 +1,178 @@
+"""Arrays taken apart, put together and written in part, by functions that are written in other ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metasched.doors.jit.functions.movement import axis_of
+from metasched.doors.jit.registry import traces
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.doors.node_calls import known
+from metasched.graph.errors import Unsupported
+
+# Rows that a function is traced for one by one.
+_MOST_ROWS = 64
+
+
+@traces("rot90")
+def rot90(trace: ArrayTrace, m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
+    first, second = (axis_of(n, np.ndim(m)) for n in axes)
+    if k % 4 == 0:
+        return m[...]
+    if k % 4 == 2:
+        return np.flip(m, (first, second))
+    return (
+        np.swapaxes(np.flip(m, second), first, second) if k % 4 == 1 else np.flip(np.swapaxes(m, first, second), second)
+    )
+
+
+@traces("rollaxis")
+def rollaxis(trace: ArrayTrace, a: Any, axis: int, start: int = 0) -> Any:
+    rank = np.ndim(a)
+    place, goal = axis_of(axis, rank), start + rank if start < 0 else start
+    return np.moveaxis(a, place, goal - 1 if place < goal else goal)
+
+
+@traces("atleast_3d")
+def atleast_3d(trace: ArrayTrace, *arys: Any) -> Any:
+    made = tuple(_of_three(a) for a in arys)
+    return made[0] if len(made) == 1 else made
+
+
+def _of_three(a: Any) -> Any:
+    rank = np.ndim(a)
+    shapes: dict[int, Any] = {0: (1, 1, 1), 1: (1, -1, 1), 2: (*np.shape(a), 1)}
+    return np.reshape(a, shapes[rank]) if rank < 3 else a
+
+
+@traces("dstack")
+def dstack(trace: ArrayTrace, tup: Any) -> Any:
+    return np.concatenate([_of_three(a) for a in tup], 2)
+
+
+@traces("hsplit")
+def hsplit(trace: ArrayTrace, ary: Any, indices_or_sections: Any) -> Any:
+    return np.split(ary, indices_or_sections, axis=0 if np.ndim(ary) == 1 else 1)
+
+
+@traces("vsplit")
+def vsplit(trace: ArrayTrace, ary: Any, indices_or_sections: Any) -> Any:
+    return np.split(ary, indices_or_sections, axis=0)
+
+
+@traces("dsplit")
+def dsplit(trace: ArrayTrace, ary: Any, indices_or_sections: Any) -> Any:
+    return np.split(ary, indices_or_sections, axis=2)
+
+
+@traces("block")
+def block(trace: ArrayTrace, arrays: Any) -> Any:
+    depth, rank = _depth(arrays), max(np.ndim(leaf) for leaf in _leaves(arrays))
+    return _joined(arrays, depth, max(depth, rank))
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + _depth(arrays[0]) if isinstance(arrays, list) else 0
+
+
+def _leaves(arrays: Any) -> list[Any]:
+    return [leaf for part in arrays for leaf in _leaves(part)] if isinstance(arrays, list) else [arrays]
+
+
+def _joined(arrays: Any, depth: int, rank: int) -> Any:
+    if not isinstance(arrays, list):
+        return np.reshape(arrays, (*(1,) * (rank - np.ndim(arrays)), *np.shape(arrays)))
+    return np.concatenate([_joined(part, depth - 1, rank) for part in arrays], axis=-depth)
+
+
+@traces("delete")
+def delete(trace: ArrayTrace, arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """At places that are known."""
+    x = np.ravel(arr) if axis is None else arr
+    place = axis_of(axis or 0, np.ndim(x))
+    kept = np.delete(np.arange(np.shape(x)[place]), obj if isinstance(obj, slice) else _known(trace, obj))
+    return np.take(x, kept, axis=place)
+
+
+def _known(trace: ArrayTrace, obj: Any) -> Any:
+    return known(trace.value(obj).constant, "where elements are") if isinstance(obj, TracedOperand) else obj
+
+
+@traces("insert")
+def insert(trace: ArrayTrace, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Before one place that is known."""
+    x = np.ravel(arr) if axis is None else arr
+    place = axis_of(axis or 0, np.ndim(x))
+    if not isinstance(obj, int | np.integer):
+        raise Unsupported("np.insert is traced at one place")
+    first, rest = np.split(x, [int(obj)], axis=place)
+    shape = list(np.shape(x))
+    given = np.moveaxis(np.reshape(values, (*(1,) * (np.ndim(x) - np.ndim(values)), *np.shape(values))), 0, place)
+    given = values if np.ndim(values) == 0 else given
+    shape[place] = 1 if np.ndim(values) == 0 else np.shape(given)[place]
+    return np.concatenate([first, np.broadcast_to(given, shape).astype(x.dtype), rest], axis=place)
+
+
+@traces("resize")
+def resize(trace: ArrayTrace, a: Any, new_shape: Any) -> Any:
+    """The elements again and again."""
+    count, size = int(np.prod(new_shape)), np.size(a)
+    return np.reshape(np.take(np.ravel(a), np.arange(count) % max(size, 1)), new_shape)
+
+
+# --- written in part --------------------------------------------------------------------------------------------
+
+
+@traces("put_along_axis")
+def put_along_axis(trace: ArrayTrace, arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
+    """In place."""
+    target, place = (np.reshape(arr, (-1,)), 0) if axis is None else (arr, axis_of(axis, np.ndim(arr)))
+    shape = np.shape(indices)
+    keys = [
+        np.reshape(np.arange(extent), [-1 if n == dim else 1 for n in range(len(shape))])
+        for dim, extent in enumerate(np.shape(target))
+    ]
+    target[tuple(indices if dim == place else key for dim, key in enumerate(keys))] = values
+
+
+@traces("copyto")
+def copyto(trace: ArrayTrace, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """In place."""
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+@traces("putmask", "place")
+def putmask(trace: ArrayTrace, a: Any, mask: Any, values: Any) -> None:
+    """In place."""
+    if np.size(values) != 1 and np.shape(values) != np.shape(a):
+        raise Unsupported("as many values as there are elements, or one, can be traced")
+    a[...] = np.where(mask, np.reshape(values, ()) if np.size(values) == 1 else values, a)
+
+
+@traces("piecewise")
+def piecewise(trace: ArrayTrace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]
+    otherwise = funclist[len(conditions)] if len(funclist) > len(conditions) else 0
+    found = np.zeros_like(x)
+    for holds, function in [(True, otherwise), *zip(conditions, funclist, strict=False)]:
+        found = np.where(holds, function(x, *args, **kw) if callable(function) else function, found).astype(x.dtype)
+    return found
+
+
+@traces("apply_along_axis")
+def apply_along_axis(trace: ArrayTrace, func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Row by row: each is a part of the graph."""
+    moved = np.moveaxis(arr, axis, -1)
+    others, extent = moved.shape[:-1], moved.shape[-1]
+    rows = np.reshape(moved, (-1, extent))
+    if rows.shape[0] > _MOST_ROWS:
+        raise Unsupported(
+            f"np.apply_along_axis would trace its function {rows.shape[0]} times; those of whole arrays take an axis"
+        )
+    made = np.stack([func1d(row, *args, **kwargs) for row in rows])
+    whole = np.reshape(made, (*others, *made.shape[1:]))
+    place = axis_of(axis, np.ndim(arr))
+    return np.moveaxis(whole, range(len(others), whole.ndim), range(place, place + made.ndim - 1))

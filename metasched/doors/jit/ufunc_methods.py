@@ -1,0 +1,89 @@
+"""The methods of ufuncs: `np.add.reduce`, `np.maximum.accumulate`, `np.multiply.outer`, `np.add.at`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from metasched.doors.jit.errors import TraceError
+from metasched.doors.jit.indexing import add_at
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand
+from metasched.dtypes import DType
+from metasched.graph.node_types.scans import Scan, scanned
+
+# Takes the trace, the ufunc and what its method takes. Gives a value, or an array.
+Method: TypeAlias = Callable[..., Any]
+
+_REDUCED: Mapping[str, str] = MappingProxyType(
+    {
+        "add": "sum",
+        "multiply": "prod",
+        "maximum": "max",
+        "minimum": "min",
+        "logical_and": "all",
+        "logical_or": "any",
+    }
+)
+_SUMS: Mapping[str, str] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
+_EXTREMES: Mapping[str, str] = MappingProxyType({"maximum": "max", "minimum": "min"})
+_AT: Mapping[str, str] = MappingProxyType({"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"})
+
+
+def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **options: Any) -> Any:
+    if ufunc is np.logaddexp:
+        largest = np.max(array, axis=axis, keepdims=True)
+        largest = np.where(np.isfinite(largest), largest, 0.0)
+        total = np.log(np.sum(np.exp(np.subtract(array, largest)), axis=axis, keepdims=True))
+        found = np.add(total, largest)
+        return found if options.get("keepdims") else np.squeeze(found, axis)
+    return getattr(np, _named(ufunc, "reduce", _REDUCED))(array, axis=axis, **options)
+
+
+def _accumulate(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
+    if ufunc.__name__ in _SUMS:
+        return getattr(np, _SUMS[ufunc.__name__])(array, axis=axis, dtype=dtype)
+    reducer, x = _named(ufunc, "accumulate", _EXTREMES), trace.value(array)
+    own = trace.nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
+    site = trace.nodes.site("Scan")
+    return trace.nodes.cast(scanned(site, own, Scan(reducer, site.axis(axis, x.rank))), x.type.dtype)
+
+
+def _outer(trace: ArrayTrace, ufunc: np.ufunc, first: Any, second: Any, **options: Any) -> Any:
+    ends = (1,) * np.ndim(second)
+    return ufunc(np.reshape(first, np.shape(first) + ends), second, **options)
+
+
+def _at(trace: ArrayTrace, ufunc: np.ufunc, array: Any, key: Any, given: Any) -> Any:
+    reduction = _named(ufunc, "at", _AT)
+    if not isinstance(array, TracedOperand):
+        raise TraceError(
+            f"np.{ufunc.__name__}.at writes what is traced into an array of NumPy's",
+            "make that one of the trace: np.zeros(shape, like=x), or np.zeros_like(x)",
+        )
+    add_at(array, key, given, reduction)
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "at": _at}
+)
+
+
+def _named(ufunc: np.ufunc, method: str, names: Mapping[str, str]) -> str:
+    found = names.get(ufunc.__name__)
+    if found is None:
+        raise TraceError(
+            f"np.{ufunc.__name__}.{method} cannot be traced",
+            f"that of {', '.join(names)} can; write it by functions of whole arrays",
+        )
+    return found
+
+
+def called_method(trace: ArrayTrace, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Any) -> Any:
+    """What a method of a ufunc gives. Raises TraceError and Unsupported."""
+    run = METHODS.get(method)
+    if run is None:
+        raise TraceError(f"np.{ufunc.__name__}.{method} cannot be traced", "write it by functions of whole arrays")
+    return run(trace, ufunc, *inputs, **options)

@@ -1,0 +1,91 @@
+"""Views: arrays that share the elements of another one, as NumPy's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metasched.doors.jit.errors import TraceError
+from metasched.doors.jit.trace import ArrayTrace, Layout, TracedOperand, ViewStep
+from metasched.graph.builder import GraphValue
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """The dimensions in another order."""
+
+    order: tuple[int, ...]
+
+    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return trace.nodes.call("Transpose", whole, perm=self.order)
+
+    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+        del whole
+        return trace.nodes.call("Transpose", part, perm=tuple(int(n) for n in np.argsort(self.order)))
+
+    def layout(self, whole: Layout) -> Layout:
+        return whole.transpose(self.order)
+
+
+@dataclass(frozen=True)
+class Reshaped:
+    """The same elements, in the same order, in another shape."""
+
+    shape: tuple[int, ...]
+
+    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return trace.nodes.view(whole, self.shape)
+
+    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+        return trace.nodes.view(part, whole.shape)
+
+    def layout(self, whole: Layout) -> Layout:
+        return whole.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class ReadOnly:
+    """What NumPy does not let be written, such as an array that is broadcast.
+
+    Attributes:
+        elements: computes them of those of the array.
+        numpy: NumPy's function of an array that gives the view.
+
+    """
+
+    elements: Callable[[ArrayTrace, GraphValue], GraphValue]
+    numpy: Callable[[Any], Any]
+
+    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return self.elements(trace, whole)
+
+    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+        raise TraceError("a view is written that is read-only: several of its elements may be one", "make a copy first")
+
+    def layout(self, whole: Layout) -> Layout:
+        made: Layout = self.numpy(whole)
+        return made
+
+
+def viewed(trace: ArrayTrace, array: Any, step: ViewStep) -> Any:
+    """A view of a traced array; of what is known, its elements. Raises Unsupported."""
+    if not isinstance(array, TracedOperand):
+        return step.taken(trace, trace.value(array))
+    made = type(array)(trace, None, view=(array, step))
+    made.value  # noqa: B018 -- what cannot be expressed is refused where the view is made
+    return made
+
+
+def reshaped(trace: ArrayTrace, array: Any, shape: tuple[int, ...]) -> Any:
+    """The same elements in another shape: a view where NumPy makes one, and a copy where it has to."""
+    if not isinstance(array, TracedOperand) or is_view(array.layout(), shape):
+        return viewed(trace, array, Reshaped(shape))
+    return trace.nodes.view(array.value, shape)
+
+
+def is_view(layout: Layout, shape: tuple[int, ...]) -> bool:
+    """Whether NumPy reshapes an array without a copy."""
+    return layout.flags.c_contiguous or np.may_share_memory(layout.reshape(shape), layout)

@@ -1,0 +1,120 @@
+"""Elements in order, places among them, and what running extrema are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metasched.doors.ordered import counted, search, sorted_along
+from metasched.doors.pytorch.registry import aten
+from metasched.doors.pytorch.site import AtenSite
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.errors import Unsupported
+from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_types.scans import Scan, log_sum_exp_scan, position_of_scan, scanned
+
+Values = tuple[GraphValue | None, ...]
+
+
+@aten("sort")
+def sort(site: AtenSite, x: GraphValue, dim: int = -1, descending: bool = False) -> Values:
+    """Equal elements stay in their order."""
+    if not x.rank:
+        return x, site.nodes.constant("place", np.zeros((), np.int64))
+    return sorted_along(site.nodes, x, site.axis(dim, x.rank), largest=descending)
+
+
+@aten("sort.stable")
+def stable_sort(
+    site: AtenSite, x: GraphValue, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> Values:
+    return sort(site, x, dim, descending)
+
+
+@aten("median")
+def median(site: AtenSite, x: GraphValue) -> GraphValue:
+    flat = site.nodes.view(x, (x.type.size,))
+    found = _ranked(site, flat, 0, (x.type.size - 1) // 2, nan=True)
+    return site.nodes.view(found[0], ())
+
+
+@aten("median.dim")
+def median_along(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> Values:
+    axis = site.axis(dim, x.rank)
+    found = _ranked(site, x, axis, (x.shape[axis] - 1) // 2, nan=True)
+    return tuple(site.nodes.view(value, site.shape) for value in found)
+
+
+@aten("kthvalue")
+def kth_value(site: AtenSite, x: GraphValue, k: int, dim: int = -1, keepdim: bool = False) -> Values:
+    found = _ranked(site, x, site.axis(dim, x.rank), k - 1, nan=False)
+    return tuple(site.nodes.view(value, site.shape) for value in found)
+
+
+def _ranked(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -> tuple[GraphValue, GraphValue]:
+    """The element of a rank in each row and where it is; with `nan`, the first NaN where there is one."""
+    values, places = sorted_along(site.nodes, x, axis, rank + 1)
+    found, place = (sliced(site.nodes.site("Slice"), value, {axis: (rank, 1, 1)}) for value in (values, places))
+    if not nan or not x.type.dtype.is_float:
+        return found, place
+    is_nan = site.nodes.expression("IsNaN", "{0} != {0}", [x], [x.type.dtype], DType.BOOL)
+    first = site.call("ArgMax", site.nodes.cast(is_nan, DType.U8), axis=axis, keepdims=1)
+    some = site.nodes.cast(
+        site.call("ReduceMax", site.nodes.cast(is_nan, DType.U8), axes=(axis,), keepdims=1), DType.BOOL
+    )
+    nothing = site.nodes.constant("nan", np.array(np.nan, x.type.dtype.numpy))
+    return site.nodes.chosen(some, nothing, found), site.nodes.chosen(some, first, place)
+
+
+@aten("cummax", "cummin")
+def running_extremum(site: AtenSite, x: GraphValue, dim: int) -> Values:
+    axis, node = site.axis(dim, x.rank), site.nodes.site("Scan")
+    made = scanned(node, x, Scan("max" if "max" in site.name else "min", axis))
+    return made, position_of_scan(node, x, made, axis) if 1 in site.used else None
+
+
+@aten("logcumsumexp")
+def running_log_sum(site: AtenSite, x: GraphValue, dim: int) -> GraphValue:
+    return log_sum_exp_scan(site.nodes.site("Scan"), x, site.axis(dim, x.rank))
+
+
+@aten("searchsorted.Tensor", "searchsorted.Scalar")
+def search_sorted(
+    site: AtenSite,
+    ordered: GraphValue,
+    values: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: GraphValue | None = None,
+) -> GraphValue:
+    if sorter is not None:
+        ordered = site.call("GatherElements", ordered, sorter, axis=ordered.rank - 1)
+    wanted = site.promoted if isinstance(values, GraphValue) else ordered.type.dtype
+    given = site.value(values, wanted)
+    found = search(site.nodes, site.value(ordered, wanted), given, right=right or side == "right")
+    return site.value(found, site.result)
+
+
+@aten("bucketize.Tensor")
+def bucketize(
+    site: AtenSite, x: GraphValue, boundaries: GraphValue, *, out_int32: bool = False, right: bool = False
+) -> GraphValue:
+    return search_sorted(site, boundaries, x, right=right)
+
+
+@aten("histc")
+def histogram(site: AtenSite, x: GraphValue, bins: int = 100, min: float = 0, max: float = 0) -> GraphValue:  # noqa: A002
+    """Elements that are outside count nowhere."""
+    if min >= max:
+        raise Unsupported("its bounds are those of the data")
+    flat = site.nodes.view(x, (x.type.size,))
+    dtype = x.type.dtype
+    width = f"({{0}} - {min!r}) * {bins / (max - min)!r}"
+    text = f"(i64(min({width}, {bins - 1}.0)) if {{0}} >= {min!r} and {{0}} <= {max!r} else i64({bins}))"
+    text = text.replace(f"- {min!r}", f"- ({min!r})").replace(f">= {min!r}", f">= ({min!r})")
+    places = site.nodes.expression("Bin", text, [flat], [dtype], DType.I64)
+    return counted(site.nodes, places, site.nodes.constant("one", np.ones(1, dtype.numpy)), bins)

@@ -1,0 +1,76 @@
+"""Elements sampled between those of a grid, and distances of points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metasched.doors.pytorch.ops.reductions import vector_norm
+from metasched.doors.pytorch.registry import aten
+from metasched.doors.pytorch.site import AtenSite
+from metasched.graph.builder import GraphValue
+from metasched.graph.text import broadcast
+
+_MODES = ("linear", "nearest", "cubic")
+_BORDERS = ("zeros", "border", "reflection")
+# The parameter of the cubic kernel, where sizes become smaller and elements are averaged.
+_AVERAGING = -0.5
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d")
+def grid_sample(
+    site: AtenSite,
+    x: GraphValue,
+    grid: GraphValue,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> GraphValue:
+    return site.call(
+        "GridSample",
+        x,
+        grid,
+        mode=_MODES[interpolation_mode],
+        padding_mode=_BORDERS[padding_mode],
+        align_corners=int(align_corners),
+    )
+
+
+@aten("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def averaged_resize(
+    site: AtenSite,
+    x: GraphValue,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> GraphValue:
+    return site.call(
+        "Resize",
+        x,
+        None,
+        None,
+        site.integers((*x.shape[:2], *output_size)),
+        mode="cubic" if "cubic" in site.name else "linear",
+        antialias=1,
+        exclude_outside=1,
+        cubic_coeff_a=_AVERAGING,
+        coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
+    )
+
+
+@aten("_cdist_forward")
+def distances(site: AtenSite, x: GraphValue, y: GraphValue, p: float, compute_mode: int | None = None) -> GraphValue:
+    """Of each point of one set to each of another."""
+    batch = broadcast(x.shape[:-2], y.shape[:-2])
+    one = site.nodes.view(x, (*x.shape[:-1], 1, x.shape[-1]))
+    other = site.nodes.view(y, (*y.shape[:-2], 1, *y.shape[-2:]))
+    return vector_norm(site, site.expression("{0} - {1}", one, other), p, [len(batch) + 2])
+
+
+@aten("_pdist_forward")
+def distances_within(site: AtenSite, x: GraphValue, p: float = 2.0) -> GraphValue:
+    pairs = np.triu_indices(x.shape[0], 1)
+    one, other = (site.call("Gather", x, site.nodes.constant("rows", rows), axis=0) for rows in pairs)
+    return vector_norm(site, site.expression("{0} - {1}", one, other), p, [1])

@@ -1,0 +1,42 @@
+"""Systems of a few linear equations, traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from tests.support.traced_functions import check
+
+R = np.random.default_rng(13)
+A, B = R.standard_normal((4, 4)), R.standard_normal((4, 2))
+# The pivot of the first step is in another row.
+A[0, 0] = 0
+MANY = R.standard_normal((2, 3, 3)).astype(np.float32)
+LARGE = np.eye(17)
+
+
+def test_solutions_inverses_and_determinants() -> None:
+    check(lambda a, b: (np.linalg.solve(a, b), np.linalg.solve(a, b[:, 0]), np.linalg.inv(a)), A, B, tolerance=1e-12)
+    check(lambda a: (np.linalg.det(a), np.linalg.det(a[:1, 1:2])), A, tolerance=1e-12)
+    check(np.linalg.inv, np.array([[1, 2], [3, 5]]), tolerance=1e-12)
+
+
+def test_of_several_matrices() -> None:
+    check(lambda a: (np.linalg.inv(a), np.linalg.det(a), np.linalg.solve(a, a[0, :, :2])), MANY, tolerance=1e-4)
+
+
+def test_roots_of_matrices() -> None:
+    check(lambda a: np.linalg.cholesky(a @ a.T + np.eye(4)), A, tolerance=1e-12)
+    check(lambda a: np.linalg.cholesky(a @ a.mT + np.eye(3, dtype=np.float32)), MANY, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(lambda a: np.linalg.inv(a[:3]), "are square"), (np.linalg.inv, "elimination of 17 equations")],
+)
+def test_what_cannot_be_traced_is_said(function: Any, message: str) -> None:
+    with pytest.raises(ms.TraceError, match=message):
+        ms.jit(function).graph(LARGE)

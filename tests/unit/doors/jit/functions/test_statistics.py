@@ -1,0 +1,65 @@
+"""Medians, quantiles, covariances, and statistics of what is not NaN, traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from tests.support.traced_functions import check
+
+R = np.random.default_rng(11)
+A = R.standard_normal((3, 4, 5)).astype(np.float32)
+N = np.where(R.random((4, 6)) < 0.3, np.nan, R.standard_normal((4, 6)))
+N[:, 0] = R.standard_normal(4)
+ROWS = R.integers(-9, 9, (4, 5))
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+def test_medians_and_quantiles(axis: Any) -> None:
+    for x in (A, A[:, :3], ROWS):
+        if isinstance(axis, tuple) and x.ndim < 3:
+            continue
+        check(lambda x: (np.median(x, axis), np.median(x, axis, keepdims=True)), x)
+        check(lambda x: (np.quantile(x, 0.3, axis), np.percentile(x, [0, 10, 50, 100], axis)), x, tolerance=1e-5)
+
+
+def test_ways_between_elements() -> None:
+    for method in ("linear", "lower", "higher", "nearest", "midpoint"):
+        check(lambda x, m=method: np.quantile(x, [0.1, 0.55], axis=1, method=m), A, tolerance=1e-5)
+
+
+def test_of_nan() -> None:
+    check(lambda x: (np.median(x, 1), np.quantile(x, 0.5, 1)), N)
+    for function in (np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.nanmax, np.nanmin, np.nanmedian):
+        check(lambda x, f=function: (f(x), f(x, axis=1), f(x, axis=0, keepdims=True)), N)
+        check(lambda x, f=function: f(x, axis=0), ROWS)
+    check(lambda x: (np.nanargmax(x, axis=1), np.nanargmin(x), np.nancumsum(x, 1), np.nancumprod(x, 0)), N)
+
+
+def test_weighted_means() -> None:
+    check(lambda x: (np.average(x), np.average(x, axis=1, weights=np.arange(4.0)), np.average(x, weights=x * x)), A)
+    check(lambda x: np.average(x, axis=0, weights=[1, 2, 3, 4], returned=True)[0], ROWS)
+    with pytest.raises(ms.TraceError, match="those of no axes"):
+        ms.jit(lambda x: np.average(x, weights=[1, 2])).graph(ROWS)
+
+
+def test_covariances() -> None:
+    x = A[0]
+    check(lambda x: (np.cov(x), np.cov(x, rowvar=False, ddof=0), np.cov(x[0], x[1]), np.cov(x[0]), np.corrcoef(x)), x)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: np.quantile(x, x[0, 0, 0]), "a quantile's place is computed from data"),
+        (lambda x: np.quantile(x, 0.5, method="hazen"), "'hazen'"),
+        (lambda x: np.quantile(x, 2), "between 0 and 1"),
+        (lambda x: np.cov(x[0], aweights=x[0, 0]), "weights"),
+    ],
+)
+def test_what_cannot_be_traced_is_said(function: Any, message: str) -> None:
+    with pytest.raises(ms.TraceError, match=message):
+        ms.jit(function).graph(A)

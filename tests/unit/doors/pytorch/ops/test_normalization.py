@@ -1,0 +1,30 @@
+"""Normalisation by the statistics of a batch. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from metasched.doors.pytorch.backend import TorchBackend
+from tests.support.torch_models import run_whole
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_by_the_statistics_of_each_channel(affine: bool) -> None:
+    run_whole(torch.nn.InstanceNorm2d(3, affine=affine), torch.randn(2, 3, 4, 5))
+
+
+def test_running_statistics_go_on() -> None:
+    x, mine = torch.randn(4, 3, 2), torch.nn.BatchNorm1d(3)
+    theirs, backend = copy.deepcopy(mine), TorchBackend()
+    fast = torch.compile(mine, backend=backend, dynamic=False)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), theirs(x))
+    torch.testing.assert_close(mine.running_mean, theirs.running_mean)
+    torch.testing.assert_close(mine.running_var, theirs.running_var)
+    assert not backend.reports[0].refused

@@ -1,0 +1,44 @@
+"""Elements in order, places among them, running extrema. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.torch_models import run, run_whole
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+EDGES = torch.tensor([-1.0, 0.0, 0.0, 1.0])
+
+CASES: dict[str, Any] = {
+    "sort": lambda x: (
+        *torch.sort(x, stable=True),
+        *torch.sort(x, dim=0, descending=True, stable=True),
+        torch.argsort(x, dim=1, stable=True),
+    ),
+    "ranks": lambda x: (x.median(), *x.median(1), *x.kthvalue(3, 0, keepdim=True)),
+    "running": lambda x: (*x.cummax(1), *x.cummin(0), x[1:].logcumsumexp(1), x.cumsum(1), x.cumprod(0)),
+    "search": lambda x: (
+        torch.bucketize(x, EDGES, right=True),
+        torch.searchsorted(EDGES, x, out_int32=True),
+        torch.searchsorted(x[1:].sort(1)[0], x[1:, :2] * 1),
+    ),
+    "histogram": lambda x: x[1:].histc(4, -1.5, 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_order_is_pytorchs(name: str) -> None:
+    x = torch.randn(4, 6)
+    x[0, 2] = torch.nan
+    x[2, 3] = x[2, 4]
+    run_whole(CASES[name], x)
+
+
+def test_bounds_that_are_data_are_pytorchs() -> None:
+    refused = run(lambda x: x.histc(4) * 2, torch.randn(5)).reports[0].refused
+    assert [(operator.name, operator.reason) for operator in refused] == [
+        ("aten.histc", "its bounds are those of the data")
+    ]

@@ -1,0 +1,34 @@
+"""Products and pools that are more than a node. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.torch_models import run, run_whole
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+F = torch.nn.functional
+
+
+def test_bilinear_layers() -> None:
+    run_whole(torch.nn.Bilinear(3, 4, 5), torch.randn(2, 3), torch.randn(2, 4))
+
+
+def test_places_of_the_largest() -> None:
+    x = torch.randn(2, 3, 4, 6)
+    run_whole(lambda x: F.max_pool2d(x, 2, return_indices=True), x)
+    run_whole(lambda x: F.max_pool2d(x[0], 3, 2, 1, return_indices=True), x)
+    run_whole(lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), x)
+    run_whole(lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), x)
+
+
+def test_windows_of_several_sizes() -> None:
+    x = torch.randn(1, 2, 7, 5)
+    run_whole(lambda x: (F.adaptive_max_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, (3, 4))), x)
+    (refused,) = run(lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True), x).reports[0].refused
+    assert "outputs [1] are used" in refused.reason
+
+
+def test_a_divisor_of_means() -> None:
+    run_whole(lambda x: F.avg_pool2d(x, 2, padding=1, divisor_override=3), torch.randn(1, 2, 4, 6))

@@ -1,0 +1,35 @@
+"""Elements sampled between those of a grid, and distances. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.torch_models import run_whole
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grids(mode: str, padding: str) -> None:
+    x, grid = torch.randn(1, 2, 4, 5), torch.randn(1, 3, 3, 2)
+    for corners in (False, True):
+        run_whole(lambda x, g, c=corners: F.grid_sample(x, g, mode, padding, align_corners=c), x, grid)
+
+
+def test_grids_of_volumes() -> None:
+    run_whole(
+        lambda x, g: F.grid_sample(x, g, align_corners=False), torch.randn(1, 2, 3, 3, 3), torch.rand(1, 2, 2, 2, 3)
+    )
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_sizes_that_become_smaller(mode: str) -> None:
+    run_whole(lambda x: F.interpolate(x, size=(5, 3), mode=mode, antialias=True), torch.randn(1, 2, 9, 8))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 2.5, torch.inf])
+def test_distances(p: float) -> None:
+    run_whole(lambda x, y: (torch.cdist(x, y, p), torch.pdist(x[0], p)), torch.randn(2, 3, 4), torch.randn(5, 4))
