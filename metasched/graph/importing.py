@@ -18,11 +18,9 @@ from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, node_types
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.size_expressions import names_in, size_of
-from metasched.graph.tensors import array_of, element_type, small_bits, small_integers
+from metasched.graph.tensors import array_of, element_type
 
 _OURS = ("", "ai.onnx")
-# What reads weights of a part of a byte, which are held in bytes: others would take them for such.
-_READS_SMALL = frozenset({"DequantizeLinear"})
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
 _DEEPEST = 32
 _MOST_NODES = 200_000
@@ -94,7 +92,6 @@ class _Importer:
         self._builder = GraphBuilder(folding)
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
-        self._small: dict[str, int] = {}  # bits of weights of a part of a byte, by the names of their values
         self._seen = 0
 
     def graph(self, binding: Binding) -> Graph:
@@ -115,9 +112,6 @@ class _Importer:
         if self._refusals:
             raise RefusedModel(self._model.name, tuple(self._refusals), self._model.unconverted)
         outputs = [(value.name, scope.values[value.name]) for value in proto.output]
-        small = [name for name, value in outputs if isinstance(value, GraphValue) and value.name in self._small]
-        if small:
-            raise NetworkError(f"{self._model.name}: the output {', '.join(small)} is of parts of bytes")
         made = self._builder.graph(
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
         )
@@ -135,17 +129,13 @@ class _Importer:
             )
 
     def _constant(self, scope: _Scope, tensor: Any) -> None:
-        bits = small_bits(tensor)
-        read = small_integers if bits else array_of
         try:
-            type_, array = read(tensor, self._model.folder, self._model.content)
+            type_, array = array_of(tensor, self._model.folder, self._model.content)
         except Unsupported as error:
             self._refusals.append(Refusal(tensor.name, "initializer", scope.opsets.get("", 0), (), str(error)))
             scope.values[tensor.name] = _NOT_KNOWN
             return
-        made = scope.values[tensor.name] = self._builder.constant(tensor.name, array, type_)
-        if bits:
-            self._small[made.name] = bits
+        scope.values[tensor.name] = self._builder.constant(tensor.name, array, type_)
 
     def _bind_inputs(self, scope: _Scope, inputs: Sequence[Any], binding: Binding) -> None:
         names = [value.name for value in inputs]
@@ -292,7 +282,6 @@ class _Importer:
         inputs: Sequence[GraphValue | None],
         defaults: Mapping[str, Any] = MappingProxyType({}),
     ) -> NodeSite:
-        self._require_whole_bytes(node.op_type, inputs)
         first = next((name for name in node.output if name), "value")
         name = node.name or first
         origin = NodeOrigin(f"{scope.path}/{name}" if scope.path else name, node.op_type, first)
@@ -306,12 +295,6 @@ class _Importer:
             self._builder,
             lambda body: self._body(body, scope, origin.node),
         )
-
-    def _require_whole_bytes(self, op: str, values: Iterable[GraphValue | None]) -> None:
-        for value in values:
-            if value is not None and value.name in self._small and op not in _READS_SMALL:
-                bits = self._small[value.name]
-                raise Unsupported(f"integers of {bits} bits are read by DequantizeLinear alone, as weights")
 
     def _attribute(self, attribute: Any) -> Any:
         onnx = onnx_module()

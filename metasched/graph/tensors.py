@@ -24,10 +24,6 @@ _BEGINNINGS: Mapping[str, str] = MappingProxyType(
     {"i": "INT", "u": "UINT", "f": "FLOAT", "bf": "BFLOAT", "bool": "BOOL"}
 )
 _WITHOUT_BITS: Mapping[DType, str] = MappingProxyType({DType.F32: "FLOAT", DType.F64: "DOUBLE"})
-# Integers of a part of a byte: the type that holds them, and their bits.
-_SMALL: Mapping[str, tuple[DType, int]] = MappingProxyType(
-    {"INT4": (DType.I8, 4), "UINT4": (DType.U8, 4), "INT2": (DType.I8, 2), "UINT2": (DType.U8, 2)}
-)
 _EXTERNAL = 1
 # The fields of TensorProto for elements of types that have one of their own.
 _FIELDS: Mapping[DType, str] = MappingProxyType(
@@ -70,34 +66,10 @@ def _name(number: int) -> str:
 
 def tensor_type(tensor: Any) -> ValueType:
     """The type of a TensorProto. Raises Unsupported, or NetworkError for a shape that there cannot be."""
-    return ValueType(element_type(tensor.data_type), _shape(tensor))
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
     shape = tuple(int(extent) for extent in tensor.dims)
     if any(extent < 0 for extent in shape):
         raise NetworkError(f"the tensor `{tensor.name}` has the shape {shape}")
-    return shape
-
-
-def small_bits(tensor: Any) -> int:
-    """The bits of the elements of a TensorProto that are integers of a part of a byte; 0 where they are others."""
-    types = imports.module("onnx").TensorProto.DataType
-    name = types.Name(tensor.data_type) if tensor.data_type in types.values() else ""
-    return _SMALL[name][1] if name in _SMALL else 0
-
-
-def small_integers(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> tuple[ValueType, Array]:
-    """The elements of such a TensorProto, each in a byte of its own. They lie from the lowest bits of a byte on."""
-    dtype, bits = _SMALL[imports.module("onnx").TensorProto.DataType.Name(tensor.data_type)]
-    type_ = ValueType(dtype, _shape(tensor))
-    packed = _elements(tensor, ValueType(DType.U8, (-(-type_.size * bits // 8),)), folder, content)
-    parts = (packed[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8(2**bits - 1)
-    found = parts.reshape(-1)[: type_.size].reshape(type_.shape)
-    if dtype.is_unsigned:
-        return type_, found
-    half = 2 ** (bits - 1)
-    return type_, (found ^ np.uint8(half)).astype(np.int8) - np.int8(half)
+    return ValueType(element_type(tensor.data_type), shape)
 
 
 def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> tuple[ValueType, Array]:
@@ -106,24 +78,20 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
     A large array is read-only pages of its file: of `content`, which is the model's, or of the external data's.
     """
     type_ = tensor_type(tensor)
-    return type_, _elements(tensor, type_, folder, content)
-
-
-def _elements(tensor: Any, type_: ValueType, folder: Path | None, content: MappedFile | None) -> Array:
     if tensor.data_location == _EXTERNAL:
-        return _external(tensor, type_, folder)
+        return type_, _external(tensor, type_, folder)
     if tensor.HasField("raw_data"):
         if len(tensor.raw_data) != type_.nbytes:
             raise NetworkError(
                 f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and {type_} takes {type_.nbytes}"
             )
-        return _raw(tensor.raw_data, type_, content)
+        return type_, _raw(tensor.raw_data, type_, content)
     values = getattr(tensor, _field(type_.dtype))
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
     if type_.dtype.is_half:
-        return np.array(values, np.uint16).view(type_.dtype.numpy).reshape(type_.shape)
-    return np.array(values, type_.dtype.numpy).reshape(type_.shape)
+        return type_, np.array(values, np.uint16).view(type_.dtype.numpy).reshape(type_.shape)
+    return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)
 
 
 def _raw(data: bytes, type_: ValueType, content: MappedFile | None) -> Array:

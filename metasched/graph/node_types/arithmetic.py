@@ -66,7 +66,7 @@ def mod(site: NodeSite) -> Results:
 def power(site: NodeSite) -> Results:
     x, y = site.operands
     dtype = x.type.dtype
-    if y.constant is not None and y.type.size == 1 and (dtype.is_float or dtype.bits >= DType.I32.bits):
+    if y.constant is not None and y.type.size == 1 and (dtype.is_float or dtype.bits == 64 or dtype is DType.I32):
         exponent = float(y.constant.reshape(-1)[0])
         if exponent in (1.0, 2.0, 3.0) and y.rank <= x.rank:
             made = site.elementwise(" * ".join(["{0}"] * int(exponent)), x)
