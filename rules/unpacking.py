@@ -46,14 +46,17 @@ def unpacking(
 
 @dataclass(frozen=True)
 class _Weights:
-    """The block that unpacks weights for a reduction; `rows` are the variables of results that it does not go along."""
+    """The block that unpacks weights for a reduction; `rows` are the variables of results that it does not go along,
+    `columns` is its dimension along the other.
+    """
 
     block: str
+    columns: int
     rows: tuple[ms.IterInfo, ...]
 
 
 def _weights(sch: ms.Schedule, info: ms.BlockInfo) -> _Weights | None:
-    """The weights that a sum over one index reads, if columns of the result lie along their last dimension."""
+    """The weights that a sum over one index reads, if they go along the last dimension of the result alone."""
     if not info.reduces or not info.trivial or not info.initialises or len(info.reduction) != 1:
         return None
     for name in info.sources:
@@ -61,9 +64,9 @@ def _weights(sch: ms.Schedule, info: ms.BlockInfo) -> _Weights | None:
         reads = [read for read in info.reads if read.buffer == source.writes]
         if source.unpacks and source.readers == (info.name,) and len(reads) == 1 and info.spatial:
             (read,) = reads
-            rows = tuple(it for it in info.spatial if it.name not in read.iters)
-            if read.bare[-1] == info.spatial[-1].name and {*rows, info.spatial[-1]} == {*info.spatial}:
-                return _Weights(name, rows)
+            *rows, last = info.spatial
+            if last.name in read.bare and read.iters.isdisjoint(it.name for it in rows):
+                return _Weights(name, read.bare.index(last.name), tuple(rows))
     return None
 
 
@@ -90,7 +93,7 @@ def _in_tiles(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     tiles, row = sch.split(rows, [None, _rows_of_tile(extent, (sch.target.registers - 4) // 2)])
     blocks, term = sch.split(along, [None, terms])
     sch.reorder(outer, blocks, *others, tiles, panels, term, row, inner)
-    _unpacked(sch, sch.get_block(weights.block), blocks, panel)
+    _unpacked(sch, weights, blocks, panel)
     _multiplied(sch, block, inner, sch.target.registers * panel)
     _finished_in(sch, block, outer)
 
@@ -116,26 +119,30 @@ def _finished_in(sch: ms.Schedule, block: ms.BlockRV, outer: ms.LoopRV) -> None:
         sch.reverse_compute_at(consumer, outer)
 
 
-def _unpacked(sch: ms.Schedule, block: ms.BlockRV, at: ms.LoopRV, panel: int) -> None:
+def _unpacked(sch: ms.Schedule, weights: _Weights, at: ms.LoopRV, panel: int) -> None:
     """Compute a tile of weights, in panels; each byte is loaded once, as the loop over its numbers is unrolled."""
+    block = sch.get_block(weights.block)
     info = sch.describe(block)
     divisors = {name: found.divisor for found in info.remainders for name in found.iters}
+    lanes = sch.target.lanes(info.dtype)
     names = [f"d{n}" for n in range(len(info.iters))]
+    column = names.pop(weights.columns)
+    over = ", ".join(f"d{n}" for n in range(len(info.iters)))
     sch.compute_at(block, at)
-    sch.transform_layout(
-        block, f"{', '.join(names)} -> {names[-1]}//{panel}, {', '.join(names[:-1])}, {names[-1]}%{panel}"
-    )
-    *loops, columns = sch.get_loops(block)[-len(info.iters) :]
-    vectors, lanes = sch.split(columns, [None, sch.target.lanes(info.dtype)])
+    sch.transform_layout(block, f"{over} -> {', '.join([f'{column}//{panel}', *names, f'{column}%{panel}'])}")
+    loops = list(sch.get_loops(block)[-len(info.iters) :])
+    vectors, inner = sch.split(loops.pop(weights.columns), [None, lanes])
+    iters = [it for n, it in enumerate(info.iters) if n != weights.columns]
     whole, digits = list[ms.LoopRV](), list[ms.LoopRV]()
-    for loop, it in zip(loops, info.iters, strict=False):
+    for loop, it in zip(loops, iters, strict=True):
+        outer = loop
         if it.name in divisors:
-            loop, digit = sch.split(loop, [None, divisors[it.name]])
+            outer, digit = sch.split(loop, [None, divisors[it.name]])
             digits.append(digit)
-        whole.append(loop)
-    sch.reorder(*whole, vectors, *digits, lanes)
+        whole.append(outer)
+    sch.reorder(*whole, vectors, *digits, inner)
     for digit in digits:
         sch.unroll(digit)
-    sch.vectorize(lanes, lanes=sch.target.lanes(info.dtype))
+    sch.vectorize(inner, lanes=lanes)
     sch.add_fact(block, Vectorized())
     sch.add_fact(block, Placed())

@@ -61,12 +61,57 @@ def number_in(byte: str, place: str, bits: int) -> str:
     return f"({text})"
 
 
-def numbers_in(site: NodeSite, packed: GraphValue, bits: int, length: int) -> GraphValue:
-    """The first `length` numbers in the last dimension of bytes, as bytes of their own."""
+def numbers_in(site: NodeSite, packed: GraphValue, bits: int, length: int, dtype: DType = DType.U8) -> GraphValue:
+    """The first `length` numbers in the last dimension of bytes, each an element of an integer type."""
     over = indices(packed.rank)
-    byte = at("A", (*over[:-1], _divided(over[-1], 8 // bits)))
-    type_ = ValueType(DType.U8, (*packed.shape[:-1], length))
-    return site.single([f"{at('Y', over)} = u8({number_in(byte, over[-1], bits)})"], type_, A=packed)
+    text = number_in(at("A", (*over[:-1], _divided(over[-1], 8 // bits))), over[-1], bits)
+    if not dtype.is_unsigned:
+        half = 2 ** (bits - 1)
+        text = f"({text} + {half}) % {2 * half} - {half}"
+    return site.single([f"{at('Y', over)} = {dtype}({text})"], ValueType(dtype, (*packed.shape[:-1], length)), A=packed)
+
+
+def packed_matrix(site: NodeSite, x: GraphValue, summed: int) -> GraphValue:
+    """The numbers of a matrix of few bits, as u8[rows, bytes of a row], where rows lie along the dimension `summed`.
+
+    Signed numbers are half of their range larger.
+    """
+    each, rows, length = 8 // x.bits, x.shape[1 - summed], x.shape[summed]
+    parts = []
+    for n in range(each):
+        place = f"b * {each} + {n}"
+        element = "i32(" + at("A", (place, "j") if summed == 0 else ("j", place)) + f") + {_offset(x)}"
+        number = f"({element} if {place} < {length} else 0)" if length % each else f"({element})"
+        parts.append(number if n == 0 else f"{number} * {2 ** (n * x.bits)}")
+    type_ = ValueType(DType.U8, (rows, -(-length // each)))
+    return site.single([f"Y[j, b] = u8({' + '.join(parts)})"], type_, A=x)
+
+
+def _offset(x: GraphValue) -> int:
+    """What makes numbers of few bits unsigned."""
+    return 0 if x.type.dtype.is_unsigned else int(2 ** (x.bits - 1))
+
+
+def packed_weights(
+    site: NodeSite, x: GraphValue, scales: GraphValue, zeros: GraphValue | None, summed: int, block: int
+) -> PackedWeights:
+    """A matrix of few bits, packed along the dimension `summed`, with scales and zero points of blocks along it.
+
+    Both are in the shape of the matrix but for that dimension, along which they have an element for each block.
+    """
+    rows = packed_matrix(site, x, summed)
+    scales, zeros = (None if part is None else _rows_of(site, part, summed) for part in (scales, zeros))
+    assert scales is not None
+    if zeros is not None:
+        zeros = site.elementwise(f"u8(i32({{0}}) + {_offset(x)})", zeros, dtype=DType.U8)
+    return PackedWeights(rows, scales, _offset(x) if zeros is None else zeros, x.bits, block, x.shape[summed])
+
+
+def _rows_of(site: NodeSite, part: GraphValue, summed: int) -> GraphValue:
+    """A matrix with a row for each of its columns where `summed` is the first dimension."""
+    if summed == 1:
+        return part
+    return site.single(["Y[j, b] = A[b, j]"], ValueType(part.type.dtype, part.shape[::-1]), A=part)
 
 
 def unpacked_rows(site: NodeSite, weights: PackedWeights) -> GraphValue:
@@ -78,13 +123,18 @@ def unpacked_rows(site: NodeSite, weights: PackedWeights) -> GraphValue:
     return site.single([f"{at('Y', over)} = {cast(text, DType.F32, dtype)}"], type_, **weights.parts)
 
 
-def unpacked_columns(site: NodeSite, weights: PackedWeights) -> GraphValue:
-    """What the numbers stand for, in f32, where each row of them becomes a column: f32[length, rows]."""
+def unpacked_matrix(site: NodeSite, weights: PackedWeights, summed: int = 0) -> GraphValue:
+    """What the numbers stand for, in f32, with rows of numbers along the dimension `summed`: by default they become
+    columns, f32[length, rows].
+    """
     (rows, _) = weights.bytes.shape
     width = min(_PANEL, rows)
     text = _meaning(weights, "k", lambda name, step: at(name, (f"j // {width}", _divided("k", step), f"j % {width}")))
     panels = {name: _in_panels(site, part, width) for name, part in weights.parts.items()}
-    return site.single([f"Y[k, j] = {text}"], ValueType(DType.F32, (weights.length, rows)), **panels)
+    over, shape = ("k", "j"), (weights.length, rows)
+    if summed == 1:
+        over, shape = over[::-1], shape[::-1]
+    return site.single([f"{at('Y', over)} = {text}"], ValueType(DType.F32, shape), **panels)
 
 
 def _meaning(weights: PackedWeights, place: str, read: Callable[[str, int], str]) -> str:

@@ -14,7 +14,7 @@ from metasched.graph.packed_numbers import (
     PackedWeights,
     ZeroPoints,
     numbers_in,
-    unpacked_columns,
+    unpacked_matrix,
     unpacked_rows,
 )
 from metasched.graph.registry import NodeForm, called, node_type
@@ -59,7 +59,7 @@ def matmul_of_blocks(site: NodeSite) -> Results:
         )
     rows, scales = site.view(q, (n, q.type.size // n)), site.view(scales, (n, blocks))
     weights = PackedWeights(rows, scales, _zeros(site, 3, (n,), blocks, bits), bits, block, k)
-    total = product(site, site.cast(x, DType.F32), unpacked_columns(site, weights), DType.F32, DType.F32)
+    total = product(site, site.cast(x, DType.F32), unpacked_matrix(site, weights), DType.F32, DType.F32)
     made, bias = site.cast(total, x.type.dtype), site.optional(5)
     return (made if bias is None else called(site, "Add", made, bias),)
 

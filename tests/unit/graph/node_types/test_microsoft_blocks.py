@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import metasched as ms
-
 from tests.support import onnx_models
 from tests.support.onnx_models import integers, random
 
