@@ -43,9 +43,9 @@ from metasched.rules.winograd import winograd
 cpu = (
     winograd,
     blocked_sums,
+    unpacking,
     row_chain,
     grouping,
-    unpacking,
     inline,
     strips,
     scatter,

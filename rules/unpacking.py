@@ -20,7 +20,8 @@ def unpacking(
 
     A row times a matrix of such weights takes as long as reading them, if nothing else is in the way: a tile of
     neighbouring columns goes through all terms with its sums in registers, and the terms of a block of weights, which
-    have one scale, are straight code, in which it is known where in a byte each number is.
+    have one scale, are straight code, in which it is known where in a byte each number is. Their sum is multiplied by
+    the scale.
 
     For several rows a tile of weights is unpacked into panels in a near cache, once for all rows, and multiplied as
     any other matrix is (Goto and van de Geijn 2008, section 4).
@@ -76,9 +77,12 @@ def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     *rows, columns, along = sch.get_loops(block)
     outer, inner = sch.split(columns, [None, width])
     steps = [step for step in info.steps.get(info.reduction[0].name, ()) if step <= most]
-    blocks, run = sch.split(along, [None, max(steps, default=most)])
+    length = max(steps, default=most)
+    blocks, run = sch.split(along, [None, length])
     sch.reorder(outer, *rows, blocks, run, inner)
     sch.unroll(run)
+    sch.annotate(block, "blocked_sum", length)
+    sch.annotate(block, "common_factor", True)
     _multiplied(sch, block, inner, width)
     _finished_in(sch, block, outer)
 
