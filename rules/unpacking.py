@@ -76,8 +76,7 @@ def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     info = sch.describe(block)
     *rows, columns, along = sch.get_loops(block)
     outer, inner = sch.split(columns, [None, width])
-    steps = [step for step in info.steps.get(info.reduction[0].name, ()) if step <= most]
-    length = max(steps, default=most)
+    length = _terms_of_scale(info, most)
     blocks, run = sch.split(along, [None, length])
     sch.reorder(outer, *rows, blocks, run, inner)
     sch.unroll(run)
@@ -85,6 +84,14 @@ def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     sch.annotate(block, "common_factor", True)
     _multiplied(sch, block, inner, width)
     _finished_in(sch, block, outer)
+
+
+def _terms_of_scale(info: ms.BlockInfo, most: int) -> int:
+    """So many terms of a sum, at most, that all of them have one scale; several such runs may have the same."""
+    name = info.reduction[0].name
+    in_a_byte = {found.divisor for found in info.remainders if name in found.iters}
+    scale = min((step for step in info.steps.get(name, ()) if step not in in_a_byte), default=most)
+    return next(terms for terms in range(min(scale, most), 0, -1) if scale % terms == 0)
 
 
 def _in_tiles(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int, terms: int) -> None:

@@ -42,9 +42,9 @@ from metasched.compiler.lower.nest import (
     over_elements,
     with_body,
 )
-from metasched.compiler.lower.quotients import decided
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import const, free_vars, simplify
+from metasched.ir.affine import const, free_vars
+from metasched.ir.index_map import resolve
 from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Expr, Func, Load, LoopKind, Reducer, Var
 
 
@@ -192,7 +192,7 @@ def _factors(update: Assign, terms: frozenset[str], ranges: Mapping[str, Expr]) 
 def _with_places(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     """An expression whose reads depend on the loops that decide their place alone."""
     if isinstance(e, Load):
-        return replace(e, indices=tuple(decided(simplify(index), ranges) for index in e.indices))
+        return replace(e, indices=tuple(resolve(index, ranges) for index in e.indices))
     return e.map(lambda child: _with_places(child, ranges))
 
 
