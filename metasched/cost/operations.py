@@ -97,8 +97,8 @@ _DIVISIONS = (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)
 
 def _is_of_bits(node: Binary) -> bool:
     """Whether a quotient or remainder of integers is by a power of two: a shift, or some of the bits."""
-    by = node.b.value if isinstance(node.b, Const) else 0
-    return node.op is not BinOp.DIV and by > 0 and by & (by - 1) == 0
+    by = int(node.b.value) if node.dtype.is_integer and isinstance(node.b, Const) else 0
+    return by > 0 and by & (by - 1) == 0
 
 
 def _long(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozenset[str]], ...]:

@@ -99,12 +99,11 @@ def packed_weights(
 
     Both are in the shape of the matrix but for that dimension, along which they have an element for each block.
     """
-    rows = packed_matrix(site, x, summed)
-    scales, zeros = (None if part is None else _rows_of(site, part, summed) for part in (scales, zeros))
-    assert scales is not None
+    offset, of_rows = _offset(x), _rows_of(site, scales, summed)
+    middle: ZeroPoints = offset
     if zeros is not None:
-        zeros = site.elementwise(f"u8(i32({{0}}) + {_offset(x)})", zeros, dtype=DType.U8)
-    return PackedWeights(rows, scales, _offset(x) if zeros is None else zeros, x.bits, block, x.shape[summed])
+        middle = site.elementwise(f"u8(i32({{0}}) + {offset})", _rows_of(site, zeros, summed), dtype=DType.U8)
+    return PackedWeights(packed_matrix(site, x, summed), of_rows, middle, x.bits, block, x.shape[summed])
 
 
 def _rows_of(site: NodeSite, part: GraphValue, summed: int) -> GraphValue:
