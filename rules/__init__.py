@@ -42,6 +42,7 @@ Its files, in reading order:
 - `use_vnni`: AVX512-VNNI, on CPUs that have it: four products of bytes at a time, in vectors of 16 sums
 - `tile_transposition`: Tiling of transpositions
 - `transpose_result`: Reductions with another dimension of their result last, and what they give transposed
+- `unpacking`: Products with weights of a few bits, unpacked where they are multiplied
 - `unroll`: Unrolling of innermost loops, up to a sampled limit
 - `vectorize`: Vector lanes along the innermost loop
 - `winograd`: Convolutions through transforms that take fewer multiplications

@@ -34,6 +34,8 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64) -> ms.Skip
 def _unfit(info: ms.BlockInfo) -> str | None:
     if info.reduces:
         return "it is a reduction"
+    if info.unpacks:
+        return "it unpacks weights, which `unpacking` and `compute_location` place"
     if info.output:
         return "it writes an output"
     if info.conditional:

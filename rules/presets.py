@@ -29,6 +29,7 @@ from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
 from metasched.rules.transpose_result import transpose_result
+from metasched.rules.unpacking import unpacking
 from metasched.rules.unroll import unroll
 from metasched.rules.use_amx import use_amx
 from metasched.rules.use_avx512_bf16 import use_avx512_bf16
@@ -42,6 +43,7 @@ from metasched.rules.winograd import winograd
 cpu = (
     winograd,
     blocked_sums,
+    unpacking,
     row_chain,
     grouping,
     inline,

@@ -57,7 +57,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
             cost += functions()[node.func].cost
         elif isinstance(node, Binary) and (node.op.is_comparison or node.op.is_logical):
             choices += 1
-        elif isinstance(node, Binary) and node.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV):
+        elif isinstance(node, Binary) and node.op in _DIVISIONS and not _is_of_bits(node):
             divisions += 1
         elif isinstance(node, Binary | Unary):
             arithmetic += 1
@@ -90,6 +90,15 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     return Operations(
         arithmetic, divisions, special, choices, casts, instructions, conversions, update, _long(value, ranges)
     )
+
+
+_DIVISIONS = (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)
+
+
+def _is_of_bits(node: Binary) -> bool:
+    """Whether a quotient or remainder of integers is by a power of two: a shift, or some of the bits."""
+    by = int(node.b.value) if node.dtype.is_integer and isinstance(node.b, Const) else 0
+    return by > 0 and by & (by - 1) == 0
 
 
 def _long(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozenset[str]], ...]:

@@ -39,6 +39,7 @@ class GraphValue:
         type: its element type and shape.
         constant: its elements, where they are known.
         depends: inputs of the network that it is computed from.
+        bits: of integers that the model has in fewer bits than the type has, how many; 0 of any others.
 
     """
 
@@ -46,6 +47,7 @@ class GraphValue:
     type: ValueType
     constant: Array | None = field(default=None, compare=False, repr=False)
     depends: frozenset[str] = frozenset()
+    bits: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:

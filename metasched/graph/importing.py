@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from metasched.dtypes import DType
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
+from metasched.graph.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, node_types
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.size_expressions import names_in, size_of
-from metasched.graph.tensors import array_of, element_type
+from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
 
 _OURS = ("", "ai.onnx")
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
@@ -129,6 +132,9 @@ class _Importer:
             )
 
     def _constant(self, scope: _Scope, tensor: Any) -> None:
+        if few_bits(tensor) is not None:
+            scope.values[tensor.name] = self._packed(scope, tensor)
+            return
         try:
             type_, array = array_of(tensor, self._model.folder, self._model.content)
         except Unsupported as error:
@@ -136,6 +142,19 @@ class _Importer:
             scope.values[tensor.name] = _NOT_KNOWN
             return
         scope.values[tensor.name] = self._builder.constant(tensor.name, array, type_)
+
+    def _packed(self, scope: _Scope, tensor: Any) -> GraphValue:
+        """A constant of integers of few bits, computed from its bytes, which the graph has."""
+        found = few_bits(tensor)
+        assert found is not None, tensor.name
+        dtype, bits = found
+        array = packed_bytes(tensor, self._model.folder, self._model.content)
+        given = self._builder.constant(f"{tensor.name}.bytes", array, ValueType(DType.U8, array.shape))
+        origin = NodeOrigin(tensor.name, "Constant", tensor.name)
+        site = NodeSite(origin, scope.opsets.get("", 0), (given,), {}, (True,), self._builder)
+        shape = tuple(int(extent) for extent in tensor.dims)
+        numbers = site.view(numbers_in(site, given, bits, prod(shape), dtype), shape)
+        return replace(numbers, bits=bits)
 
     def _bind_inputs(self, scope: _Scope, inputs: Sequence[Any], binding: Binding) -> None:
         names = [value.name for value in inputs]

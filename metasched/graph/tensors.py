@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +36,10 @@ _FIELDS: Mapping[DType, str] = MappingProxyType(
 )
 _UNSIGNED_FIELD = "uint64_data"  # of 32 bits and more
 _OTHER_FIELD = "int32_data"
+# Types of integers of few bits by ONNX's names: what holds them one by one, and their bits.
+_FEW: Mapping[str, tuple[DType, int]] = MappingProxyType(
+    {"int4": (DType.I8, 4), "uint4": (DType.U8, 4), "int2": (DType.I8, 2), "uint2": (DType.U8, 2)}
+)
 
 
 def element_type(number: int) -> DType:
@@ -70,6 +75,27 @@ def tensor_type(tensor: Any) -> ValueType:
     if any(extent < 0 for extent in shape):
         raise NetworkError(f"the tensor `{tensor.name}` has the shape {shape}")
     return ValueType(element_type(tensor.data_type), shape)
+
+
+def few_bits(tensor: Any) -> tuple[DType, int] | None:
+    """The type that holds the integers of a TensorProto of fewer than 8 bits each, and how many; None for others."""
+    beginning, bits = _FEW.get(_name(tensor.data_type), (None, 0))
+    return None if beginning is None else (beginning, bits)
+
+
+def packed_bytes(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> Array:
+    """The bytes of a TensorProto of `few_bits`, as `array_of` gives arrays: the first number is in the lowest bits."""
+    found = few_bits(tensor)
+    assert found is not None, tensor.name
+    count = -(-prod(int(extent) for extent in tensor.dims) * found[1] // 8)
+    type_ = ValueType(DType.U8, (count,))
+    if tensor.data_location == _EXTERNAL:
+        return _external(tensor, type_, folder)
+    if not tensor.HasField("raw_data"):
+        return np.array(tensor.int32_data, np.int32).astype(np.uint8)
+    if len(tensor.raw_data) != count:
+        raise NetworkError(f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and its shape takes {count}")
+    return _raw(tensor.raw_data, type_, content)
 
 
 def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> tuple[ValueType, Array]:

@@ -3,7 +3,8 @@
 Arguments declared `const` do not change between calls. The *prologue* of a scheduled program is the statements at its
 root that depend on such arguments only: copies of weights in a packed layout, transformed filters. Their results become
 arguments of the *main* part, arrays in the layout that the schedule gave them. Nothing else of either part changes, so
-that one after the other they compute what the whole does.
+that one after the other they compute what the whole does. What unpacks weights stays in the main part: its result would
+be larger than the weights, and is kept.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 
 from metasched.ir import query
+from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
+
+# How many times the bytes that it is computed from a constant may take, and bytes that it may take besides.
+MOST_GROWTH, NO_MATTER = 2, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[i
     scalars = {s.name for s in func.scalars}
     able = {b.name for b in func.temps if can_be_argument(b)}
     candidates = [n for n, s in enumerate(stmts) if not (scalars and scalars & _variables(s)) and _written(s) <= able]
+    candidates = [n for n in candidates if not any(unpacks(func, block) for block in query.blocks_under(stmts[n]))]
     while True:
         elsewhere = {name for n, s in enumerate(stmts) if n not in candidates for name in _written(s)}
         computed = {name for n in candidates for name in _written(stmts[n])} - elsewhere
@@ -99,6 +106,26 @@ def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[i
         if kept == candidates:
             return tuple(kept) if any(read_by(stmts[n]) & set(known) for n in kept) else ()
         candidates = kept
+
+
+def unpacks(func: Func, block: Block) -> bool:
+    """Whether a block makes numbers wider, element by element, so that they take much more memory than before."""
+    if block.reducer is not None:
+        return False
+    given, made = ([func.buffer(name) for name in names] for names in (_read_in(block), query.written(block)))
+    if not given or min(b.dtype.bytes for b in given) >= max(b.dtype.bytes for b in made):
+        return False
+    sizes = [_bytes(b) for b in (*given, *made)]
+    if any(size is None for size in sizes):
+        return False
+    before, after = (sum(size for b in part if (size := _bytes(b)) is not None) for part in (given, made))
+    return after > MOST_GROWTH * before + NO_MATTER
+
+
+def _bytes(buffer: Buffer) -> int | None:
+    """The bytes of all elements; None where a size is not known."""
+    extents = [as_int(extent) for extent in buffer.shape]
+    return None if None in extents else prod(n for n in extents if n is not None) * buffer.dtype.bytes
 
 
 def can_be_argument(buffer: Buffer) -> bool:

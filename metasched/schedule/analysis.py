@@ -33,6 +33,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.places import place_of
+from metasched.ir.prologue import unpacks
 from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
@@ -124,6 +125,9 @@ class BlockInfo:
         places: the iteration variables whose value a condition of each term gives, such as `v` in a histogram's sum of
             what equals `v`, with the variables that this depends on.
         sum_block: for a long sum of f32, the best number of terms to sum in a block; 0 for any other.
+        steps: the iteration variables that a read divides by numbers, such as `k // 32` for the scale of a weight, with
+            these numbers.
+        unpacks: it makes constant arguments larger, element by element, such as weights of few bits.
     """
 
     name: str
@@ -155,6 +159,8 @@ class BlockInfo:
     shared: tuple[tuple[str, int], ...]
     places: Mapping[str, frozenset[str]]
     sum_block: int
+    steps: Mapping[str, tuple[int, ...]]
+    unpacks: bool
 
     @property
     def spatial(self) -> tuple[IterInfo, ...]:
@@ -236,6 +242,8 @@ def _described(func: Func, block: Block) -> BlockInfo:
         shared=own.shared,
         places=own.places,
         sum_block=block_length(func, block),
+        steps=own.steps,
+        unpacks=unpacks(func, block) and all(func.buffer(name).const for name in query.reads(block)),
     )
 
 
@@ -260,6 +268,7 @@ class _Own:
     elementwise: bool
     shared: tuple[tuple[str, int], ...]
     places: Mapping[str, frozenset[str]]
+    steps: Mapping[str, tuple[int, ...]]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -292,6 +301,7 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
         elementwise=_is_elementwise(stores, reducer),
         shared=_shared(iters, stores),
         places=_places(iters, stores[0].value, reducer),
+        steps=_steps(stores),
     )
 
 
@@ -366,6 +376,17 @@ def _shared(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tupl
                 if extent and divisor and not extent % divisor:
                     found.setdefault(node.a.name, divisor)
     return tuple(found.items())
+
+
+def _steps(stores: tuple[Store, ...]) -> Mapping[str, tuple[int, ...]]:
+    found: dict[str, set[int]] = {}
+    for index in (index for store in stores for load in query.loads(store.value) for index in load.indices):
+        for node in index.walk():
+            if isinstance(node, Binary) and node.op is BinOp.FLOORDIV and isinstance(node.a, Var):
+                divisor = as_int(node.b)
+                if divisor:
+                    found.setdefault(node.a.name, set()).add(divisor)
+    return {name: tuple(sorted(divisors)) for name, divisors in found.items()}
 
 
 def _places(iters: tuple[IterVar, ...], value: Expr, reducer: Reducer | None) -> Mapping[str, frozenset[str]]:

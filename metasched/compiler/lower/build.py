@@ -38,6 +38,7 @@ from metasched.ir.ranges import prove
 from metasched.ir.regions import is_parallel, phases
 from metasched.schedule.annotation import AnnotationKey, problems
 from metasched.schedule.annotations.blocked_sum import blocked_sum
+from metasched.schedule.annotations.common_factor import common_factor
 from metasched.schedule.annotations.fastmath import fastmath
 from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.prefetch import prefetch
@@ -184,6 +185,7 @@ def _block(block: Block, context: _Context) -> NestStmt:
         fast=bool(_number(fastmath, block.annotations)),
         streams=bool(_number(non_temporal, block.annotations)),
         block_length=_number(blocked_sum, block.annotations) or 0,
+        common_factor=bool(_number(common_factor, block.annotations)),
     )
     if block.index is not None:
         position = _fold(substitute(block.index.value, values), context.ranges)

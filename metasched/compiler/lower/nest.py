@@ -43,7 +43,8 @@ class Assign(NestStmt):
     `reduction` are the loops that only reduction iterations use, `spatial` those that the indices use. `limit` is the
     unroll limit set on the block itself. `starts` names the block whose elements this initialises, and `begins` is the
     value they start from, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
-    and what starts one have `positions`. `block_length` is how many terms of a sum are summed at a time, 0 for all.
+    and what starts one have `positions`. `block_length` is how many terms of a sum are summed at a time, 0 for all;
+    where `common_factor`, what these have as a factor multiplies their sum.
     `in_memory` says that it updates memory without accumulators, as it runs once for many terms.
     """
 
@@ -63,6 +64,7 @@ class Assign(NestStmt):
     streams: bool = False
     positions: ArgPositions | None = None
     block_length: int = 0
+    common_factor: bool = False
     in_memory: bool = False
 
     @property

@@ -15,14 +15,17 @@ an intermediate that begins anew with each block:
 
 A block is as many of the innermost loops of the reduction as give no more terms than asked for. The next loop out is
 split, unless it is unrolled; an unrolled innermost loop is a block of its own. So no loop comes between the terms and
-their sum: a tile of accumulators stays in registers for a block. Of -0 every term is as it is,
+their sum: a tile of accumulators stays in registers for a block. Where it is asked for, what the terms of a block have
+as a factor is left out of them, and multiplies their sum. Of -0 every term is as it is,
 0 included. Lanes along a reduction count as one term, since each has a sum of its own. The nest of a tensor intrinsic
 is not split.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
 
 from metasched.compiler.lower.nest import (
@@ -41,7 +44,8 @@ from metasched.compiler.lower.nest import (
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import const, free_vars
-from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Func, Load, LoopKind, Reducer, Var
+from metasched.ir.index_map import resolve
+from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Expr, Func, Load, LoopKind, Reducer, Var
 
 
 def sum_in_blocks(func: Func, stmt: NestStmt, names: NameSupply) -> tuple[Func, NestStmt]:
@@ -104,6 +108,9 @@ class _Blocked:
     def __init__(self, path: Path, update: Assign, cut: _Cut, partial: str, names: NameSupply) -> None:
         self._update, self._cut, self._partial, self._names = update, cut, partial, names
         self._inner = path[path.index(cut.loop) :]
+        ranges = {loop.var: const(loop.extent) for loop in path}
+        own, self._common = _factors(update, self._reduced(), ranges) if update.common_factor else ([update.value], [])
+        self._term = _product(own)
 
     def within(self, stmt: NestStmt) -> NestStmt:
         """`stmt` with the loop that is cut replaced."""
@@ -128,7 +135,14 @@ class _Blocked:
 
     def _part(self) -> Assign:
         """The update of a partial sum."""
-        return replace(self._update, array=self._partial, reduction=self._reduced(), block_length=0, streams=False)
+        return replace(
+            self._update,
+            array=self._partial,
+            value=self._term,
+            reduction=self._reduced(),
+            block_length=0,
+            streams=False,
+        )
 
     def _begin(self) -> NestStmt:
         nothing = Const(-0.0, self._update.value.dtype)
@@ -136,7 +150,7 @@ class _Blocked:
         return self._over_elements(replace(begin, starts=self._update.block, begins=nothing, streams=False))
 
     def _end(self) -> NestStmt:
-        part = Load(self._partial, self._update.indices, self._update.value.dtype)
+        part = _product([Load(self._partial, self._update.indices, self._update.value.dtype), *self._common])
         return self._over_elements(replace(self._element(), value=part, in_memory=True, streams=False))
 
     def _element(self) -> Assign:
@@ -159,6 +173,31 @@ class _Blocked:
 
     def _reduced(self) -> frozenset[str]:
         return self._update.reduction & {loop.var for loop in self._inner}
+
+
+def _factors(update: Assign, terms: frozenset[str], ranges: Mapping[str, Expr]) -> tuple[list[Expr], list[Expr]]:
+    """The factors of a product that vary over loops along its terms, and those that do not; all where none varies."""
+    found: list[Expr] = []
+    stack = [update.value]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Binary) and e.op is BinOp.MUL:
+            stack += [e.b, e.a]
+        else:
+            found.append(_with_places(e, ranges))
+    own = [e for e in found if not terms.isdisjoint(free_vars(e))]
+    return (own, [e for e in found if terms.isdisjoint(free_vars(e))]) if own else (found, [])
+
+
+def _with_places(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+    """An expression whose reads depend on the loops that decide their place alone."""
+    if isinstance(e, Load):
+        return replace(e, indices=tuple(resolve(index, ranges) for index in e.indices))
+    return e.map(lambda child: _with_places(child, ranges))
+
+
+def _product(factors: list[Expr]) -> Expr:
+    return reduce(lambda a, b: Binary(BinOp.MUL, a, b), factors)
 
 
 def _named(body: NestStmt, partial: str, inner: str, outer: str) -> NestStmt:

@@ -10,6 +10,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.convolutions import convolved
 from metasched.graph.node_types.matmul import centred, product
+from metasched.graph.packed_numbers import packed_weights, unpacked_matrix
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
@@ -42,6 +43,8 @@ _BY_AXIS = NodeForm((2, 3), {"axis": int})
 @node_type("QuantizeLinear")
 def quantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
+    if zero is not None and zero.bits:
+        raise Unsupported(f"it quantises to numbers of {zero.bits} bits")
     to = site.attribute("output_dtype", 0)
     dtype = zero.type.dtype if zero is not None else element_type(to) if to else DType.U8
     if not dtype.is_integer:
@@ -74,8 +77,31 @@ def _none_if_zero(zero: GraphValue | None) -> GraphValue | None:
 def dequantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
     axis = int(site.attribute("axis", 1))
+    if x.bits and x.rank == 2:
+        return (_unpacked(site, x, scale, zero, site.axis(axis, x.rank)),)
     zero = None if zero is None else _spread(site, zero, x, axis)
     return (dequantised(site, x, _spread(site, scale, x, axis), zero),)
+
+
+def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
+    """A matrix of few bits that stays packed: blocks lie along what is summed, an axis of scales along results."""
+    block = int(site.attribute("block_size", 0) or 0)
+    summed = axis if block else 1 - axis
+    if block and scale.rank != x.rank:
+        raise Unsupported(f"{scale.type} are no blocks of {x.type}")
+
+    def of_blocks(part: GraphValue) -> GraphValue:
+        if block:
+            return part
+        shape = tuple(1 if dim == summed else extent for dim, extent in enumerate(x.shape))
+        if part.type.size == 1:
+            text = f"{at('Y', indices(2))} = {at('A', ['0'])}"
+            return site.single([text], ValueType(part.type.dtype, shape), A=site.view(part, (1,)))
+        return site.view(part, shape)
+
+    zeros = None if zero is None else of_blocks(zero)
+    weights = packed_weights(site, x, of_blocks(scale), zeros, summed, block or x.shape[summed])
+    return site.cast(unpacked_matrix(site, weights, summed), scale.type.dtype)
 
 
 def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None) -> GraphValue:

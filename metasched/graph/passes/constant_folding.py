@@ -14,13 +14,12 @@ from metasched.graph.ir import Array, Compute, Graph, InPlace, Node, ShapeView, 
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.program import Program
+from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
 from metasched.reference.execution import reference
 from metasched.runtime.addresses import aligned_empty
 from metasched.runtime.compiled import build
 from metasched.target import Target
 
-# Bytes that results may take beside those of what they are computed from.
-_MORE = 1 << 16
 # Elements and operations of a program that the reference runs: a kernel takes longer to make.
 _SMALL = 2_000
 
@@ -51,7 +50,7 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
 def _grows(graph: Graph, node: Compute) -> bool:
     given = sum(graph.types[name].nbytes for name in node.inputs)
     made = sum(graph.types[name].nbytes for name in node.outputs)
-    return made > 2 * given + _MORE
+    return made > MOST_GROWTH * given + NO_MATTER
 
 
 def computed(program: Program, given: list[Array], target: Target) -> list[Array]:

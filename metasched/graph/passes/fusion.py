@@ -12,7 +12,8 @@ A group of nodes joins the group that computes one of its inputs where all of th
 
 So an anchor (a convolution, a product of matrices) takes its bias, residual sums and activations; the pieces of a layer
 norm, a softmax or a chain of activations become one program each. An anchor also joins what computes its input where
-that is a border, or cheap and read to put a border around it: the stage that makes the border computes it.
+that is a border, or cheap and read to put a border around it: the stage that makes the border computes it. And it joins
+what unpacks its weights, so that they stay packed in memory.
 
 Where several inputs would do, as in the sum at the end of a residual block, the one whose program is the most common is
 taken, so that there are few distinct programs; of several, the one computed last.
@@ -168,7 +169,7 @@ class _Grouping:
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
             return ""
         if group.kind is Kind.ANCHOR:
-            return self._prologue_refusal(name, other)
+            return "" if self._unpacks(other) else self._prologue_refusal(name, other)
         if other.kind is Kind.ANCHOR:
             return f"it does not read each element of `{name}` once, in an order of its own indices"
         return self._rows_refusal(sorted({*other.members, *inside}))
@@ -189,6 +190,13 @@ class _Grouping:
         assert isinstance(node, Compute)
         whole = self._graph.types[node.outputs[0]]
         return all(may_be_computed_there(box, whole) for box in copied_boxes(node.program.func) or ())
+
+    def _unpacks(self, other: _Group) -> bool:
+        """Whether a group computes an element of its result from an element of each of some constants. What folding has
+        left of such is larger than these: where it is read, as much of it is made as is used at a time."""
+        given = {name for n in other.members for name in self._graph.nodes[n].inputs}
+        made = {name for n in other.members for name in self._graph.nodes[n].outputs}
+        return other.kind <= Kind.ELEMENTWISE and given - made <= self._graph.constants.keys()
 
     def _prologue_refusal(self, name: str, other: _Group) -> str:
         """Why an anchor may not compute its input where it puts a border around it; '' where it may."""

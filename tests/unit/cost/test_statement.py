@@ -440,3 +440,10 @@ def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: i
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
     assert View(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1] == loads
     assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == (loads == lanes)
+
+
+def test_quotients_by_powers_of_two_are_shifts() -> None:
+    word = Load("A", (Var("i"),), DType.I32)
+    by = {n: count(word // n + word % n, None, {}) for n in (16, 10)}
+    assert (by[16].divisions, by[10].divisions) == (0, 2)
+    assert by[16].instructions == 3

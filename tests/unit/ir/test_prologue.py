@@ -8,8 +8,8 @@ import pytest
 
 import metasched as ms
 from metasched.ir.nodes import Func
-from metasched.ir.prologue import constants, divide, main_part
-from metasched.ir.query import blocks
+from metasched.ir.prologue import constants, divide, main_part, unpacks
+from metasched.ir.query import blocks, find_block
 from metasched.ir.validate import validate
 
 TEXT = """
@@ -56,6 +56,20 @@ def test_what_is_computed_in_the_main_part_is_not_ahead(change: Callable[[ms.Sch
     func = scheduled(change)
     assert divide(func, constants(func)).prologue is None
     assert main_part(func) is func
+
+
+@pytest.mark.parametrize(("rows", "ahead"), [(10, True), (2000, False)])
+def test_what_makes_constants_much_larger_is_not_ahead(rows: int, ahead: bool) -> None:
+    text = f"""
+program unpacked(X: f32[{rows}], const W: u8[{rows}, 20]) -> Y: f32[20]:
+    F: f32[{rows}, 20]
+    F[k, j] = f32(W[k, j]) * 0.1
+    Y[j] = sum[k](X[k] * F[k, j])
+"""
+    func = scheduled(text=text)
+    assert (divide(func, constants(func)).prologue is not None) is ahead
+    assert unpacks(func, find_block(func, "F")) is not ahead
+    assert not unpacks(func, find_block(func, "Y"))
 
 
 def test_a_chain_of_copies_is_ahead_as_a_whole() -> None:

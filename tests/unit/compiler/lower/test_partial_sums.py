@@ -136,6 +136,32 @@ def test_what_is_no_sum_of_floats() -> None:
         sch.annotate(sch.get_loops(sch.get_block("s"))[0], "blocked_sum", 512)
 
 
+SCALED = """
+program scaled[M=3, N=10, B=6](A: f32[M, 16*B], Q: f32[16*B, N], S: f32[B, N]) -> C: f32[M, N]:
+    dot: C[i, j] = sum[k < 16*B](A[i, k] * (Q[k, j] * S[k // 16, j]))
+"""
+
+
+@pytest.mark.parametrize(("terms", "common"), [(16, True), (8, True), (32, False)])
+def test_a_common_factor_multiplies_the_sum_of_a_block(terms: int, common: bool) -> None:
+    sch = ms.Schedule(ms.parse_program(SCALED))
+    dot = sch.get_block("dot")
+    i, j, k = sch.get_loops(dot)
+    blocks, run = sch.split(k, [None, terms])
+    sch.reorder(i, blocks, run, j)
+    sch.annotate(dot, "blocked_sum", terms)
+    sch.annotate(dot, "common_factor", True)
+    (read,) = [line for line in agrees(sch).splitlines() if "S[" in line]
+    assert ("* C_part[" in read or "C_part[j_part_1] * S[" in read) is common
+    assert ("A[" in read) is not common
+
+
+def test_a_common_factor_is_of_blocks() -> None:
+    sch = ms.Schedule(ms.parse_program(SCALED))
+    with pytest.raises(ScheduleError, match="the sum `dot` is not taken in blocks"):
+        sch.annotate(sch.get_block("dot"), "common_factor", True)
+
+
 def test_a_negative_length() -> None:
     sch, dot, _ = product(0)
     with pytest.raises(ScheduleError, match="counts terms, and is less than 0"):
