@@ -96,7 +96,15 @@ def by_masks(y: Any) -> Any:
     y[y.sum(1) > 2] = np.arange(6)
     y[:, y[0] > 0.5] -= 3
     y[1:3][y[1:3] > 0] = 7
-    return y, y[y > 1].sum(), y[y > 1].mean(), np.max(y[y > 0]), y[y[:, 0] > 0].sum(axis=0), np.sqrt(y[y > 0]).std()
+    return (
+        y,
+        y[y > 1].sum(),
+        y[y > 1].mean(),
+        np.max(y[y > 0]),
+        y[y[:, 0] > 0].sum(axis=0),
+        y[y[:, 5] > -99].mean(0),
+        np.sqrt(y[y > 0]).std(),
+    )
 
 
 @writes
