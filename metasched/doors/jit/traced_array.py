@@ -286,6 +286,9 @@ class MaskedElements(TracedArray):
             kwargs["initial"] = limit_of(self.part.everywhere.type.dtype, largest=function is np.min)
         return function(everywhere, **kwargs)
 
+    def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
+        return self._again(TracedArray(self.trace, self.part.everywhere).astype(dtype, *args, **options))
+
     def _everywhere(self, operand: Any) -> Any:
         if isinstance(operand, MaskedElements) and self.part.is_of(self.trace, operand.part):
             return TracedArray(self.trace, operand.part.everywhere)
