@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metasched.doors.pytorch.backend import TorchBackend
+from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.ir import Graph
 from tests.support.traced_functions import run_graph
 
@@ -25,8 +26,7 @@ class ReferenceNetwork:
 
 def run(model: Callable[..., Any], *inputs: Any) -> TorchBackend:
     """Compare a model with PyTorch, strides and types included."""
-    import torch
-
+    torch = torch_module()
     torch._dynamo.reset()
     backend = TorchBackend()
     with torch.no_grad():

@@ -276,15 +276,18 @@ class MaskedElements(TracedArray):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Reductions over the mask's dimensions."""
-        axis = kwargs.pop("axis", None)
+        axis = args[1] if len(args) == 2 else kwargs.pop("axis", None)
         axes, everywhere = self.part.axes, TracedArray(self.trace, self.part.everywhere)
-        if function not in _OF_MASKED or len(args) != 1 or not (axis is None or (axis,) == axes[:1]):
+        if function not in _OF_MASKED or len(args) > 2 or not (axis is None or (axis,) == axes[:1]):
             raise TraceError(f"np.{function.__name__} of what a mask picks cannot be traced", MASK)
         mask = TracedArray(self.trace, self.trace.nodes.view(self.part.mask, self.part.wide))
         kwargs |= {"axis": None if axis is None else axes, "where": mask}
         if function in (np.max, np.min):
             kwargs["initial"] = limit_of(self.part.everywhere.type.dtype, largest=function is np.min)
         return function(everywhere, **kwargs)
+
+    def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
+        return self._again(TracedArray(self.trace, self.part.everywhere).astype(dtype, *args, **options))
 
     def _everywhere(self, operand: Any) -> Any:
         if isinstance(operand, MaskedElements) and self.part.is_of(self.trace, operand.part):

@@ -67,8 +67,8 @@ class TorchBackend:
     def __str__(self) -> str:
         if not self.reports:
             return (
-                "no graph yet: the first call of the compiled model makes them, unless PyTorch takes nothing apart; "
-                "recurrent layers it does where torch._dynamo.config.allow_rnn = True stands before that"
+                "no graph yet: the first call of the compiled model makes them. If there was one, PyTorch traced none; "
+                "it traces recurrent layers where torch._dynamo.config.allow_rnn = True stands before the call"
             )
         return "\n".join(f"graph {number}: {report}" for number, report in enumerate(self.reports))
 

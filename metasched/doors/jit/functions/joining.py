@@ -144,7 +144,15 @@ def copyto(trace: ArrayTrace, dst: Any, src: Any, casting: str = "same_kind", wh
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
-@traces("putmask", "place")
+@traces("place")
+def place(trace: ArrayTrace, arr: Any, mask: Any, vals: Any) -> None:
+    """In place: one value, since of several each goes to the next element of the mask."""
+    if np.size(vals) != 1:
+        raise Unsupported("np.place is traced with one value; np.putmask takes one for each element")
+    putmask(trace, arr, mask, vals)
+
+
+@traces("putmask")
 def putmask(trace: ArrayTrace, a: Any, mask: Any, values: Any) -> None:
     """In place."""
     if np.size(values) != 1 and np.shape(values) != np.shape(a):

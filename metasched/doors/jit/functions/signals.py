@@ -54,7 +54,7 @@ def _correlated(trace: ArrayTrace, a: Any, v: Any, mode: str) -> GraphValue:
     return trace.nodes.site("Correlate").single(stages, ValueType(dtype, (extent,)), A=signal, B=kernel)
 
 
-@traces("lib.stride_tricks.sliding_window_view", "lib._stride_tricks_impl.sliding_window_view")
+@traces("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(
     trace: ArrayTrace, x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:

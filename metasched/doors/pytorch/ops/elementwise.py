@@ -86,6 +86,26 @@ def _bits(op: str) -> AtenOperator:
     return run
 
 
+_SHIFTS = [f"{name}.{kind}" for name in ("__lshift__", "__rshift__") for kind in ("Scalar", "Tensor")]
+_SHIFTS += [f"bitwise_{side}_shift.{kind}" for side in ("left", "right") for kind in ("Tensor", "Tensor_Scalar")]
+
+
+@aten(*_SHIFTS)
+def shift(site: AtenSite, x: Any, count: Any) -> GraphValue:
+    if not site.result.is_integer:
+        raise Unsupported("it is of integers")
+    direction = "LEFT" if "lshift" in site.name or "left" in site.name else "RIGHT"
+    return site.call("BitShift", *(site.value(operand, site.result) for operand in (x, count)), direction=direction)
+
+
+@aten("round.decimals")
+def round_to(site: AtenSite, x: GraphValue, *, decimals: int) -> GraphValue:
+    scale = real(10.0 ** abs(decimals))
+    return site.expression(
+        f"rint({{0}} * {scale}) / {scale}" if decimals > 0 else f"rint({{0}} / {scale}) * {scale}", x
+    )
+
+
 @aten("add.Tensor", "add.Scalar")
 def add(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
     if site.result.is_bool:

@@ -96,7 +96,16 @@ def by_masks(y: Any) -> Any:
     y[y.sum(1) > 2] = np.arange(6)
     y[:, y[0] > 0.5] -= 3
     y[1:3][y[1:3] > 0] = 7
-    return y, y[y > 1].sum(), y[y > 1].mean(), np.max(y[y > 0]), y[y[:, 0] > 0].sum(axis=0), np.sqrt(y[y > 0]).std()
+    return (
+        y,
+        y[y > 1].sum(),
+        y[y > 1].mean(),
+        np.max(y[y > 0]),
+        y[y[:, 0] > 0].sum(axis=0),
+        y[y[:, 5] > -99].mean(0),
+        np.sqrt(y[y > 0]).std(),
+        y[y > 1].astype(int).sum(),
+    )
 
 
 @writes
@@ -108,6 +117,7 @@ def by_functions(y: Any) -> Any:
     np.fill_diagonal(y, 6)
     np.copyto(y, 1, where=y > 90)
     np.putmask(y, y < -1, -1)
+    np.place(y, y == 2, [4])
     np.add(y[0], 1, out=y[1])
     y[2].fill(8)
     y[3].sort()

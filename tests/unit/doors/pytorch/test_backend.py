@@ -74,6 +74,8 @@ OPERATORS: dict[str, Any] = {
         x.gather(1, (x > 0).long()),
         x.index_select(1, torch.tensor([1, 0])),
     ),
+    "shifted": lambda x: ((x * 9).int() << 2, (x * 90).int() >> 1, torch.bitwise_right_shift((x * 9).long(), 1)),
+    "decimals": lambda x: (x.round(decimals=1), (x * 99).round(decimals=-1)),
     "angles": lambda x: (x.atan(), (x / 9).asin(), (x / 9).acos(), torch.atan2(x, x.flip(1))),
     "signs": lambda x: (torch.copysign(x, -x), x.signbit(), torch.heaviside(x, x), torch.logaddexp2(x, x * 2)),
     "rounded to bytes": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -10, 10),

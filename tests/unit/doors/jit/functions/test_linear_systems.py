@@ -30,7 +30,7 @@ def test_of_several_matrices() -> None:
 
 def test_roots_of_matrices() -> None:
     check(lambda a: np.linalg.cholesky(a @ a.T + np.eye(4)), A, tolerance=1e-12)
-    check(lambda a: np.linalg.cholesky(a @ a.mT + np.eye(3, dtype=np.float32)), MANY, tolerance=1e-4)
+    check(lambda a: np.linalg.cholesky(a @ a.swapaxes(1, 2) + np.eye(3, dtype=np.float32)), MANY, tolerance=1e-4)
 
 
 @pytest.mark.parametrize(
