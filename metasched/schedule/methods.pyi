@@ -357,7 +357,7 @@ class PrimitiveMethods:
             In each iteration of the loop, the reductions that the block reads are completed for a box of consecutive
             elements that no other iteration completes. Where the box is less than a whole dimension, the block reads that
             dimension at one bare spatial iteration variable. Everything else that it reads is complete before. No other
-            block writes its buffer.
+            block writes its buffer. The block runs over its whole domain, or else what it reads was computed whole.
 
         Rewrite:
             for i_0, k, i_1 in grid(8, 64, 8):           for i_0 in 8:

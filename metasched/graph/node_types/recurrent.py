@@ -6,7 +6,7 @@ its gates. Steps are the same programs, so they are the same tasks, however many
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +23,31 @@ from metasched.graph.text import at, declared, indices, real
 
 Results = tuple[GraphValue | None, ...]
 
+
+@dataclass(frozen=True)
+class _Activation:
+    """An activation as a text of its argument, {0}, and of the numbers {alpha} and {beta}.
+
+    `alpha` and `beta` are what these are where nothing says it; None where it has none.
+    """
+
+    text: str
+    alpha: float | None = None
+    beta: float | None = None
+
+
 _ACTIVATIONS = {
-    "Relu": "max({0}, 0.0)",
-    "Sigmoid": "sigmoid({0})",
-    "Softplus": "(max({0}, 0.0) + log1p(exp(-abs({0}))))",
-    "Softsign": "({0} / (1.0 + abs({0})))",
-    "Tanh": "tanh({0})",
+    "Affine": _Activation("({alpha} * {0} + {beta})", 1.0, 0.0),
+    "Elu": _Activation("({0} if {0} >= 0.0 else {alpha} * expm1({0}))", 1.0),
+    "HardSigmoid": _Activation("max(0.0, min(1.0, {alpha} * {0} + {beta}))", 0.2, 0.5),
+    "LeakyRelu": _Activation("({0} if {0} >= 0.0 else {alpha} * {0})", 0.01),
+    "Relu": _Activation("max({0}, 0.0)"),
+    "ScaledTanh": _Activation("({alpha} * tanh({beta} * {0}))", 1.0, 1.0),
+    "Sigmoid": _Activation("sigmoid({0})"),
+    "Softplus": _Activation("(max({0}, 0.0) + log1p(exp(-abs({0}))))"),
+    "Softsign": _Activation("({0} / (1.0 + abs({0})))"),
+    "Tanh": _Activation("tanh({0})"),
+    "ThresholdedRelu": _Activation("({0} if {0} > {alpha} else 0.0)", 1.0),
 }
 
 
@@ -269,9 +288,7 @@ def _inputs(site: NodeSite, x: GraphValue, weights: GraphValue, bias: GraphValue
 
 
 def _functions(site: NodeSite, kind: _Kind, directions: int) -> list[list[str]]:
-    """The activations of each direction. Raises Unsupported for those that take numbers."""
-    if site.attribute("activation_alpha") or site.attribute("activation_beta"):
-        raise Unsupported("activations with numbers of their own are not known")
+    """The activations of each direction."""
     said = [name.decode() if isinstance(name, bytes) else name for name in site.attribute("activations") or ()]
     said = said or list(kind.functions) * directions
     unknown = [name for name in said if name not in _ACTIVATIONS]
@@ -280,10 +297,21 @@ def _functions(site: NodeSite, kind: _Kind, directions: int) -> list[list[str]]:
     limit, count = float(site.attribute("clip", 0.0)), len(kind.functions)
     clipped = f"max(min({{0}}, {real(limit)}), {real(-limit)})" if limit else "{0}"
     texts = [
-        _ACTIVATIONS[name].replace("{0}", clipped if n % count in kind.clipped else "{0}")
-        for n, name in enumerate(said)
+        text.replace("{0}", clipped if n % count in kind.clipped else "{0}")
+        for n, text in enumerate(_with_numbers(site, [_ACTIVATIONS[name] for name in said]))
     ]
     return [texts[number * count : (number + 1) * count] for number in range(directions)]
+
+
+def _with_numbers(site: NodeSite, activations: Sequence[_Activation]) -> Iterator[str]:
+    """Their texts; those that have numbers take the next that is said, each in turn."""
+    alphas, betas = (iter(site.attribute(f"activation_{name}") or ()) for name in ("alpha", "beta"))
+    for own in activations:
+        text = own.text
+        for name, said, default in (("alpha", alphas, own.alpha), ("beta", betas, own.beta)):
+            if default is not None:
+                text = text.replace(f"{{{name}}}", real(float(next(said, default))))
+        yield text
 
 
 def _active(site: NodeSite, steps: int, batch: int) -> list[GraphValue]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO
+from metasched.ir.affine import ZERO, NotAffine
 from metasched.ir.data import is_index_variable
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, IterKind, IterVar, LoopKind, Var
-from metasched.ir.ranges import prove
+from metasched.ir.ranges import bounds, prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
@@ -44,7 +44,7 @@ def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
         In each iteration of the loop, the reductions that the block reads are completed for a box of consecutive
         elements that no other iteration completes. Where the box is less than a whole dimension, the block reads that
         dimension at one bare spatial iteration variable. Everything else that it reads is complete before. No other
-        block writes its buffer.
+        block writes its buffer. The block runs over its whole domain, or else what it reads was computed whole.
 
     Rewrite:
         for i_0, k, i_1 in grid(8, 64, 8):           for i_0 in 8:
@@ -64,6 +64,7 @@ def reverse_compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
     path = (*query.loops_above_loop(ctx.func, loop), target)
     _require_place(ctx, consumer, path)
     spans = _spans(ctx, consumer, path)
+    _require_own_domain(ctx, consumer, spans)
     above = query.loops_above(ctx.func, block)
     guards = iteration_guards(OP, consumer, above[len(query.common_loops(above, path)) :])
     last = max(at for at in (child_with(target.body, p.name) for p in _sources(ctx, consumer)) if at is not None)
@@ -146,6 +147,37 @@ def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Sp
         (consumer.name, path[-1].var),
         "choose a loop further out",
     )
+
+
+def _require_own_domain(ctx: Context, consumer: Block, spans: dict[str, Span]) -> None:
+    """Raise where the new loops would run over more than the block does, while what it reads is computed in part, too:
+    both were moved to where a part of them was needed.
+    """
+    parts = [source.name for source in _sources(ctx, consumer) if _in_part(ctx, source)]
+    more = [name for name in _in_part(ctx, consumer) if name not in spans]
+    if parts and more:
+        raise ScheduleError(
+            OP,
+            f"`{consumer.name}` and `{parts[0]}` are computed in part, and loops over all of `{more[0]}` would read "
+            "the rest",
+            (consumer.name, parts[0]),
+            f"{OP} before compute_at",
+        )
+
+
+def _in_part(ctx: Context, block: Block) -> list[str]:
+    """The iteration variables of which a block runs over a part, whatever the loops around it do."""
+    ranges = query.ranges(query.loops_above(ctx.func, block.name))
+    found = []
+    for it, binding in zip(block.iters, block.bindings, strict=True):
+        try:
+            reached = bounds(binding, ranges)
+        except NotAffine:
+            continue  # A quotient or a remainder, as fusing leaves, which is of the whole.
+        outside = (Binary(BinOp.GT, reached.lo, ZERO), Binary(BinOp.LT, reached.hi + 1, it.extent))
+        if any(prove(cond, {}) for cond in outside):
+            found.append(it.name)
+    return found
 
 
 def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:

@@ -21,6 +21,8 @@ OPERANDS = {
     "f64": (F32.astype(np.float64), np.array([0.5, -2.0, np.inf])),
     "i32": (I32, np.where(I32 == 0, 3, I32)[0].astype(np.int32)),
     "u8": (np.array([[0, 7, 255]], np.uint8), np.array([[2], [0]], np.uint8)),
+    "u32": (np.array([[0, 7, 2**32 - 1]], np.uint32), np.array([[2], [0], [2**31 + 1]], np.uint32)),
+    "u64": (np.array([[0, 7, 2**64 - 1]], np.uint64), np.array([[2], [0], [2**63 + 1]], np.uint64)),
     "bool": (F32 > 0.6, F32[0] > 0.5),
     "mixed": (I32, F32),
 }
@@ -81,6 +83,7 @@ def test_whole_parts_and_cube_roots() -> None:
 
 def test_bits() -> None:
     check(lambda x, y: (x & y, x | 3, x ^ y, ~x, x << 3, x >> 1), I32, I32[::-1])
+    check(lambda x, y: (x & y, x | y, x ^ 3, ~x, x << 3, x >> 63), *OPERANDS["u64"])
 
 
 def test_a_type_that_the_language_lacks_is_named() -> None:

@@ -88,6 +88,42 @@ def test_layers(op: str, direction: str, lengths: Any, attributes: dict[str, Any
         np.testing.assert_allclose(made, other, rtol=1e-4, atol=1e-5)
 
 
+ACTIVATIONS = {
+    "Affine": lambda x, a=1.0, b=0.0: a * x + b,
+    "Elu": lambda x, a=1.0: np.where(x < 0, a * np.expm1(x), x),
+    "HardSigmoid": lambda x, a=0.2, b=0.5: np.clip(a * x + b, 0, 1),
+    "LeakyRelu": lambda x, a=0.01: np.where(x < 0, a * x, x),
+    "ScaledTanh": lambda x, a=1.0, b=1.0: a * np.tanh(b * x),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "ThresholdedRelu": lambda x, a=1.0: np.where(x > a, x, 0),
+}
+
+
+def activated(x: np.ndarray, names: list[str], **attributes: Any) -> np.ndarray:
+    """What activations make of `x`, one in each direction: a step whose weights are those of the identity."""
+    count, width = len(names), x.shape[-1]
+    constants = {"W": np.stack([np.eye(width, dtype=np.float32)] * count)}
+    constants["R"] = np.zeros((count, width, width), np.float32)
+    how = {"hidden_size": width, "direction": "bidirectional" if count > 1 else "forward", "activations": names}
+    one = node("RNN", "X W R", **how, **attributes)
+    return np.asarray(ms.load_onnx(model([one], [value("X", x[None])], ["Y"], constants))(X=x[None])[0])
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_with_their_own_numbers(name: str) -> None:
+    x = random(3, 5) * 3
+    np.testing.assert_allclose(activated(x, [name])[0], ACTIVATIONS[name](x), rtol=1e-5, atol=1e-6)
+
+
+def test_numbers_go_to_the_activations_that_have_some_in_turn() -> None:
+    x = random(3, 5) * 3
+    one, two = activated(x, ["Elu", "HardSigmoid"], activation_alpha=[0.25, 0.5], activation_beta=[0.75])
+    np.testing.assert_allclose(one, ACTIVATIONS["Elu"](x, 0.25), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(two, ACTIVATIONS["HardSigmoid"](x, 0.5, 0.75), rtol=1e-5, atol=1e-6)
+    _, last = activated(x, ["Softsign", "LeakyRelu"], activation_alpha=[0.5])
+    np.testing.assert_allclose(last, ACTIVATIONS["LeakyRelu"](x, 0.5), rtol=1e-5, atol=1e-6)
+
+
 def test_steps_are_the_same_tasks() -> None:
     def tasks(steps: int) -> int:
         x, constants = random(steps, 1, 64), {"W": random(1, 256, 64), "R": random(1, 256, 64)}
@@ -102,7 +138,7 @@ def test_steps_are_the_same_tasks() -> None:
     ("attributes", "message"),
     [
         ({"input_forget": 1}, "input and forget gates that are one"),
-        ({"activations": ["Sigmoid", "Affine", "Tanh"]}, "its activations are Sigmoid, Affine, Tanh"),
+        ({"activations": ["Sigmoid", "Swish", "Tanh"]}, "its activations are Sigmoid, Swish, Tanh"),
     ],
 )
 def test_what_is_not_known_is_said(attributes: dict[str, Any], message: str) -> None:

@@ -5,6 +5,7 @@ import pytest
 from metasched.ir.evaluate import evaluate
 from metasched.ir.query import find_block, loops_above
 from metasched.schedule.context import Context
+from metasched.schedule.primitives.cache_read import cache_read
 from metasched.schedule.primitives.cache_write import cache_write
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
@@ -240,6 +241,17 @@ def test_its_own_loop() -> None:
 def test_what_else_it_reads_comes_later() -> None:
     with refused("`second`, which `both` reads, is computed after loop `i`"):
         reverse_compute_at(start(TWO), "both", "i")
+
+
+def test_a_part_of_a_copy_that_is_a_part() -> None:
+    ctx = start("program late(A: f32[2, 7]) -> B: f32[2, 3]:\n    B[n, i] = A[n, i + 4]\n")
+    first = cache_read(ctx, "B", "A")
+    compute_at(ctx, first, "n")
+    second = cache_read(ctx, first, "A")
+    compute_at(ctx, second, "n")
+    row = loops_above(ctx.func, second)[1].var
+    with refused(f"`{first}` and `{second}` are computed in part, and loops over all of `ax1` would read the rest"):
+        reverse_compute_at(ctx, first, row)
 
 
 def test_a_vector_loop() -> None:
