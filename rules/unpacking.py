@@ -80,8 +80,9 @@ def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     blocks, run = sch.split(along, [None, length])
     sch.reorder(outer, *rows, blocks, run, inner)
     sch.unroll(run)
-    sch.annotate(block, "blocked_sum", length)
-    sch.annotate(block, "common_factor", True)
+    if info.dtype.is_float:
+        sch.annotate(block, "blocked_sum", length)
+        sch.annotate(block, "common_factor", True)
     _multiplied(sch, block, inner, width)
     _finished_in(sch, block, outer)
 

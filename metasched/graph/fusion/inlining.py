@@ -14,6 +14,7 @@ from metasched.graph.fusion.expressions import (
     with_reads,
 )
 from metasched.graph.fusion.stages import Stages
+from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
 from metasched.ir.source import Apply, IfElse, Name, Read, Reduce, SourceExpr, Stage
 
 # Operations that may be written twice in one expression: compiled code computes an expression that is there twice once.
@@ -51,6 +52,8 @@ def _can_inline(stages: Stages, stage: Stage) -> bool:
         return False
     if not cost and not guarded:
         return True
+    if any(isinstance(reader.value, Reduce) for reader, _ in uses) and _unpacks(stages, stage):
+        return False
     own = stages.iterations(stage)
     if any(count > 1 and cost * count > _REPEATED for _, count in uses):
         return False
@@ -59,6 +62,13 @@ def _can_inline(stages: Stages, stage: Stage) -> bool:
         # Outside of a border, nothing is computed.
         return len(uses) == 1 and total <= _BORDER * own
     return total <= own or (cost == 1 and all(stages.iterations(reader) <= own for reader, _ in uses))
+
+
+def _unpacks(stages: Stages, stage: Stage) -> bool:
+    """Whether a stage makes floats of weights that are much smaller: schedules have places of their own for that."""
+    made, given = stages.types[stage.buffer], {read.buffer for read in reads(stage.value)}
+    before = sum(stages.types[name].nbytes for name in given)
+    return given <= stages.consts and made.dtype.is_float and made.nbytes > MOST_GROWTH * before + NO_MATTER
 
 
 def _count(stage: Stage, name: str) -> int:

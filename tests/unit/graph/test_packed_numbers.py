@@ -84,28 +84,36 @@ def test_products_with_dequantised_matrices(
     np.testing.assert_allclose(net(x), expected, atol=1e-5 * float(np.abs(expected).max()))
 
 
-def _network(rows: int, k: int = 512, n: int = 320, block: int = 32) -> tuple[ms.Network, Any, Any, int]:
-    """A product with weights of four bits and a bias, what it takes, what it computes, and the bytes of its weights."""
-    q, scales, bias = integers(n, k, low=0, high=16), random(n, k // block, seed=1), random(n, seed=2)
-    packed = (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8).reshape(n, k // block, -1)
+def _network(rows: int, bits: int = 4, k: int = 512, n: int = 320, block: int = 32) -> tuple[ms.Network, Any, Any, int]:
+    """A product with weights of few bits and a bias, what it takes, what it computes, and the bytes of its weights."""
+    q, scales, bias = integers(n, k, low=0, high=2**bits), random(n, k // block, seed=1), random(n, seed=2)
+    each = 8 // bits
+    packed = (q.reshape(n, -1, each) << (np.arange(each) * bits)).sum(-1).astype(np.uint8).reshape(n, k // block, -1)
     x = random(rows, k, seed=3)
-    product = node("MatMulNBits", "x q s - - b", "y", domain="com.microsoft", N=n, K=k, bits=4, block_size=block)
+    product = node("MatMulNBits", "x q s - - b", "y", domain="com.microsoft", N=n, K=k, bits=bits, block_size=block)
     tensors = [numpy_helper.from_array(a, name) for name, a in {"q": packed, "s": scales, "b": bias}.items()]
     graph = helper.make_graph([product, node("Relu", "y")], "g", [value("x", x)], [unknown("Y")], tensors)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     net = ms.load_onnx(helper.make_model(graph, opset_imports=opsets))
-    weights = (q - 8.0) * np.repeat(scales, block, 1)
+    weights = (q - 2.0 ** (bits - 1)) * np.repeat(scales, block, 1)
     return net, x, np.maximum(x @ weights.T + bias, 0), packed.nbytes + scales.nbytes + bias.nbytes
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("rows", [1, 40])
-def test_weights_stay_packed_in_memory(rows: int) -> None:
-    net, x, expected, given = _network(rows)
+def test_weights_stay_packed_in_memory(rows: int, bits: int) -> None:
+    net, x, expected, given = _network(rows, bits)
     np.testing.assert_allclose(net(x), expected, atol=1e-5 * float(np.abs(expected).max()))
     (compute,) = net.optimised.computes  # the product, what unpacks its weights, the bias and the activation
     assert sum(array.nbytes for array in net.optimised.constants.values()) == given
     assert net.memory().weight_bytes <= given + LINE * len(compute.inputs)
     assert net.memory().arena_bytes < 8 * x.nbytes
+    (schedule,) = [step.schedule for step in net.steps]
+    assert schedule is not None
+    assert ("transform_layout" in schedule, "common_factor" in schedule) == (
+        rows > 1,
+        rows == 1,
+    )  # what `unpacking` does
 
 
 def test_columns_that_fill_no_panel() -> None:
