@@ -15,7 +15,11 @@ CASES: dict[str, Any] = {
     "like": lambda a: (np.zeros((2, 2), like=a), np.ones(3, np.int32, like=a), np.full((2,), 7, like=a)),
     "known": lambda a: (np.arange(1, 9, 2, like=a), np.eye(2, k=1, like=a), np.tri(3, like=a), np.identity(2, like=a)),
     "nested": lambda a: (np.array([[a[0, 0], 1], [2, a[1, 1]]], like=a), np.array([a, a], np.float64, like=a)),
-    "filled": lambda a: (np.full((2, 2), a[0, 1], like=a), np.full_like(a, 3, dtype=int), np.empty_like(a) * 0),
+    "filled": lambda a: (
+        np.full((2, 2), a[0, 1], like=a),
+        np.full_like(a, 3, dtype=int),
+        np.where(np.zeros_like(a) == 0, a, np.empty_like(a)),
+    ),
     "between": lambda a: (np.linspace(a[0, 0], a[1, 1], 5), np.linspace(a[0], 9, 4, endpoint=False, axis=1)),
     "grids": lambda a: (*np.meshgrid(a[0], a[:, 1]), *np.meshgrid(a[0], a[:, 1], indexing="ij", sparse=True)),
     "diagonals": lambda a: (np.diag(a, 1), np.diag(a[0]), np.diag(a[0], -2), np.diagflat(a, 1)),
