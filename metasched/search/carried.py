@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from metasched.cost.core import Core
+from metasched.cost.expected import least_cycles
 from metasched.cost.model import CostModel
 from metasched.cost.nest import Analyses
 from metasched.cost.trained import shipped
@@ -38,8 +39,10 @@ MOST_NEIGHBOURS = 8
 MOST_STRUCTURES = 3
 # How often rows around the best so far are drawn: more than one number has to change where the sizes of this program
 # leave the neighbour's tiles in part. At 17 sizes of 3 x 3 convolutions, 4 rounds took .96 of the time of one (.72 to
-# 1.03), and 12 no less. For a neighbour of a CPU with other vectors, register tiles have another shape.
+# 1.03), and 12 no less. At 12 depthwise convolutions, which are short, estimates are too far off: 4 took 1.04 of
+# the time of one. For a neighbour of a CPU with other vectors, register tiles have another shape.
 _ROUNDS = 4
+_LONG = 2e5  # cycles at the peak of arithmetic
 _ROUNDS_OF_OTHER_VECTORS = 8
 # Why a neighbour is left out, where no step of it is illegal.
 ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
@@ -150,6 +153,7 @@ class _Carrying:
         self._model = CostModel(0, shipped())
         self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
         self._arms: dict[Trace, SketchArm] = {}
+        self._rounds = _ROUNDS if least_cycles(space.program.func, target, core) >= _LONG else 1
 
     def carried(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, Carried | str]]:
         """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough
@@ -180,7 +184,7 @@ class _Carrying:
 
     def _wanted(self, placed: _Placed) -> WantedNumbers:
         other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
-        return WantedNumbers(placed.numbers, _ROUNDS_OF_OTHER_VECTORS if other_vectors else _ROUNDS)
+        return WantedNumbers(placed.numbers, _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds)
 
     def _candidate(self, placed: _Placed, best: ScoredRow) -> Carried:
         neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure
