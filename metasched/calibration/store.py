@@ -9,7 +9,7 @@ from pathlib import Path
 
 from metasched.cache_folder import CACHE, NoCacheFolder, cache_folder
 from metasched.calibration.calibration import CalibrationError, MachineCalibration, OldCalibration
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import Core, default_core
 from metasched.errors import CacheWarning
 from metasched.target import Target
 
@@ -26,8 +26,8 @@ def core_of(target: Target) -> Core:
         calibration = load(target)
     except OldCalibration as error:
         warnings.warn(str(error), CacheWarning, stacklevel=2)
-        return DEFAULT_CORE
-    return DEFAULT_CORE if calibration is None else calibration.core(target.threads)
+        return default_core(target)
+    return default_core(target) if calibration is None else calibration.core(target.threads)
 
 
 def load(target: Target) -> MachineCalibration | None:

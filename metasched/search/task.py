@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metasched.calibration.store import core_of
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import Core, default_core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
@@ -119,7 +119,7 @@ class Task:
         """
         if self._like is not None:
             return self._like.fingerprint
-        calibrated = () if self.core == DEFAULT_CORE else (self.core,)
+        calibrated = () if self.core == default_core(self.target) else (self.core,)
         names = frozenset(permission.value for permission in self.allowed.names)
         said: tuple[str, ...] = () if self.allowed == BY_DEFAULT else ("allow",)
         if self.knowledge is not None or KNOWLEDGE.names():

@@ -9,7 +9,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import DEFAULT_CORE, Core, default_core
 from metasched.cost.expected import Limit, expected, least_cycles
 from metasched.cost.features import NAMES, features_of
 from metasched.ir.nodes import Func
@@ -34,6 +34,13 @@ def test_a_constant_changes_the_features(func: Func, name: str) -> None:
 
 def test_every_default_is_positive() -> None:
     assert all(getattr(DEFAULT_CORE, field.name) > 0 for field in fields(Core))
+
+
+def test_cpus_that_compute_vectors_in_halves_have_constants_of_their_own() -> None:
+    zen4 = replace(SERVER, name="znver4")
+    assert default_core(SERVER) == DEFAULT_CORE
+    assert default_core(zen4).operations == DEFAULT_CORE.operations / 2
+    assert default_core(replace(zen4, features=frozenset({"avx2", "fma"}))) == DEFAULT_CORE
 
 
 def test_estimates_are_by_the_core_that_is_given(func: Func) -> None:
