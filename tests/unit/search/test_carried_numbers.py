@@ -21,6 +21,12 @@ def tiles(sch: ms.Schedule, block: ms.BlockRV) -> None:
         sch.split(loop, sch.sample_tile(loop, parts=2))
 
 
+@ms.rule
+def idle(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Draw a number that decides nothing: no loop is so short."""
+    sch.annotate(block, "unroll_limit", sch.sample_categorical([4, 3, 2], probabilities=[0.1, 0.2, 0.7]))
+
+
 def arm_of(rows: int = 48) -> SketchArm:
     space = ms.space(ms.operator("matmul_nn", M=rows, N=64, K=64), [tiles], target=AVX512)
     return SketchArm(space[0], AVX512, DEFAULT_CORE)
@@ -48,6 +54,16 @@ def test_more_rounds_find_nothing_worse() -> None:
     scores = [one.score for one in best_rows(arm, MODEL, [WantedNumbers({}, n) for n in (0, 1, 4, 8)]) if one]
     assert scores == sorted(scores)
     assert len(scores) == 4
+
+
+def test_a_number_that_is_lacking_is_the_likely_one_where_nothing_is_gained() -> None:
+    space = ms.space(ms.operator("matmul_nn", M=48, N=64, K=64), [tiles, idle], target=AVX512)
+    arm = SketchArm(space[0], AVX512, DEFAULT_CORE)
+    own = {v.address: OWN[v.address[-1]] for v in arm.sketch.variables if v.address.startswith("tiles")}
+    (place,) = (v.span for v in arm.sketch.variables if v.address not in own)
+    (found,) = best_rows(arm, MODEL, [WantedNumbers(own, 0)])
+    assert found is not None
+    assert found.row[place].tolist() == [2]
 
 
 def test_the_row_is_legal() -> None:
