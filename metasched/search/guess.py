@@ -27,7 +27,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.expected import Expectation, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
 from metasched.cost.trained import shipped
-from metasched.errors import NoRecord
+from metasched.errors import NoRecord, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport
 from metasched.ir.program import Program
@@ -240,8 +240,8 @@ class _Guessing:
         What is not whole was measured in another space: a search measures it early, and a guess is no search.
         """
         for one in (carried for carried in self.arms.carried if carried.is_whole):
-            func = one.trace.apply_to(self.program).func
-            if obstacle_to(func, self.target) is None:
+            func = self._applied(one.trace, one.name)
+            if func is not None and obstacle_to(func, self.target) is None:
                 return _Start(one.trace, func, expected(func, self.target, self.core), neighbour=one)
         return None
 
@@ -262,12 +262,25 @@ class _Guessing:
     def _favourite(self) -> _Favourite | None:
         """The trace that the installed cost model scores highest of those that the machine can run, if there is one."""
         for trace in favourites(self.arms, self.seed):
-            func = trace.apply_to(self.program).func
+            func = self._applied(trace, _LIKED)
+            if func is None:
+                continue
             obstacle = obstacle_to(func, self.target)
             if obstacle is None:
                 return _Favourite(trace, func, expected(func, self.target, self.core))
             self.refused.append((_LIKED, obstacle))
         return None
+
+    def _applied(self, trace: Trace, name: str) -> Func | None:
+        """What a trace makes of the program; None where a number of it is not legal, which is noted.
+
+        Of regions whose bounds depend on quotients of sampled sizes, a space knows looser bounds than a replay has.
+        """
+        try:
+            return trace.apply_to(self.program).func
+        except ScheduleError as error:
+            self.refused.append((name, error.reason))
+            return None
 
     def _by_start(self, start: _Start, why: str) -> Guess:
         choice, taken = self.choice, start.expert

@@ -259,6 +259,22 @@ def test_a_favourite_that_cannot_be_built_is_passed_over(monkeypatch: pytest.Mon
         guess(program, SERVER)
 
 
+def test_a_favourite_that_a_replay_refuses_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds of a space are looser than those of a replay where a region depends on quotients of sampled sizes."""
+    program = ms.parse_program("program f[N=16](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[j, i] * A[i, j]\n")
+    usual = guess(program, SERVER)
+    refused = ms.parse_trace("""trace 1 of f[N=16]:
+    B = get_block("B")
+    i, j = get_loops(B)
+    t0, t1 ~ sample_tile(i, innermost=8) @ "i" := [_, 32]
+""")
+    monkeypatch.setattr("metasched.search.guess.favourites", lambda *_: iter([refused, usual.trace]))
+    other = guess(program, SERVER)
+    assert other.trace == usual.trace
+    (reason,) = other.counts()
+    assert reason.startswith('sample_tile: the decision [_, 32] at "i" is not in the support')
+
+
 def test_three_channels_are_one_vector() -> None:
     program = ms.parse_program("""
 program depthwise[H=112, W=112, C=3](X: f32[H + 2, W + 2, C], K: f32[3, 3, C]) -> Y: f32[H, W, C]:

@@ -12,6 +12,7 @@ from metasched.compiler.cpu.emit.indices import Indices
 from metasched.compiler.cpu.emit.native import Native
 from metasched.compiler.cpu.emit.scheduling import scheduling_attribute
 from metasched.compiler.cpu.emit.scope import PADDING, ArrayPointer, FunctionScope
+from metasched.compiler.cpu.emit.sharing import COUNT_BYTES, is_long, share
 from metasched.compiler.cpu.emit.statements import Statements
 from metasched.compiler.cpu.emit.tensor import require_features
 from metasched.compiler.cpu.emit.text import FunctionText
@@ -187,7 +188,8 @@ class _ModuleEmitter:
         captured = [name for name in captured if name not in {s.name for s in self._kernel.scalars}]
         for n, loop in enumerate(phases):
             self._phase(f"{number}.{n}", loop, captured)
-        self._task(number, len(phases), captured)
+        long = [n for n, loop in enumerate(phases) if is_long(loop)]
+        self._task(number, len(phases), long, captured)
         text = caller.text
         extents = [caller.index(self._indices.form(loop.extent)).text for loop in phases]
         longest = self._largest(text, extents)
@@ -201,7 +203,8 @@ class _ModuleEmitter:
             values = [f"ptr {_pointer(a)}" for a in self._memory]
             values += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
             values += [f"i64 {caller.scope.variables[name][0].text}" for name in captured]
-            values += ["ptr %workspace"]
+            most = self._largest(text, chunks)
+            values += ["ptr %workspace", f"ptr {self._counts(text, number, len(long), most)}"]
             values += [f"i64 {value}" for pair in zip(extents, chunks, strict=True) for value in pair]
             context = f"%context.{number}"
             text.entry.append(f"  {context} = alloca [{len(values)} x i64]")
@@ -211,7 +214,6 @@ class _ModuleEmitter:
             if self._fences:
                 self._fence(text)
             launch = self._runtime_function(text, state, runtime.LAUNCH)
-            most = self._largest(text, chunks)
             text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {len(phases)}, i64 {most})")
             if needs_tiles(self._kernel.body):
                 # This thread has run a chunk of its own, and given them up.
@@ -219,6 +221,18 @@ class _ModuleEmitter:
 
         written = frozenset[str]().union(*(caller.written(loop.body) for loop in phases))
         caller.branch(SSAValue(some, DType.BOOL), written, start)
+
+    def _counts(self, text: FunctionText, number: int, long: int, chunks: str) -> str:
+        """Where the pieces are counted that were taken of each chunk of each long phase: none yet."""
+        if not long:
+            return "null"
+        counts = f"%counts.{number}"
+        size = long * self._threads * COUNT_BYTES
+        text.entry.append(f"  {counts} = alloca [{size} x i8], align {COUNT_BYTES}")
+        used = size if long > 1 else text.fresh(f"mul i64 {chunks}, {COUNT_BYTES}")
+        self._declarations["@llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+        text.line(f"call void @llvm.memset.p0.i64(ptr align {COUNT_BYTES} {counts}, i8 0, i64 {used}, i1 false)")
+        return counts
 
     def _largest(self, text: FunctionText, numbers: list[str]) -> str:
         largest, *others = dict.fromkeys(numbers)
@@ -258,15 +272,17 @@ class _ModuleEmitter:
         statements.counters.add_up()
         parameters = [*self._parameters(), *(f'i64 %"x.{variable}"' for variable in captured), "i64 %lo", "i64 %hi"]
         self._define(f"phase.{name}", parameters, scope, loop.body)
+        plain = [parameter.replace(" noalias", "") for parameter in parameters[:-2]]
+        self._functions.append(share(name, plain, loop))
 
-    def _task(self, number: int, phases: int, captured: list[str]) -> None:
+    def _task(self, number: int, phases: int, long: list[int], captured: list[str]) -> None:
         """The region's body for the pool: unpacks the context and runs a chunk of a phase."""
         values = [("ptr", _pointer(a)) for a in self._memory]
         values += [(memory_text(s.dtype), _scalar(s)) for s in self._kernel.scalars]
         values += [("i64", f'%"x.{name}"') for name in captured]
         lines = [
             line
-            for slot, (type_, name) in enumerate([*values, ("ptr", "%workspace")])
+            for slot, (type_, name) in enumerate([*values, ("ptr", "%workspace"), ("ptr", "%counts")])
             for line in _load(slot, type_, name)
         ]
         lines.append(f"  %slice.at = mul i64 %chunk, {self._layout.slice}")
@@ -280,9 +296,11 @@ class _ModuleEmitter:
         labels = " ".join(f"i64 {n}, label %phase.{n}" for n in range(phases))
         lines.append(f"  switch i64 %phase, label %done [ {labels} ]")
         for n in range(phases):
-            extent = len(values) + 1 + 2 * n
+            extent = len(values) + 2 + 2 * n
             bounds = [*_load(extent, "i64", f"%extent.{n}"), *_load(extent + 1, "i64", f"%chunks.{n}")]
-            part = _CHUNK.format(number=number, n=n, bounds="\n".join(bounds), operands=", ".join(operands))
+            counts = long.index(n) * self._threads * COUNT_BYTES if n in long else 0
+            texts = {"bounds": "\n".join(bounds), "operands": ", ".join(operands)}
+            part = _CHUNK.format(number=number, n=n, counts=counts, **texts)
             lines.append(part.rstrip())
         self._functions.append(_TASK.format(number=number, body="\n".join(lines)))
 
@@ -334,12 +352,8 @@ phase.{n}:
   %there.{n} = icmp slt i64 %chunk, %chunks.{n}
   br i1 %there.{n}, label %run.{n}, label %done
 run.{n}:
-  %following.{n} = add i64 %chunk, 1
-  %below.{n} = mul i64 %chunk, %extent.{n}
-  %lo.{n} = udiv i64 %below.{n}, %chunks.{n}
-  %up.{n} = mul i64 %following.{n}, %extent.{n}
-  %hi.{n} = udiv i64 %up.{n}, %chunks.{n}
-  call void @phase.{number}.{n}({operands}, i64 %lo.{n}, i64 %hi.{n})
+  %of.{n} = getelementptr i8, ptr %counts, i64 {counts}
+  call void @share.{number}.{n}({operands}, i64 %extent.{n}, i64 %chunks.{n}, i64 %chunk, ptr %of.{n})
   ret void
 """
 
