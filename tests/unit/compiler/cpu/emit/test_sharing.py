@@ -1,4 +1,4 @@
-"""How threads share a parallel loop: each iteration runs once, who begins late is helped, short loops are left whole."""
+"""How threads share a parallel loop: each iteration once, who begins late is helped, short loops are left whole."""
 
 from __future__ import annotations
 
