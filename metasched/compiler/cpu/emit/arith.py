@@ -43,7 +43,7 @@ class Arithmetic:
         self._flags = _STRICT
 
     def opaque(self, value: SSAValue) -> SSAValue:
-        """The same integer, of which LLVM cannot tell that it is a constant."""
+        """The same integer, of which LLVM cannot tell what it is: a constant, or what it was computed of."""
         return SSAValue(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
 
     @contextmanager

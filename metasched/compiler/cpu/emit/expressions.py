@@ -62,9 +62,18 @@ class Expressions(Memory):
             if atom.op in _DIVISIONS and isinstance(atom.b, Const) and atom.b.value > 0:
                 low, _ = self.scope.indices.range(self.scope.indices.form(atom.a))
                 if low is not None and low >= 0:
-                    return self.arith.nonnegative_divide(atom.op, a, int(atom.b.value))
+                    return self._taken_apart(atom.op, self.arith.nonnegative_divide(atom.op, a, int(atom.b.value)))
             return self.arith.binary(atom.op, a, b)
         return self.value(atom)
+
+    def _taken_apart(self, op: BinOp, value: SSAValue) -> SSAValue:
+        """A quotient or remainder of a loop's counter.
+
+        LLVM takes a remainder for the counter minus a multiple of the quotient. To a counter of an outer loop it then
+        adds the constants of addresses in inner ones, and no longer finds them: each address of an unrolled body gets a
+        register of its own, which is one on the stack. So it does not see what a remainder there is.
+        """
+        return self.arith.opaque(value) if op is BinOp.MOD and not value.width and self.text.is_outside else value
 
     def short_atom(self, atom: Expr) -> SSAValue:
         """The value of a non-linear part of an index that 32 bits hold."""

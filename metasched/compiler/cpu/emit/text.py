@@ -101,6 +101,11 @@ class FunctionText:
         """The depth of the innermost level; 0 is the function itself."""
         return len(self.levels) - 1
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether what is emitted goes to the head of another level than the innermost."""
+        return any(self._lines is level.head for level in self.levels[:-1])
+
     def open_level(self) -> None:
         """Start a loop body: its head goes here, and stays open until the level is closed."""
         level = Level([])

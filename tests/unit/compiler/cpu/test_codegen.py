@@ -18,7 +18,7 @@ from metasched.lang import parse_program
 from metasched.runtime.compiled import build
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
-from tests.support.cross import AVX2, WIDE, assembly, plain
+from tests.support.cross import AVX2, WIDE, assembly, for_sapphire_rapids, plain
 
 SOFTMAX = """
 program softmax[M=6, N=37](X: f32[M, N]) -> Y: f32[M, N]:
@@ -152,3 +152,24 @@ def test_a_target_that_lists_too_little_does_not_end_the_process(
     expert = operators.expert(trace)
     func, target = expert.trace.apply_to(expert.program()).func, plain(cpu, features)
     assert compile_text(emit(lower(func, target), target).text, target).data
+
+
+TILES = """
+program tiles(A: f32[28, 86, 16], B: f32[3, 3, 16, 32]) -> Y: f32[26, 84, 32]:
+    Y[i, j, o] = sum[r < 3, s < 3, c < 16](A[i + r, j + s, c] * B[r, s, c, o])
+"""
+
+
+def test_addresses_of_an_unrolled_tile_are_not_on_the_stack() -> None:
+    sch = Schedule(parse_program(TILES))
+    i, j, o, r, s, c = sch.get_loops(sch.get_block("Y"))
+    i0, i1 = sch.split(i, [None, 2])
+    j0, j1, j2, j3 = sch.split(j, [None, 2, 2, 7])
+    c0, c1 = sch.split(c, [None, 8])
+    sch.reorder(i0, j0, j1, c0, j2, r, s, c1, i1, j3, o)
+    sch.parallel(sch.fuse(i0, j0))
+    sch.vectorize(o, lanes=32)
+    sch.annotate(sch.get_block("Y"), "unroll_limit", 256)
+    text = for_sapphire_rapids(sch.func)
+    assert len(re.findall(r"vfmadd\S*ps", text)) >= 224  # of 2 x 7 pixels and 8 terms, two registers each
+    assert len(re.findall(r"\(%rsp\), %r", text)) < 50  # 618 where LLVM sees remainders of the counter
