@@ -153,10 +153,10 @@ def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed
             return stmt
         full = _guarded(stmt, split, path, lambda own: ())
         if not split.rest:  # the tile is perfect, and some are left out altogether
-            return When((split.is_full,), _again(full, path, copies))
+            return When((split.is_full,), _again(full, path, copies, crossed))
         part = _clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))
         cases = [(split.is_full, full), (split.is_partial, part)]
-        return Many(tuple(When((cond,), _again(case, path, copies // 2)) for cond, case in cases))
+        return Many(tuple(When((cond,), _again(case, path, copies // 2, crossed)) for cond, case in cases))
     if isinstance(stmt, Many):
         return _split_sequence(stmt, split, path, copies, crossed)
     if isinstance(stmt, NestRegion):
@@ -172,14 +172,15 @@ def _split_inside(stmt: NestStmt, split: _Split, path: Path, copies: int, crosse
     return stmt
 
 
-def _again(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
-    """The other guards of a case, those whose base belongs to the loop around the case included."""
-    if copies > 1:
-        for split in _splits(replace(path[-1], body=stmt), path):
-            forked = _split_cases(stmt, split, path, copies)
+def _again(stmt: NestStmt, path: Path, copies: int, crossed: Path) -> NestStmt:
+    """The other guards of a case, those included whose base belongs to a loop between the split and the case."""
+    inside = (*path, *crossed)
+    for loop in (path[-1], *crossed) if copies > 1 else ():
+        for split in _splits(replace(loop, body=stmt), inside):
+            forked = _split_cases(stmt, split, inside, copies)
             if forked is not stmt:
                 return forked
-    return _visit(stmt, path, copies)
+    return _visit(stmt, inside, copies)
 
 
 def _split_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed: Path) -> NestStmt:

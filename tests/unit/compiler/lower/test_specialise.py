@@ -21,6 +21,12 @@ program matmul[N=127, M=127, K=127](A: f32[N, K], B: f32[K, M]) -> C: f32[N, M]:
     C[i, j] = sum[k](A[i, k] * B[k, j])
 """
 
+RELU = """
+program relu[N=127, M=127, K=20](A: f32[N, K], B: f32[K, M]) -> D: f32[N, M]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+    D[i, j] = max(C[i, j], 0)
+"""
+
 BYTES = """
 program bytes[N=10, M=48, K=16](A: u8[N, K], B: i8[K // 4, M, 4]) -> C: i32[N, M]:
     C[i, j] = sum[k](i32(A[i, k]) * i32(B[k // 4, j, k % 4]))
@@ -70,6 +76,23 @@ def run_against_numpy(sch: Schedule) -> None:
 
 
 SIZES = pytest.mark.parametrize(("n", "m"), [(127, 127), (128, 127), (127, 128), (7, 7), (9, 33), (131, 61), (16, 64)])
+
+
+@SIZES
+def test_a_consumer_in_a_loop_between_the_cases_of_rows_and_columns_leaves_no_condition(n: int, m: int) -> None:
+    sch = Schedule(parse_program(RELU, N=n, M=m))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    (i0, i1), (j0, j1, j2), (k0, k1) = sch.split(i, [None, 8]), sch.split(j, [None, 2, 16]), sch.split(k, [None, 8])
+    sch.reorder(i0, j0, k0, j1, k1, i1, j2)
+    sch.unroll(i1)
+    sch.vectorize(j2, lanes=16)
+    sch.reverse_compute_at(sch.get_block("D"), j0)
+    assert conditions_inside_the_reduction(lower(sch.func, Target.detect())) == 0
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (n, 20)).astype(np.float32), rng.integers(-4, 5, (20, m)).astype(np.float32)
+    out = np.full((n, m), np.nan, np.float32)
+    build(sch.func, Target.detect())(a, b, out)
+    np.testing.assert_array_equal(out, np.maximum(a @ b, 0))
 
 
 @SIZES
