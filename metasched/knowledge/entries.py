@@ -76,6 +76,10 @@ class Entry:
     def decisions(self) -> Decisions:
         return (*self.structure, *self.numbers)
 
+    def names(self, role: str) -> bool:
+        """Whether something was decided about what has a role in its program."""
+        return any(f"{{{role}}}" in address for address, _ in self.decisions)
+
 
 def print_entries(entries: Iterable[Entry], comment: str = "") -> str:
     """A file of entries, sorted: equal entries give equal texts."""

@@ -7,7 +7,7 @@ path of a file: `toy = Path(__file__).with_name("toy.knowledge")`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,8 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
+from metasched.knowledge.roles import WRITER
+from metasched.lang.instructions import Decision
 from metasched.support.cached import cached_property
 from metasched.support.registry import Registry, UnfitError
 from metasched.target import Target
@@ -83,6 +85,17 @@ class Knowledge:
         for entry in self.entries:
             found.setdefault(entry.kind, []).append(entry)
         return found
+
+    @cached_property
+    def of_last_anchors(self) -> Mapping[str, frozenset[Decision]]:
+        """The options that were decided, by address, where nothing is known to have followed the anchor: what follows
+        one elsewhere may have given its choices others, which were not looked at there.
+        """
+        found: dict[str, set[Decision]] = {}
+        for entry in self.entries:
+            for address, decision in () if entry.names(WRITER) else entry.structure:
+                found.setdefault(address, set()).add(decision)
+        return {address: frozenset(decisions) for address, decisions in found.items()}
 
     def nearest(self, anchor: Anchor, target: Target, count: int) -> list[Neighbour]:
         """The `count` nearest entries of an anchor's kind, the nearest first; of equally near ones the faster.

@@ -54,6 +54,11 @@ class Roles:
         own[WRITER] = (*own.get(WRITER, ()), copy)
         return cls({**blocks, copy: WRITER}, buffers, loops, own)
 
+    @property
+    def follows(self) -> bool:
+        """Whether a block follows the anchor that may be computed with it."""
+        return len(self.own[WRITER]) > 1  # the other one is a copy of the anchor's result
+
     # --- to roles
 
     def general_address(self, address: str) -> str:

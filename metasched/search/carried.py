@@ -4,13 +4,17 @@ A neighbour's decisions go to the random variables of the same address, once the
 to the anchor. Structure that is not possible here becomes the first option, numbers are repaired in the order of their
 variables (a tile keeps its inner factors as far as they fit), numbers that the neighbour lacks are drawn, and all of it
 is varied a little. What came of each neighbour is ranked by the cost model.
+
+A neighbour's program may have ended with the anchor: it could not decide where what follows is computed. So options
+that no such program had are tried for the best, with its numbers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import overload
 
 from metasched.cost.core import Core
@@ -21,7 +25,7 @@ from metasched.cost.trained import shipped
 from metasched.errors import ScheduleError
 from metasched.knowledge.anchor import Anchor, anchor_of
 from metasched.knowledge.library import Knowledge, Neighbour, cpu_of
-from metasched.knowledge.roles import Roles
+from metasched.knowledge.roles import WRITER, Roles
 from metasched.lang.decisions import decision_text
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
@@ -44,6 +48,8 @@ MOST_STRUCTURES = 3
 _ROUNDS = 4
 _LONG = 2e5  # cycles at the peak of arithmetic
 _ROUNDS_OF_OTHER_VECTORS = 8
+# How many options are tried for what follows the anchor, where a neighbour's program ended with it.
+_MOST_UNSEEN = 4
 # Why a neighbour is left out, where no step of it is illegal.
 ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
 _NO_NUMBERS = "no numbers near its own are legal"
@@ -125,9 +131,16 @@ def carried_into(
     made = _Carrying(space, anchor, target, core, analyses)
     tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
     found = [one for _, one in tried if isinstance(one, Carried)]
-    ranked = sorted(found, key=lambda one: (-one.score, one.neighbour.distance))
+    if found:
+        found += made.with_what_follows(min(found, key=_rank), knowledge)
+    ranked = sorted(found, key=_rank)
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
     return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
+
+
+def _rank(one: Carried) -> tuple[float, float]:
+    """The most promising is least."""
+    return -one.score, one.neighbour.distance
 
 
 @dataclass(frozen=True)
@@ -170,6 +183,34 @@ class _Carrying:
             for (n, one), row in zip(of_arm, best, strict=True):
                 found[n] = _NO_NUMBERS if row is None else self._candidate(one, row)
         return [(near, found[n]) for n, (near, _) in enumerate(placed)]
+
+    def with_what_follows(self, best: Carried, knowledge: Knowledge) -> list[Carried]:
+        """A candidate with each option that no program has had which ended with the anchor, as its neighbour's did."""
+        if not self._roles.follows or best.neighbour.entry.names(WRITER):
+            return []
+        numbers, found = best.sketch.decisions(best.row), []
+        for address, option in islice(self._unseen(best, knowledge), _MOST_UNSEEN):
+            structure = {**best.sketch.structure, address: option}
+            sketch = self._sketch(structure)
+            if isinstance(sketch, str):
+                continue
+            arm = SketchArm(sketch, self._target, self._core, self._analyses)
+            (row,) = best_rows(arm, self._model, [WantedNumbers(numbers, 0)])
+            if row is not None:
+                why = (address, f"its program ended with the anchor; {decision_text(option)} is tried here")
+                whole = tuple(map(int, row.row))
+                found.append(replace(best, sketch=sketch, row=whole, score=row.score, dropped=(*best.dropped, why)))
+        return found
+
+    def _unseen(self, best: Carried, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
+        """The options of choices that a neighbour decided, and that only programs have in which something follows."""
+        options = self._space.options_near(best.sketch.structure)
+        for address, _ in best.neighbour.entry.structure:
+            seen = knowledge.of_last_anchors[address]
+            for own in self._roles.own_texts(address):
+                said = {self._roles.own_decision(decision) for decision in seen}
+                said.add(best.sketch.structure.get(own))
+                yield from ((own, o) for o in options.get(own, ()) if isinstance(o, str) and o not in said)
 
     def _placed(self, neighbour: Neighbour) -> _Placed | str:
         structure, elsewhere = self._own(neighbour.entry.structure)

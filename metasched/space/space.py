@@ -338,6 +338,10 @@ class Space:
         """
         return self._run(_kept(dict(decisions))).sketch
 
+    def options_near(self, decisions: Mapping[str, Decision]) -> dict[str, tuple[Decision, ...]]:
+        """The options that the structural variables of that sketch have, by address. Raises what `sketch_near` does."""
+        return {site.address: tuple(site.dist.options()) for site, _ in self._run(_kept(dict(decisions))).met}
+
     # --- descriptions
 
     def outcomes(self) -> tuple[tuple[Outcome, ...], ...]:

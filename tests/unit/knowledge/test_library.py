@@ -74,3 +74,11 @@ def test_a_trace_without_random_variables_says_nothing() -> None:
     assert found is not None
     assert [address for address, _ in found.numbers] == ["{anchor$0}"]
     assert (found.microseconds, found.cpu, found.kind) == (1000.0, Cpu(16, 2), KIND)
+
+
+def test_options_of_programs_that_end_with_the_anchor() -> None:
+    fused = (("tile({anchor})/fusion", "consumer at level 1"),)
+    apart = (("tile({anchor})/fusion", "none"),)
+    of_writer = (("vectorize({writer})/lanes", 8),)
+    known = Knowledge((entry(1, structure=fused, numbers=of_writer), entry(2, structure=apart)))
+    assert known.of_last_anchors == {"tile({anchor})/fusion": {"none"}}

@@ -63,3 +63,13 @@ def test_blocks_that_nothing_connects_are_numbered() -> None:
     text += "    C[i] = sum[k](A[i, k])\n    D[i] = B[i] + 1\n"
     func = ms.parse_program(text).func
     assert Roles.of(func, anchor_of(func)).blocks["D"] == "other0"
+
+
+def test_what_follows_an_anchor() -> None:
+    alone = ms.parse_program(
+        "program p(A: f32[8, 8], B: f32[8, 8]) -> C: f32[8, 8]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])"
+    )
+    text = "program p(A: f32[8, 8], B: f32[8, 8]) -> D: f32[8, 8]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
+    followed = ms.parse_program(text + "    D[i, j] = max(C[i, j], 0)")
+    said = [Roles.of(p.func, anchor_of(p.func)).follows for p in (alone, followed)]
+    assert said == [False, True]

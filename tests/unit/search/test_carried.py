@@ -77,7 +77,9 @@ KNOWN = Knowledge((ENTRY,))
 
 
 def carried(space: ms.Space, knowledge: Knowledge = KNOWN) -> Carried:
-    (found,) = carried_into(space, knowledge, AVX512, DEFAULT_CORE)
+    """What came of one entry, with nothing tried beside its own decisions."""
+    every = carried_into(space, knowledge, AVX512, DEFAULT_CORE)
+    (found,) = (one for one in every if not any("ended with the anchor" in why for _, why in one.dropped))
     assert found.trace.apply_to(space.program)
     assert space.holds(found.trace)
     return found
@@ -127,6 +129,38 @@ def test_an_option_is_worded_by_what_there_is() -> None:
     assert found.dropped == (("tiles({anchor})/fusion", '"consumer at level 2" is the nearest there is'),)
 
 
+def fusions(program: ms.Program, entry: Entry) -> list[str]:
+    found = carried_into(space_of(program), Knowledge((entry, *OF_COPIES)), AVX512, DEFAULT_CORE)
+    assert all(one.trace.apply_to(program) for one in found)
+    assert all(one.sketch.structure["tiles(mul)/copy"] == "W" for one in found)
+    return sorted(str(one.sketch.structure["tiles(mul)/fusion"]) for one in found)
+
+
+# Of another kind: that something may be copied or not is known of programs that end with the anchor.
+OF_COPIES = [
+    replace(ENTRY, kind="another", structure=(("tiles({anchor})/copy", option),)) for option in ("none", "{anchor#0}")
+]
+
+
+def test_what_only_programs_decide_in_which_something_follows_the_anchor_is_tried_as_well() -> None:
+    renamed = ms.parse_program(RENAMED)
+    assert fusions(renamed, ENTRY) == ["consumer at level 1", "consumer at level 2", "none"]
+    followed = replace(ENTRY, numbers=(*ENTRY.numbers, ("unrolled({writer})/limit", 16)))
+    assert fusions(renamed, followed) == ["none"]  # its program had something that follows, and this was better
+    assert len(carried_into(space_of(PRODUCT), KNOWN, AVX512, DEFAULT_CORE)) == 1  # nothing follows here
+
+
+def test_what_is_tried_as_well_has_the_numbers_of_the_best() -> None:
+    space = space_of(ms.parse_program(RENAMED))
+    known = Knowledge((ENTRY, *OF_COPIES))
+    own = carried(space, known)
+    shared = own.sketch.decisions(own.row)
+    every = carried_into(space, known, AVX512, DEFAULT_CORE)
+    assert all({**one.sketch.decisions(one.row), **shared} == one.sketch.decisions(one.row) for one in every)
+    assert [one.score for one in every] == sorted((one.score for one in every), reverse=True)
+    assert sum("is tried here" in str(one) for one in every) == 2
+
+
 def test_decisions_without_a_place_are_dropped_and_said() -> None:
     strange = replace(ENTRY, numbers=(*ENTRY.numbers, ("tile({anchor<0})/x", 4), ("tile({anchor})/x", 4)))
     assert carried(space_of(PRODUCT), Knowledge((strange,))).dropped == (
@@ -166,8 +200,8 @@ def test_numbers_that_do_not_fit_are_varied() -> None:
     numbers = {"tiles(C)/i": (HOLE, 1), "tiles(C)/j": (HOLE, 8), "tiles(C)/k": (HOLE, 1), "unrolled(C)/limit": 0}
     entry = found_for(program, {"tiles(C)/copy": "none"}, numbers)
     elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
-    (own,) = carried_into(space_of(program), Knowledge((entry,)), AVX512, DEFAULT_CORE)
-    (other,) = carried_into(space_of(program), Knowledge((elsewhere,)), AVX512, DEFAULT_CORE)
+    own = carried(space_of(program), Knowledge((entry,)))
+    other = carried(space_of(program), Knowledge((elsewhere,)))
     assert own.row[2] > 1
     assert other.score >= own.score
 
@@ -288,7 +322,7 @@ def test_a_task_measures_the_guess_first_and_then_its_neighbours() -> None:
     task = Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge=Knowledge((ENTRY, other)))
     guesses = task.guesses()
     assert guesses.own == str(task.arms.carried[0].trace)
-    assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.carried[1:])
+    assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.carried[1:4])
     assert guesses.with_roles()[0][0] == guesses.own
     assert Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge="none").guesses().neighbours == ()
 

@@ -312,3 +312,9 @@ def test_a_module_that_fails_fails_each_time() -> None:
     for use in (list, len, list, lambda space: space[1]):
         with pytest.raises(TypeError, match="cannot compare the random variable `t0` inside a module"):
             use(made)
+
+
+def test_the_options_of_a_structure() -> None:
+    found = space(three)
+    assert found.options_near({"first": "b"}) == {"first": ("a", "b")}
+    assert found.options_near({"first": "a", "second": 3}) == {"first": ("a", "b"), "second": (1, 2, 3)}
