@@ -1,12 +1,13 @@
 """Element types of buffers and scalars: one table of what there is to know of each.
 
 Adding a type is a member of `DType` and a row of `_ROWS`; what LLVM makes of it is `metasched.compiler.cpu.emit.types`
-(and `half_floats`, for a type of storage). Everything else is derived from the row.
+(and `half_floats` and `small_floats`, for a type of storage). Everything else is derived from the row.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -28,12 +29,59 @@ class DTypeKind(Enum):
     BOOL = "bool"
 
 
+class Beyond(Enum):
+    """What the codes of a float type are that no finite number has, and so what a number beyond the largest becomes."""
+
+    INFINITY = "the highest exponent is infinity and NaN"
+    NAN = "the highest code of either sign is NaN, and there is no infinity"
+    ONE_NAN = "the code of a negative zero is NaN, and there is neither that zero nor infinity"
+    NOTHING = "every code is a finite number; what is beyond the largest becomes it, and NaN becomes 0"
+
+
 @dataclass(frozen=True)
 class FloatFormat:
-    """`significand` digits in bits, the leading one included; normal numbers from 2**`smallest_exponent` on."""
+    """A sign, `exponent` bits, and `significand` digits in bits, of which the leading one is not kept.
+
+    Codes go up with the numbers that they are: those of exponent 0 are the subnormal ones.
+    """
 
     significand: int
-    smallest_exponent: int
+    exponent: int
+    beyond: Beyond = Beyond.INFINITY
+
+    @cached_property
+    def bias(self) -> int:
+        """What is added to a number's exponent in its code."""
+        return int(2 ** (self.exponent - 1)) - (0 if self.beyond is Beyond.ONE_NAN else 1)
+
+    @property
+    def smallest_exponent(self) -> int:
+        """Normal numbers go from 2 to this on."""
+        return 1 - self.bias
+
+    @property
+    def kept(self) -> int:
+        """The bits of a code for the significand."""
+        return self.significand - 1
+
+    @property
+    def sign(self) -> int:
+        """The place of a code's sign."""
+        return self.kept + self.exponent
+
+    @cached_property
+    def largest_code(self) -> int:
+        """The code of the largest finite number."""
+        highest = int(2**self.sign) - 1
+        if self.beyond is Beyond.INFINITY:
+            return highest - int(2**self.kept)
+        return highest - (self.beyond is Beyond.NAN)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest finite number."""
+        exponent, digits = divmod(self.largest_code, 2**self.kept)
+        return float((2**self.kept + digits) * 2.0 ** (exponent - self.bias - self.kept))
 
 
 @dataclass(frozen=True)
@@ -61,13 +109,20 @@ class TypeProperties:
 class DType(Enum):
     """An element type; the value is its name in the language.
 
-    `f16` (IEEE 754 binary16) and `bf16` (the upper half of an f32) are types of storage: values are read as f32,
-    computed in f32, and rounded to nearest, ties to even, where they are stored or cast.
+    `f16` (IEEE 754 binary16), `bf16` (the upper half of an f32), the floats of 8 bits (Micikevicius et al. 2022, "FP8
+    Formats for Deep Learning"; those in `fnuz` are Noune et al. 2022, "8-bit Numerical Formats for Deep Neural
+    Networks") and `f4e2m1` (OCP Microscaling Formats 1.0; an element takes a byte) are types of storage: values are
+    read as f32, computed in f32, and rounded to nearest, ties to even, where they are stored or cast.
     """
 
     # By identity: an enum's own is a call of Python for each node of a program.
     __hash__ = object.__hash__
 
+    F4E2M1 = "f4e2m1"
+    F8E4M3FN = "f8e4m3fn"
+    F8E4M3FNUZ = "f8e4m3fnuz"
+    F8E5M2 = "f8e5m2"
+    F8E5M2FNUZ = "f8e5m2fnuz"
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"
@@ -114,7 +169,7 @@ class DType(Enum):
 
     @cached_property
     def compute(self) -> DType:
-        """What values of this type are computed in: f32 for f16 and bf16, the type itself for the others."""
+        """What values of this type are computed in: f32 for the floats of storage, the type itself for the others."""
         return DType(self.properties.computed_in) if self.is_half else self
 
     @cached_property
@@ -151,6 +206,12 @@ class DType(Enum):
         return 2.0**-self.significand
 
     @cached_property
+    def highest(self) -> float:
+        """What no value of a float type is above: infinity, or the largest number of a type that has none."""
+        kind = float_format(self)
+        return math.inf if kind.beyond is Beyond.INFINITY else kind.largest
+
+    @cached_property
     def smallest_normal(self) -> float:
         """The smallest positive float that has all digits."""
         return 2.0 ** float_format(self).smallest_exponent
@@ -158,12 +219,47 @@ class DType(Enum):
 
 _ROWS: Mapping[str, TypeProperties] = MappingProxyType(
     {
-        "f16": TypeProperties(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, -14), "f32", ("float16", "half")),
-        "bf16": TypeProperties(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, -126), "f32", ("bfloat16",)),
-        "f32": TypeProperties(
-            DTypeKind.FLOAT, 32, np.float32, FloatFormat(24, -126), spellings=("float32", "float", "single")
+        "f4e2m1": TypeProperties(
+            DTypeKind.FLOAT,
+            8,
+            ml_dtypes.float4_e2m1fn,
+            FloatFormat(2, 2, Beyond.NOTHING),
+            "f32",
+            ("float4_e2m1fn", "float4e2m1", "f4"),
         ),
-        "f64": TypeProperties(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, -1022), spellings=("float64", "double")),
+        "f8e4m3fn": TypeProperties(
+            DTypeKind.FLOAT,
+            8,
+            ml_dtypes.float8_e4m3fn,
+            FloatFormat(4, 4, Beyond.NAN),
+            "f32",
+            ("float8_e4m3fn", "float8e4m3fn", "f8e4m3", "f8"),
+        ),
+        "f8e4m3fnuz": TypeProperties(
+            DTypeKind.FLOAT,
+            8,
+            ml_dtypes.float8_e4m3fnuz,
+            FloatFormat(4, 4, Beyond.ONE_NAN),
+            "f32",
+            ("float8_e4m3fnuz", "float8e4m3fnuz"),
+        ),
+        "f8e5m2": TypeProperties(
+            DTypeKind.FLOAT, 8, ml_dtypes.float8_e5m2, FloatFormat(3, 5), "f32", ("float8_e5m2", "float8e5m2")
+        ),
+        "f8e5m2fnuz": TypeProperties(
+            DTypeKind.FLOAT,
+            8,
+            ml_dtypes.float8_e5m2fnuz,
+            FloatFormat(3, 5, Beyond.ONE_NAN),
+            "f32",
+            ("float8_e5m2fnuz", "float8e5m2fnuz"),
+        ),
+        "f16": TypeProperties(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, 5), "f32", ("float16", "half")),
+        "bf16": TypeProperties(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, 8), "f32", ("bfloat16",)),
+        "f32": TypeProperties(
+            DTypeKind.FLOAT, 32, np.float32, FloatFormat(24, 8), spellings=("float32", "float", "single")
+        ),
+        "f64": TypeProperties(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, 11), spellings=("float64", "double")),
         "i8": TypeProperties(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
         "u8": TypeProperties(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
         "i16": TypeProperties(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
@@ -190,6 +286,8 @@ def missing_properties() -> tuple[str, ...]:
             wrong.append(f"`{name}` has {row.bits} bits, and NumPy's type {np.dtype(row.numpy).itemsize * 8}")
         if (row.float is None) is (row.kind is DTypeKind.FLOAT):
             wrong.append(f"`{name}` is a {row.kind.value}: floats, and no others, have a format")
+        if row.float is not None and row.float.sign >= row.bits:
+            wrong.append(f"`{name}` has {row.bits} bits, and its format {row.float.sign + 1}")
         if row.computed_in and _ROWS[row.computed_in].computed_in:
             wrong.append(f"`{name}` is computed in `{row.computed_in}`, which is a type of storage itself")
         wrong += [

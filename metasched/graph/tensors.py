@@ -52,8 +52,8 @@ def element_type(number: int) -> DType:
 
 def number_of(dtype: DType) -> int:
     """ONNX's number of an element type, in TensorProto.DataType."""
-    beginning = dtype.value.rstrip("0123456789")
-    name = _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning)
+    beginning = dtype.value.partition(next((c for c in dtype.value if c.isdigit()), " "))[0]
+    name = _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning).upper()
     return int(imports.module("onnx").TensorProto.DataType.Value(name))
 
 

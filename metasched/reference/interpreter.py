@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import Beyond, DType, float_format
 from metasched.functions.registry import functions
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import (
@@ -101,6 +101,8 @@ def _convert(source: DType, dtype: DType, value: Value) -> Value:
         return dtype.numpy.type(value)  # which rounds once, if at all
     if dtype.is_half and not source.is_half:
         value = np.asarray(value).astype(np.float32)
+        if float_format(dtype).beyond is Beyond.NOTHING and np.isnan(value):
+            value = np.zeros_like(value)
     return np.asarray(value).astype(dtype.numpy)[()]
 
 

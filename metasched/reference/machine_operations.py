@@ -1,16 +1,18 @@
 """What operations of the IR are in LLVM's: arithmetic, comparisons and casts in each type.
 
-Values of `f16` and `bf16` are held as `f32` numbers that are exact in them. Integers wrap.
+Values of types of storage are held as `f32` numbers that are exact in them. Integers wrap.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 from llvmlite import ir
 
-from metasched.dtypes import DType, float_format
+from metasched.dtypes import Beyond, DType, float_format
 from metasched.ir.nodes import BinOp, Const
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -21,6 +23,15 @@ _FLOATS = {
     BinOp.MUL: ir.IRBuilder.fmul,
     BinOp.DIV: ir.IRBuilder.fdiv,
 }
+# What a number beyond the largest becomes.
+_BEYOND: Mapping[Beyond, Callable[[float], float]] = MappingProxyType(
+    {
+        Beyond.INFINITY: lambda _: math.inf,
+        Beyond.NAN: lambda _: math.nan,
+        Beyond.ONE_NAN: lambda _: math.nan,
+        Beyond.NOTHING: lambda largest: largest,
+    }
+)
 _INTEGERS = {BinOp.ADD: ir.IRBuilder.add, BinOp.SUB: ir.IRBuilder.sub, BinOp.MUL: ir.IRBuilder.mul}
 
 
@@ -168,12 +179,14 @@ class OperationWriter:
         last = build.and_(build.lshr(size, ir.Constant(I32, dropped)), ir.Constant(I32, 1))
         nearest = build.add(build.add(size, ir.Constant(I32, 2 ** (dropped - 1) - 1)), last)
         nearest = build.and_(nearest, ir.Constant(I32, 2**32 - 2**dropped))
-        infinite = build.bitcast(_single(math.inf), I32)
-        highest = ir.Constant(I32, _bits(2.0 ** (2 - kind.smallest_exponent)))
-        nearest = build.select(build.icmp_unsigned(">=", nearest, highest), infinite, nearest)
         tiny = build.fcmp_ordered("<", absolute, _single(dtype.smallest_normal))
-        found = build.bitcast(build.or_(build.select(tiny, small, nearest), sign), ir.FloatType())
-        return build.select(self.is_nan(a), a, found)
+        nearest = build.select(tiny, small, nearest)
+        above = build.icmp_unsigned(">", nearest, ir.Constant(I32, _bits(kind.largest)))
+        nearest = build.select(above, ir.Constant(I32, _bits(_BEYOND[kind.beyond](kind.largest))), nearest)
+        if kind.beyond is Beyond.ONE_NAN:
+            sign = build.select(build.icmp_unsigned("==", nearest, ir.Constant(I32, 0)), nearest, sign)
+        found = build.bitcast(build.or_(nearest, sign), ir.FloatType())
+        return build.select(self.is_nan(a), _single(0.0) if kind.beyond is Beyond.NOTHING else a, found)
 
 
 def declared(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:

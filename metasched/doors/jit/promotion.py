@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -60,7 +59,7 @@ def weak_type(value: Any) -> Any:
 def limit_of(dtype: DType, *, largest: bool) -> float:
     """The largest or the smallest value of a type."""
     if dtype.is_float:
-        return math.inf if largest else -math.inf
+        return dtype.highest if largest else -dtype.highest
     if dtype.is_bool:
         return largest
     limits = np.iinfo(dtype.numpy)

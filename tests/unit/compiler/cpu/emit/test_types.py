@@ -52,7 +52,10 @@ def convert(values: Array, to: DType) -> Array:
             np.array([int(np.clip(x, -1e30, 1e30)) for x in numbers], object).clip(info.min, info.max).astype(to.numpy)
         )
     with np.errstate(all="ignore"):
-        return (values.astype(np.float32) if to.is_half else values).astype(to.numpy)
+        values = values.astype(np.float32) if to.is_half else values
+        if to is DType.F4E2M1:  # which has no NaN
+            values = np.where(np.isnan(values), np.float32(0), values)
+        return values.astype(to.numpy)
 
 
 def bits(array: Array) -> Array:
