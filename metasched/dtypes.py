@@ -191,6 +191,11 @@ class DType(Enum):
         return found
 
     @cached_property
+    def is_of_numpy(self) -> bool:
+        """Whether NumPy itself has it. The others are those of ml_dtypes, which other libraries may not take."""
+        return self.numpy.isbuiltin == 1
+
+    @cached_property
     def bit_pattern(self) -> np.dtype[Any]:
         """NumPy's unsigned integers of the same size: what an array is viewed as where a library lacks the type."""
         return np.dtype(f"u{self.bytes}")
@@ -346,4 +351,10 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or dtype in _FLOATS
 
 
+def of_other_package(name: str) -> DType | None:
+    """The type that NumPy lacks by its name, which many libraries share: `bfloat16`. None for others."""
+    return _OTHERS.get(name)
+
+
+_OTHERS = {dtype.numpy.name: dtype for dtype in DType if not dtype.is_of_numpy}
 _FLOATS = frozenset(dtype.numpy for dtype in DType if dtype.is_float)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from itertools import takewhile
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -44,7 +45,7 @@ _FEW: Mapping[str, tuple[DType, int]] = MappingProxyType(
 
 def element_type(number: int) -> DType:
     """The element type by ONNX's number of it. Raises Unsupported for one that the language lacks."""
-    found = next((dtype for dtype in DType if number_of(dtype) == number), None)
+    found = next((dtype for dtype in DType if _name_of(dtype).lower() == _name(number)), None)
     if found is None:
         raise Unsupported(f"the language has no element type {_name(number)}")
     return found
@@ -52,9 +53,13 @@ def element_type(number: int) -> DType:
 
 def number_of(dtype: DType) -> int:
     """ONNX's number of an element type, in TensorProto.DataType."""
-    beginning = dtype.value.partition(next((c for c in dtype.value if c.isdigit()), " "))[0]
-    name = _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning).upper()
-    return int(imports.module("onnx").TensorProto.DataType.Value(name))
+    return int(imports.module("onnx").TensorProto.DataType.Value(_name_of(dtype)))
+
+
+def _name_of(dtype: DType) -> str:
+    """ONNX's name of an element type, of which an older release may know nothing."""
+    beginning = "".join(takewhile(str.isalpha, dtype.value))
+    return _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning).upper()
 
 
 def _field(dtype: DType) -> str:
@@ -116,7 +121,8 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
     if type_.dtype.is_half:
-        return type_, np.array(values, np.uint16).view(type_.dtype.numpy).reshape(type_.shape)
+        bits = np.array(values, np.int32).astype(type_.dtype.bit_pattern)
+        return type_, bits.view(type_.dtype.numpy).reshape(type_.shape)
     return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)
 
 
@@ -133,7 +139,7 @@ def _as_it_is(found: Array, type_: ValueType) -> Array:
 
 def _little(dtype: DType) -> np.dtype[Any]:
     """The type as the file has it: little-endian."""
-    return dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" else dtype.numpy
+    return dtype.numpy.newbyteorder("<") if dtype.is_of_numpy else dtype.numpy
 
 
 def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
+from metasched.graph.text import saturated, saturates
 
 Results = tuple[GraphValue, ...]
 
 
 @node_type("Cast")
 def cast(site: NodeSite) -> Results:
-    return (site.cast(site.operand(0), element_type(site.required("to"))),)
+    return (_converted(site, element_type(site.required("to"))),)
 
 
 @node_type("CastLike")
 def cast_like(site: NodeSite) -> Results:
-    return (site.cast(site.operand(0), site.operand(1).type.dtype),)
+    return (_converted(site, site.operand(1).type.dtype),)
+
+
+def _converted(site: NodeSite, dtype: DType) -> GraphValue:
+    """The first operand in another type. Floats of 8 bits keep to their range where the node does not say otherwise."""
+    x = site.operand(0)
+    if x.type.dtype is dtype or not (saturates(dtype) and site.flag("saturate", 1)):
+        return site.cast(x, dtype)
+    return site.elementwise(saturated(f"{DType.F32}({{0}})", dtype), x, dtype=dtype)
 
 
 @node_type("BitCast")

@@ -14,7 +14,7 @@ from metasched.graph.packed_numbers import packed_weights, unpacked_matrix
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
-from metasched.graph.text import at, indices
+from metasched.graph.text import at, indices, saturated, saturates
 
 Results = tuple[GraphValue, ...]
 
@@ -47,14 +47,24 @@ def quantize(site: NodeSite) -> Results:
         raise Unsupported(f"it quantises to numbers of {zero.bits} bits")
     to = site.attribute("output_dtype", 0)
     dtype = zero.type.dtype if zero is not None else element_type(to) if to else DType.U8
-    if not dtype.is_integer:
-        raise Unsupported(f"it quantises to {dtype}")
     axis = int(site.attribute("axis", 1))
-    return (
-        quantized(
-            site, x, _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis), dtype
-        ),
-    )
+    scale, zero = _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis)
+    if dtype.is_integer:
+        return (quantized(site, x, scale, zero, dtype),)
+    if saturates(dtype):
+        return (_quantized_to_floats(site, x, scale, zero, dtype),)
+    raise Unsupported(f"it quantises to {dtype}")
+
+
+def _quantized_to_floats(
+    site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
+) -> GraphValue:
+    """Rounded to a float type, and kept in its range unless the node says otherwise."""
+    zero = _none_if_zero(zero)
+    operands = [site.cast(part, DType.F32) for part in (x, scale, zero) if part is not None]
+    text = "{0} / {1}" if zero is None else "{0} / {1} + {2}"
+    text = saturated(text, dtype) if site.flag("saturate", 1) else f"{dtype}({text})"
+    return site.with_arguments(text, operands, dtype)
 
 
 def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
@@ -110,7 +120,9 @@ def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphVal
     wide = dtype.compute
     if zero is None:
         return site.with_arguments(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", [x, scale], dtype)
-    return site.with_arguments(f"{dtype}({wide}(i32({{0}}) - i32({{1}})) * {wide}({{2}}))", [x, zero, scale], dtype)
+    exact = DType.F32 if x.type.dtype.is_float else DType.I32
+    difference = f"{wide}({exact}({{0}}) - {exact}({{1}}))"
+    return site.with_arguments(f"{dtype}({difference} * {wide}({{2}}))", [x, zero, scale], dtype)
 
 
 @node_type("QLinearMatMul")
