@@ -44,6 +44,12 @@ class FloatBits:
         """An f32's bits."""
         return self.convert("bitcast", value, DType.I32)
 
+    def half(self, bits: SSAValue) -> SSAValue:
+        """The f32 value of an f16 of some bits, by an instruction that not every target has."""
+        type_ = f"<{bits.width} x half>" if bits.width else "half"
+        half = self._text.pure(f"bitcast {bits.typed} to {type_}")
+        return self.pure(f"fpext {type_} {half} to {type_text(DType.F32, bits.width)}", DType.F32, bits)
+
     def single(self, bits: SSAValue) -> SSAValue:
         """The f32 of some bits."""
         return self.convert("bitcast", bits, DType.F32)

@@ -32,7 +32,8 @@ class Halves:
         if half.dtype is DType.BF16:
             return on.single(on.op("shl", on.convert("zext", half, DType.I32), 16))
         if half.dtype is not DType.F16:
-            return self._small.extend(half)
+            by_f16 = self._native_f16 and self._small.in_f16(half.dtype)
+            return self._small.extended_by_f16(half) if by_f16 else self._small.extend(half)
         if self._native_f16:
             return on.pure(f"fpext {self._as_half(half)} to {type_text(DType.F32, half.width)}", DType.F32, half)
         return self._extend_f16(half)

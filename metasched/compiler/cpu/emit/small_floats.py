@@ -6,13 +6,14 @@ zero, is as `metasched.dtypes.Beyond` says.
 
 from __future__ import annotations
 
+import math
 import struct
 
 from metasched.compiler.cpu.emit.float_bits import FloatBits
 from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.dtypes import Beyond, DType, float_format
 
-_SINGLE = float_format(DType.F32)
+_SINGLE, _HALF = float_format(DType.F32), float_format(DType.F16)
 _INFINITY = 0x7F800000
 _NAN = 0x7FC00000
 
@@ -41,6 +42,31 @@ class SmallFloats:
             found = on.select(above, on.op("or", shifted, _INFINITY), found)
         sign = on.op("shl", on.op("and", bits, 2**kind.sign), _SINGLE.sign - kind.sign)
         return on.single(on.both("or", found, sign))
+
+    @staticmethod
+    def in_f16(dtype: DType) -> bool:
+        """Whether the codes of a type are codes of f16, once moved, but for an exponent that is off by a constant."""
+        kind = float_format(dtype)
+        return kind.sign < _HALF.exponent + kind.kept or (kind.bias, kind.beyond) == (_HALF.bias, _HALF.beyond)
+
+    def extended_by_f16(self, code: SSAValue) -> SSAValue:
+        """The same for such a type, where the target has an instruction for f16."""
+        on, kind = self._on, float_format(code.dtype)
+        bits = on.convert("zext", code, DType.I16)
+        # The sign goes to its place, and the rest back by as many as the exponent has less bits.
+        moved = on.op("shl", bits, _HALF.sign - kind.sign)
+        if kind.exponent < _HALF.exponent:
+            moved = on.op("ashr", moved, _HALF.exponent - kind.exponent)
+            moved = on.op("and", moved, 2**_HALF.sign + ((2**kind.sign - 1) << (_HALF.kept - kind.kept)))
+        found = on.half(moved)
+        if kind.bias != _HALF.bias:
+            found = on.op("fmul", found, 2.0 ** (_HALF.bias - kind.bias))
+        if kind.beyond is Beyond.ONE_NAN:
+            return on.choose(on.compare("icmp eq", bits, 2**kind.sign), math.nan, found)
+        if kind.beyond is Beyond.NAN:
+            last = on.compare("icmp eq", on.op("or", bits, 2**kind.sign), 2 ** (kind.sign + 1) - 1)
+            return on.choose(last, math.nan, found)
+        return found
 
     def round(self, value: SSAValue, to: DType) -> SSAValue:
         """An f32 value rounded to such a type."""
