@@ -37,9 +37,15 @@ _FIELDS: Mapping[DType, str] = MappingProxyType(
 )
 _UNSIGNED_FIELD = "uint64_data"  # of 32 bits and more
 _OTHER_FIELD = "int32_data"
-# Types of integers of few bits by ONNX's names: what holds them one by one, and their bits.
+# Types of few bits by ONNX's names: what holds their numbers one by one, and their bits.
 _FEW: Mapping[str, tuple[DType, int]] = MappingProxyType(
-    {"int4": (DType.I8, 4), "uint4": (DType.U8, 4), "int2": (DType.I8, 2), "uint2": (DType.U8, 2)}
+    {
+        "int4": (DType.I8, 4),
+        "uint4": (DType.U8, 4),
+        "int2": (DType.I8, 2),
+        "uint2": (DType.U8, 2),
+        "float4e2m1": (DType.F4E2M1, 4),
+    }
 )
 
 
@@ -83,7 +89,7 @@ def tensor_type(tensor: Any) -> ValueType:
 
 
 def few_bits(tensor: Any) -> tuple[DType, int] | None:
-    """The type that holds the integers of a TensorProto of fewer than 8 bits each, and how many; None for others."""
+    """The type that holds the numbers of a TensorProto of fewer than 8 bits each, and how many; None for others."""
     beginning, bits = _FEW.get(_name(tensor.data_type), (None, 0))
     return None if beginning is None else (beginning, bits)
 

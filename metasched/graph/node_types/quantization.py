@@ -86,15 +86,17 @@ def _none_if_zero(zero: GraphValue | None) -> GraphValue | None:
 @node_type("DequantizeLinear")
 def dequantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
-    axis = int(site.attribute("axis", 1))
-    if x.bits and x.rank == 2:
-        return (_unpacked(site, x, scale, zero, site.axis(axis, x.rank)),)
+    axis, to = int(site.attribute("axis", 1)), site.attribute("output_dtype", 0)
+    dtype = element_type(to) if to else scale.type.dtype
+    if x.bits and x.rank == 2 and (x.type.dtype.is_integer or _none_if_zero(zero) is None):
+        zero = zero if x.type.dtype.is_integer else None
+        return (site.cast(_unpacked(site, x, scale, zero, site.axis(axis, x.rank)), dtype),)
     zero = None if zero is None else _spread(site, zero, x, axis)
-    return (dequantised(site, x, _spread(site, scale, x, axis), zero),)
+    return (dequantised(site, x, _spread(site, scale, x, axis), zero, dtype),)
 
 
 def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
-    """A matrix of few bits that stays packed: blocks lie along what is summed, an axis of scales along results."""
+    """A matrix of few bits that stays packed, in f32: blocks lie along what is summed, scales' axis along results."""
     block = int(site.attribute("block_size", 0) or 0)
     summed = axis if block else 1 - axis
     if block and scale.rank != x.rank:
@@ -111,12 +113,12 @@ def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue
 
     zeros = None if zero is None else of_blocks(zero)
     weights = packed_weights(site, x, of_blocks(scale), zeros, summed, block or x.shape[summed])
-    return site.cast(unpacked_matrix(site, weights, summed), scale.type.dtype)
+    return unpacked_matrix(site, weights, summed)
 
 
-def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None) -> GraphValue:
-    """`(x - zero) * scale` in the scale's type; scale and zero point broadcast to `x`."""
-    dtype, zero = scale.type.dtype, _none_if_zero(zero)
+def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
+    """`(x - zero) * scale` in a type; scale and zero point broadcast to `x`."""
+    zero = _none_if_zero(zero)
     wide = dtype.compute
     if zero is None:
         return site.with_arguments(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", [x, scale], dtype)
