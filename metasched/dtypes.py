@@ -95,6 +95,7 @@ class TypeProperties:
         float: its format, of a float.
         computed_in: the type that its values are computed in, by name, where that is another: it is one of storage.
         spellings: other words for it that a program may have in mind, for hints.
+        digits: the bits of an integer's number, where they are less than its size: they are the lowest ones.
 
     """
 
@@ -104,6 +105,7 @@ class TypeProperties:
     float: FloatFormat | None = None
     computed_in: str = ""
     spellings: tuple[str, ...] = ()
+    digits: int = 0
 
 
 class DType(Enum):
@@ -112,7 +114,8 @@ class DType(Enum):
     `f16` (IEEE 754 binary16), `bf16` (the upper half of an f32), the floats of 8 bits (Micikevicius et al. 2022, "FP8
     Formats for Deep Learning"; those in `fnuz` are Noune et al. 2022, "8-bit Numerical Formats for Deep Neural
     Networks") and `f4e2m1` (OCP Microscaling Formats 1.0; an element takes a byte) are types of storage: values are
-    read as f32, computed in f32, and rounded to nearest, ties to even, where they are stored or cast.
+    read as f32, computed in f32, and rounded to nearest, ties to even, where they are stored or cast. Integers of 4 and
+    2 bits, which take a byte too, are computed in those of 8, and wrap where they are stored or cast.
     """
 
     # By identity: an enum's own is a call of Python for each node of a program.
@@ -129,6 +132,10 @@ class DType(Enum):
     F64 = "f64"
     I8 = "i8"
     U8 = "u8"
+    I4 = "i4"
+    U4 = "u4"
+    I2 = "i2"
+    U2 = "u2"
     I16 = "i16"
     U16 = "u16"
     I32 = "i32"
@@ -169,12 +176,17 @@ class DType(Enum):
 
     @cached_property
     def compute(self) -> DType:
-        """What values of this type are computed in: f32 for the floats of storage, the type itself for the others."""
+        """What values of this type are computed in: another for a type of storage, the type itself for the others."""
         return DType(self.properties.computed_in) if self.is_half else self
 
     @cached_property
     def bits(self) -> int:
         return self.properties.bits
+
+    @cached_property
+    def digits(self) -> int:
+        """The bits of an integer's number."""
+        return self.properties.digits or self.bits
 
     @cached_property
     def bytes(self) -> int:
@@ -267,6 +279,10 @@ _ROWS: Mapping[str, TypeProperties] = MappingProxyType(
         "f64": TypeProperties(DTypeKind.FLOAT, 64, np.float64, FloatFormat(53, 11), spellings=("float64", "double")),
         "i8": TypeProperties(DTypeKind.SIGNED, 8, np.int8, spellings=("int8",)),
         "u8": TypeProperties(DTypeKind.UNSIGNED, 8, np.uint8, spellings=("uint8",)),
+        "i4": TypeProperties(DTypeKind.SIGNED, 8, ml_dtypes.int4, None, "i8", ("int4",), digits=4),
+        "u4": TypeProperties(DTypeKind.UNSIGNED, 8, ml_dtypes.uint4, None, "u8", ("uint4",), digits=4),
+        "i2": TypeProperties(DTypeKind.SIGNED, 8, ml_dtypes.int2, None, "i8", ("int2",), digits=2),
+        "u2": TypeProperties(DTypeKind.UNSIGNED, 8, ml_dtypes.uint2, None, "u8", ("uint2",), digits=2),
         "i16": TypeProperties(DTypeKind.SIGNED, 16, np.int16, spellings=("int16",)),
         "u16": TypeProperties(DTypeKind.UNSIGNED, 16, np.uint16, spellings=("uint16",)),
         "i32": TypeProperties(DTypeKind.SIGNED, 32, np.int32, spellings=("int32",)),
@@ -319,7 +335,9 @@ def integer_of_size(bits: int) -> DType:
 
 
 _SIGNED = {
-    dtype.bits: dtype for dtype in sorted(DType, key=lambda d: d.bits) if dtype.properties.kind is DTypeKind.SIGNED
+    dtype.bits: dtype
+    for dtype in sorted(DType, key=lambda d: d.bits)
+    if dtype.properties.kind is DTypeKind.SIGNED and not dtype.is_half
 }
 
 
@@ -336,8 +354,8 @@ def spellings() -> Mapping[str, DType]:
 def integer_range(dtype: DType) -> tuple[int, int]:
     """The smallest and the largest value of an integer type."""
     if dtype.is_unsigned:
-        return 0, 2**dtype.bits - 1
-    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+        return 0, 2**dtype.digits - 1
+    return -(2 ** (dtype.digits - 1)), 2 ** (dtype.digits - 1) - 1
 
 
 def fits(dtype: DType, lo: float, hi: float) -> bool:

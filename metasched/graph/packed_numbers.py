@@ -62,6 +62,13 @@ def number_in(byte: str, place: str, bits: int) -> str:
     return f"({text})"
 
 
+def number_type(x: GraphValue) -> DType:
+    """The type of a value's numbers, which one of more bits may hold."""
+    if not x.bits or x.type.dtype.is_float:
+        return x.type.dtype
+    return next(d for d in DType if d.digits == x.bits and d.properties.kind is x.type.dtype.properties.kind)
+
+
 def numbers_in(site: NodeSite, packed: GraphValue, bits: int, length: int, dtype: DType = DType.U8) -> GraphValue:
     """The first `length` numbers in the last dimension of bytes, each an element of an integer type, or f4e2m1."""
     over = indices(packed.rank)

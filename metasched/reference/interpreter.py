@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import Beyond, DType, float_format
+from metasched.dtypes import Beyond, DType, float_format, integer_range
 from metasched.functions.registry import functions
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import (
@@ -100,19 +100,19 @@ def _convert(source: DType, dtype: DType, value: Value) -> Value:
     if dtype in _PLAIN_FLOATS and (source in _PLAIN_FLOATS or source.bits < DType.F64.bits):
         return dtype.numpy.type(value)  # which rounds once, if at all
     if dtype.is_half and not source.is_half:
-        value = np.asarray(value).astype(np.float32)
-        if float_format(dtype).beyond is Beyond.NOTHING and np.isnan(value):
+        value = np.asarray(value).astype(dtype.compute.numpy)
+        if dtype.is_float and float_format(dtype).beyond is Beyond.NOTHING and np.isnan(value):
             value = np.zeros_like(value)
     return np.asarray(value).astype(dtype.numpy)[()]
 
 
 def _whole(value: float, dtype: DType) -> int:
-    limits = np.iinfo(dtype.numpy)
+    lowest, highest = integer_range(dtype)
     if math.isnan(value):
         return 0
     if math.isinf(value):
-        return int(limits.max if value > 0 else limits.min)
-    return min(max(int(value), int(limits.min)), int(limits.max))
+        return highest if value > 0 else lowest
+    return min(max(int(value), lowest), highest)
 
 
 def _wrapped(value: Value) -> Value:

@@ -124,6 +124,8 @@ class OperationWriter:
 
     def cast(self, source: DType, dtype: DType, a: ir.Value) -> ir.Value:
         """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
+        if dtype.is_integer and dtype.is_half:
+            return self._wrapped(dtype, self.cast(source, dtype.compute, a))
         if dtype.is_bool:
             return self._compare("!=", source, a, ir.Constant(a.type, 0))
         if source.is_float and dtype.is_integer:
@@ -159,6 +161,12 @@ class OperationWriter:
         return self._builder.icmp_signed("!=", a, ir.Constant(I8, 0)) if dtype.is_bool else a
 
     # --- types of storage --------------------------------------------------------------------------------
+
+    def _wrapped(self, dtype: DType, a: ir.Value) -> ir.Value:
+        """Of an integer of less than 8 bits, which is held as one of 8."""
+        unused = ir.Constant(a.type, dtype.bits - dtype.digits)
+        back = self._builder.lshr if dtype.is_unsigned else self._builder.ashr
+        return back(self._builder.shl(a, unused), unused)
 
     def rounded(self, dtype: DType, a: ir.Value) -> ir.Value:
         """Of a type of storage, the `f32` number nearest to a value that is exact in it, ties to even.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.graph.errors import Unsupported
 
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
@@ -62,5 +62,4 @@ def limit_of(dtype: DType, *, largest: bool) -> float:
         return dtype.highest if largest else -dtype.highest
     if dtype.is_bool:
         return largest
-    limits = np.iinfo(dtype.numpy)
-    return limits.max if largest else limits.min
+    return integer_range(dtype)[1 if largest else 0]

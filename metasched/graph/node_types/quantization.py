@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.convolutions import convolved
 from metasched.graph.node_types.matmul import centred, product
-from metasched.graph.packed_numbers import packed_weights, unpacked_matrix
+from metasched.graph.packed_numbers import number_type, packed_weights, unpacked_matrix
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
@@ -43,10 +41,8 @@ _BY_AXIS = NodeForm((2, 3), {"axis": int})
 @node_type("QuantizeLinear")
 def quantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
-    if zero is not None and zero.bits:
-        raise Unsupported(f"it quantises to numbers of {zero.bits} bits")
     to = site.attribute("output_dtype", 0)
-    dtype = zero.type.dtype if zero is not None else element_type(to) if to else DType.U8
+    dtype = number_type(zero) if zero is not None else element_type(to) if to else DType.U8
     axis = int(site.attribute("axis", 1))
     scale, zero = _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis)
     if dtype.is_integer:
@@ -69,11 +65,11 @@ def _quantized_to_floats(
 
 def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
     """Rounded to nearest, ties to even, and kept in the range of the type."""
-    limits = np.iinfo(dtype.numpy)
+    lowest, highest = integer_range(dtype)
     zero = _none_if_zero(zero)
     operands = [site.cast(x, DType.F32), site.cast(scale, DType.F32), *(() if zero is None else (zero,))]
     whole = "rint({0} / {1})" if zero is None else "rint({0} / {1}) + f32({2})"
-    low, high = f"({limits.min}.0)", f"{limits.max}.0"
+    low, high = f"({lowest}.0)", f"{highest}.0"
     return site.with_arguments(f"{dtype}(min(max({whole}, {low}), {high}))", operands, dtype)
 
 

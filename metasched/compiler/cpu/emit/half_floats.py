@@ -1,14 +1,16 @@
-"""Conversions between f32 and the types of storage: values in registers are their bits.
+"""Conversions of the types of storage, mostly from and to f32: values in registers are their bits.
 
 Rounding is to nearest, ties to even; NaN stays NaN. bf16 is the upper half of an f32. Most CPUs convert f16;
 where a target lacks them LLVM would call a library that is not there, so the conversion is integer arithmetic, the same
-in every lane (after F. Giesen, "Float to half conversion", 2012). Those of 8 bits are in `small_floats`.
+in every lane (after F. Giesen, "Float to half conversion", 2012). Those of 8 bits are in `small_floats`, integers in
+`small_integers`.
 """
 
 from __future__ import annotations
 
 from metasched.compiler.cpu.emit.float_bits import FloatBits
 from metasched.compiler.cpu.emit.small_floats import SmallFloats
+from metasched.compiler.cpu.emit.small_integers import SmallIntegers
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, type_text
 from metasched.dtypes import DType
@@ -24,11 +26,14 @@ class Halves:
         self._text = text
         self._on = FloatBits(text)
         self._small = SmallFloats(self._on)
+        self._small_integers = SmallIntegers(self._on)
         self._native_f16 = native_f16
 
     def extend(self, half: SSAValue) -> SSAValue:
-        """The f32 value of a number of storage: exact."""
+        """A number of storage in the type that it is computed in: exact."""
         on = self._on
+        if half.dtype.is_integer:
+            return self._small_integers.extend(half)
         if half.dtype is DType.BF16:
             return on.single(on.op("shl", on.convert("zext", half, DType.I32), 16))
         if half.dtype is not DType.F16:
@@ -39,7 +44,9 @@ class Halves:
         return self._extend_f16(half)
 
     def round(self, value: SSAValue, to: DType) -> SSAValue:
-        """An f32 value rounded to a type of storage."""
+        """A value rounded to a type of storage, from the type that it is computed in."""
+        if to.is_integer:
+            return self._small_integers.wrap(value, to)
         if to is DType.BF16:
             return self._round_bf16(value)
         if to is not DType.F16:
