@@ -42,12 +42,18 @@ class Beyond(Enum):
 class FloatFormat:
     """A sign, `exponent` bits, and `significand` digits in bits, of which the leading one is not kept.
 
-    Codes go up with the numbers that they are: those of exponent 0 are the subnormal ones.
+    Codes go up with the numbers that they are: those of exponent 0 are the subnormal ones. Of a format of one digit,
+    which has exponents alone, all codes are powers of two: there is no zero, and no sign.
     """
 
     significand: int
     exponent: int
     beyond: Beyond = Beyond.INFINITY
+
+    @property
+    def has_powers_alone(self) -> bool:
+        """Whether all numbers are powers of two."""
+        return self.significand == 1
 
     @cached_property
     def bias(self) -> int:
@@ -57,7 +63,7 @@ class FloatFormat:
     @property
     def smallest_exponent(self) -> int:
         """Normal numbers go from 2 to this on."""
-        return 1 - self.bias
+        return (0 if self.has_powers_alone else 1) - self.bias
 
     @property
     def kept(self) -> int:
@@ -66,7 +72,7 @@ class FloatFormat:
 
     @property
     def sign(self) -> int:
-        """The place of a code's sign."""
+        """The place of a code's sign, beyond its bits where it has none."""
         return self.kept + self.exponent
 
     @cached_property
@@ -82,6 +88,11 @@ class FloatFormat:
         """The largest finite number."""
         exponent, digits = divmod(self.largest_code, 2**self.kept)
         return float((2**self.kept + digits) * 2.0 ** (exponent - self.bias - self.kept))
+
+    @property
+    def lowest(self) -> float:
+        """The lowest finite number."""
+        return float(2.0**self.smallest_exponent) if self.has_powers_alone else -self.largest
 
 
 @dataclass(frozen=True)
@@ -113,8 +124,9 @@ class DType(Enum):
 
     `f16` (IEEE 754 binary16), `bf16` (the upper half of an f32), the floats of 8 bits (Micikevicius et al. 2022, "FP8
     Formats for Deep Learning"; those in `fnuz` are Noune et al. 2022, "8-bit Numerical Formats for Deep Neural
-    Networks") and `f4e2m1` (OCP Microscaling Formats 1.0; an element takes a byte) are types of storage: values are
-    read as f32, computed in f32, and rounded to nearest, ties to even, where they are stored or cast. Integers of 4 and
+    Networks"), `f4e2m1` and `f8e8m0` (OCP Microscaling Formats 1.0; an element takes a byte) are types of storage:
+    values are read as f32, computed in f32, and rounded to nearest, ties to even, where they are stored or cast; those
+    of `f8e8m0` to the nearest power of two, of two to the larger one, and what is not above 0 to NaN. Integers of 4 and
     2 bits, which take a byte too, are computed in those of 8, and wrap where they are stored or cast.
     """
 
@@ -126,6 +138,7 @@ class DType(Enum):
     F8E4M3FNUZ = "f8e4m3fnuz"
     F8E5M2 = "f8e5m2"
     F8E5M2FNUZ = "f8e5m2fnuz"
+    F8E8M0 = "f8e8m0"
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"
@@ -229,6 +242,12 @@ class DType(Enum):
         return math.inf if kind.beyond is Beyond.INFINITY else kind.largest
 
     @cached_property
+    def lowest(self) -> float:
+        """What no value of a float type is below: negative infinity, or the lowest number of a type that has none."""
+        kind = float_format(self)
+        return -math.inf if kind.beyond is Beyond.INFINITY else kind.lowest
+
+    @cached_property
     def smallest_normal(self) -> float:
         """The smallest positive float that has all digits."""
         return 2.0 ** float_format(self).smallest_exponent
@@ -271,6 +290,14 @@ _ROWS: Mapping[str, TypeProperties] = MappingProxyType(
             "f32",
             ("float8_e5m2fnuz", "float8e5m2fnuz"),
         ),
+        "f8e8m0": TypeProperties(
+            DTypeKind.FLOAT,
+            8,
+            ml_dtypes.float8_e8m0fnu,
+            FloatFormat(1, 8, Beyond.NAN),
+            "f32",
+            ("float8_e8m0fnu", "float8e8m0"),
+        ),
         "f16": TypeProperties(DTypeKind.FLOAT, 16, np.float16, FloatFormat(11, 5), "f32", ("float16", "half")),
         "bf16": TypeProperties(DTypeKind.FLOAT, 16, ml_dtypes.bfloat16, FloatFormat(8, 8), "f32", ("bfloat16",)),
         "f32": TypeProperties(
@@ -307,7 +334,7 @@ def missing_properties() -> tuple[str, ...]:
             wrong.append(f"`{name}` has {row.bits} bits, and NumPy's type {np.dtype(row.numpy).itemsize * 8}")
         if (row.float is None) is (row.kind is DTypeKind.FLOAT):
             wrong.append(f"`{name}` is a {row.kind.value}: floats, and no others, have a format")
-        if row.float is not None and row.float.sign >= row.bits:
+        if row.float is not None and row.float.sign >= row.bits + row.float.has_powers_alone:
             wrong.append(f"`{name}` has {row.bits} bits, and its format {row.float.sign + 1}")
         if row.computed_in and _ROWS[row.computed_in].computed_in:
             wrong.append(f"`{name}` is computed in `{row.computed_in}`, which is a type of storage itself")

@@ -57,8 +57,13 @@ def saturates(dtype: DType) -> bool:
 
 def saturated(text: str, dtype: DType) -> str:
     """The text of an f32 value in a float type, kept in its range; NaN stays what it is there."""
-    largest = float_format(dtype).largest
-    return f"{dtype}(min(max({text}, -{largest}), {largest}))"
+    return f"{dtype}({in_range(text, dtype)})"
+
+
+def in_range(text: str, dtype: DType) -> str:
+    """The text of an f32 value between the lowest and the largest number of a float type."""
+    kind = float_format(dtype)
+    return f"min(max({text}, {real(kind.lowest)}), {real(kind.largest)})"
 
 
 def number(value: float | bool, dtype: DType) -> str | None:

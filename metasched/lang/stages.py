@@ -298,7 +298,7 @@ def neutral(reducer: Reducer, dtype: DType) -> int | float:
             value = 0 if reducer is Reducer.SUM else 1
             return float(value) if dtype.is_float else value
         case Reducer.MAX | Reducer.ARGMAX:
-            return -dtype.highest if dtype.is_float else integer_range(dtype)[0]
+            return dtype.lowest if dtype.is_float else integer_range(dtype)[0]
         case Reducer.MIN | Reducer.ARGMIN:
             return dtype.highest if dtype.is_float else integer_range(dtype)[1]
 

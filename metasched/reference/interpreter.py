@@ -101,9 +101,19 @@ def _convert(source: DType, dtype: DType, value: Value) -> Value:
         return dtype.numpy.type(value)  # which rounds once, if at all
     if dtype.is_half and not source.is_half:
         value = np.asarray(value).astype(dtype.compute.numpy)
-        if dtype.is_float and float_format(dtype).beyond is Beyond.NOTHING and np.isnan(value):
-            value = np.zeros_like(value)
+        value = _as_ml_dtypes_takes_it(dtype, value) if dtype.is_float else value
     return np.asarray(value).astype(dtype.numpy)[()]
+
+
+def _as_ml_dtypes_takes_it(dtype: DType, value: Value) -> Value:
+    """A number as ml_dtypes is to be given it, where its own rounding is another than the language's."""
+    kind = float_format(dtype)
+    if kind.beyond is Beyond.NOTHING and np.isnan(value):
+        return np.zeros_like(value)  # which would be a zero of either sign
+    smallest = dtype.smallest_normal
+    if kind.has_powers_alone and 0.0 < value < 2.0 * smallest:
+        return np.full_like(value, smallest if value < 1.5 * smallest else 2.0 * smallest)  # all would be the larger
+    return value
 
 
 def _whole(value: float, dtype: DType) -> int:

@@ -162,6 +162,23 @@ class OperationWriter:
 
     # --- types of storage --------------------------------------------------------------------------------
 
+    def _nearest_power(self, a: ir.Value) -> ir.Value:
+        """Of an `f32`, the power of two nearest to it from 2**-127 to 2**127, the larger one of two; NaN without one.
+
+        It is half of a number whose last 23 bits are none: those of a power of two.
+        """
+        build = self._builder
+        limits = [_single(2.0**exponent) for exponent in (-126, -127, 127)]
+        digits = ir.Constant(I32, 2**32 - 2**23)
+        below = build.bitcast(build.and_(build.bitcast(a, I32), digits), ir.FloatType())
+        next_ = build.fmul(below, _single(2.0))
+        middle = build.fmul(below, _single(1.5))
+        normal = build.select(build.fcmp_ordered(">=", a, middle), next_, below)
+        tiny = build.select(build.fcmp_ordered(">=", a, _single(1.5 * 2.0**-127)), limits[0], limits[1])
+        found = build.select(build.fcmp_ordered("<", a, limits[0]), tiny, normal)
+        fine = build.and_(build.fcmp_ordered(">", a, _single(0.0)), build.fcmp_ordered("<=", found, limits[2]))
+        return build.select(fine, found, _single(math.nan))
+
     def _wrapped(self, dtype: DType, a: ir.Value) -> ir.Value:
         """Of an integer of less than 8 bits, which is held as one of 8."""
         unused = ir.Constant(a.type, dtype.bits - dtype.digits)
@@ -176,6 +193,8 @@ class OperationWriter:
         """
         if not dtype.is_half:
             return a
+        if float_format(dtype).has_powers_alone:
+            return self._nearest_power(a)
         build, kind = self._builder, float_format(dtype)
         dropped = float_format(DType.F32).significand - kind.significand
         bits = build.bitcast(a, I32)

@@ -59,7 +59,7 @@ def weak_type(value: Any) -> Any:
 def limit_of(dtype: DType, *, largest: bool) -> float:
     """The largest or the smallest value of a type."""
     if dtype.is_float:
-        return dtype.highest if largest else -dtype.highest
+        return dtype.highest if largest else dtype.lowest
     if dtype.is_bool:
         return largest
     return integer_range(dtype)[1 if largest else 0]

@@ -16,6 +16,7 @@ from metasched.dtypes import Beyond, DType, float_format
 _SINGLE, _HALF = float_format(DType.F32), float_format(DType.F16)
 _INFINITY = 0x7F800000
 _NAN = 0x7FC00000
+_SMALLEST = 1 << (_SINGLE.kept - 1)  # 2**-127, the smallest power of two of 8 bits
 
 
 class SmallFloats:
@@ -28,6 +29,8 @@ class SmallFloats:
         """The f32 value of a number: exact."""
         on, kind = self._on, float_format(code.dtype)
         bits = on.convert("zext", code, DType.I32)
+        if kind.has_powers_alone:
+            return self._power(bits)
         size = on.op("and", bits, 2**kind.sign - 1)
         shifted = on.op("shl", size, _SINGLE.kept - kind.kept)
         normal = on.op("add", shifted, (_SINGLE.bias - kind.bias) << _SINGLE.kept)
@@ -72,6 +75,8 @@ class SmallFloats:
         """An f32 value rounded to such a type."""
         on, kind = self._on, float_format(to)
         bits = on.bits(value)
+        if kind.has_powers_alone:
+            return on.convert("trunc", self._exponent(bits, kind.largest_code), to)
         size = on.op("and", bits, 2**_SINGLE.sign - 1)
         found = on.select(
             on.compare("icmp ult", size, _bits(2.0**kind.smallest_exponent)),
@@ -95,6 +100,22 @@ class SmallFloats:
                 found = on.both("or", on.choose(above, kind.largest_code, found), sign)
                 found = on.choose(on.is_nan(value), 0, found)
         return on.convert("trunc", found, to)
+
+    def _power(self, exponent: SSAValue) -> SSAValue:
+        """The power of two of an f32's exponent, of which the first is that of subnormal numbers, and the last NaN."""
+        on = self._on
+        found = on.choose(on.compare("icmp eq", exponent, 0), _SMALLEST, on.op("shl", exponent, _SINGLE.kept))
+        return on.single(on.choose(on.compare("icmp eq", exponent, 2**_SINGLE.exponent - 1), _NAN, found))
+
+    def _exponent(self, bits: SSAValue, largest: int) -> SSAValue:
+        """The exponent of the nearest power of two, the larger one of two; after the largest what has none."""
+        on = self._on
+        nearest = on.op("lshr", on.op("add", bits, _SMALLEST), _SINGLE.kept)
+        # Between the smallest power and the next one numbers have no leading digit.
+        above = on.convert("zext", on.compare("icmp uge", bits, _SMALLEST + _SMALLEST // 2), DType.I32)
+        found = on.select(on.compare("icmp ult", bits, 2**_SINGLE.kept), above, nearest)
+        none = on.both("or", on.compare("icmp ugt", found, largest), on.compare("icmp slt", bits, 1))
+        return on.choose(none, largest + 1, found)
 
     def _normal(self, size: SSAValue, to: DType) -> SSAValue:
         """The code of a number's bits without sign, rounded to the digits of the type; its exponent has no end."""

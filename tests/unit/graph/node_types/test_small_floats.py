@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import metasched as ms
 from metasched.dtypes import Beyond, DType, float_format
 from metasched.graph.tensors import array_of, element_type, number_of
-from tests.support.onnx_models import node, random, run, unknown, value
+from tests.support.onnx_models import integers, node, random, run, unknown, value
 
 EIGHT = [DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ]
 SMALL = [*EIGHT, DType.F4E2M1]
@@ -137,6 +137,33 @@ def test_what_is_dequantised_may_have_a_type_of_its_own(wanted: Any) -> None:
     found = run("DequantizeLinear", x, scale, opset=23, output_dtype=helper.np_dtype_to_tensor_dtype(np.dtype(wanted)))
     assert found.dtype == wanted
     np.testing.assert_array_equal(found, (x.astype(np.float32) * scale).astype(wanted))
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("up", [2.0**-127, 2.0**-127, 1, 2, 4, 4, 2.0**127, 2.0**127]),
+        ("down", [2.0**-127, 2.0**-127, 1, 1, 2, 2, 2.0**127, 2.0**127]),
+        ("nearest", [2.0**-127, 2.0**-127, 1, 1, 2, 4, 2.0**127, 2.0**127]),
+    ],
+)
+def test_casts_to_powers_of_two(how: str, expected: list[float]) -> None:
+    x = np.array([0, 1e-42, 1, 1.4, 2.5, 3, 3e38, np.inf], np.float32)
+    for op, more in (("Cast", {"to": number_of(DType.F8E8M0)}), ("CastLike", {})):
+        like = () if more else (np.ones(1, DType.F8E8M0.numpy),)
+        options: dict[str, Any] = {**more, "round_mode": how}
+        found = run(op, x, *like, opset=25, **options)
+        assert found.dtype == DType.F8E8M0.numpy
+        np.testing.assert_array_equal(float64(found), expected)
+    beyond = run("Cast", x, opset=25, to=number_of(DType.F8E8M0), round_mode=how, saturate=0)
+    assert np.isnan(float64(beyond)).tolist() == [True, *[False] * 5, how != "down", True]  # 3e38 is below 2**128
+
+
+def test_scales_may_be_powers_of_two() -> None:
+    x, scale = random(2, 64).astype(ml_dtypes.float8_e4m3fn), np.exp2(integers(2, 2)).astype(ml_dtypes.float8_e8m0fnu)
+    more: dict[str, Any] = {"axis": 1, "block_size": 32, "output_dtype": TensorProto.FLOAT}
+    found = run("DequantizeLinear", x, scale, opset=25, **more)
+    np.testing.assert_array_equal(found, x.astype(np.float32) * np.repeat(scale.astype(np.float32), 32, 1))
 
 
 @pytest.mark.parametrize("dtype", EIGHT, ids=str)

@@ -172,6 +172,39 @@ def test_numbers_are_rounded_to_the_nearest(name: str, how: str) -> None:
     np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(expected[numbers]))
 
 
+def power(x: float) -> float:
+    """The nearest power of two from 2**-127 to 2**127, the larger one of two, by its definition."""
+    if not x > 0 or x >= 1.5 * 2.0**127:
+        return math.nan
+    below = 2.0 ** max(math.frexp(x)[1] - 1, -127)
+    return 2 * below if x >= 1.5 * below else below
+
+
+@pytest.mark.parametrize("how", executors())
+def test_numbers_are_rounded_to_powers_of_two(how: str) -> None:
+    powers = np.exp2(np.arange(-127, 128)).astype(np.float32)
+    middles = (powers.astype(np.float64) * 1.5).astype(np.float32)
+    tiny = np.array([1, 2**21, 2**22 - 1, 2**22 + 2**20], np.uint32).view(np.float32)
+    given = np.concatenate([powers, middles, tiny, [0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, -np.nan]]).astype(
+        np.float32
+    )
+    given = np.concatenate([given, np.nextafter(given, np.float32(np.inf)), np.nextafter(given, np.float32(-np.inf))])
+    found = executors()[how](program("f32", "f8e8m0", given.size), given)
+    assert found.dtype == DType.F8E8M0.numpy
+    expected = np.array([power(float(x)) for x in given], np.float32)
+    codes = np.where(np.isnan(expected), 255, np.log2(np.nan_to_num(expected, nan=1.0)) + 127)
+    np.testing.assert_array_equal(found.view(np.uint8), codes)
+    back = executors()[how](program("f8e8m0", "f32", 256), np.arange(256, dtype=np.uint8).view(DType.F8E8M0.numpy))
+    np.testing.assert_array_equal(back, np.append(powers, np.float32(np.nan)))
+
+
+def test_the_largest_of_powers_of_two_starts_at_the_smallest() -> None:
+    program = ms.parse_program("program p(A: f8e8m0[2, 3]) -> C: f8e8m0[2]:\n    C[i] = max[k](A[i, k])\n")
+    given = np.array([[0, 0, 0], [7, 9, 8]], np.uint8).view(DType.F8E8M0.numpy)
+    for kernel in (ms.reference(program), ms.compile(program, trace=ms.Schedule(program).trace)):
+        np.testing.assert_array_equal(np.asarray(kernel(given)).view(np.uint8), [0, 9])
+
+
 @pytest.mark.parametrize("source", ["f16", "bf16"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_half_is_rounded_as_its_f32_is(name: str, source: str) -> None:
