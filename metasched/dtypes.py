@@ -391,6 +391,12 @@ def fits(dtype: DType, lo: float, hi: float) -> bool:
     return lowest <= lo and hi <= highest
 
 
+def elements(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Numbers as elements of a type, or their magnitudes where it has no numbers below 0: for random ones."""
+    powers_alone = dtype.is_float and float_format(dtype).has_powers_alone
+    return (np.abs(values) if powers_alone else values).astype(dtype.numpy)
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether an array's elements are floats; NumPy does not count those of other packages among them."""
     return dtype.kind == "f" or dtype in _FLOATS
