@@ -144,7 +144,7 @@ class _Importer:
         scope.values[tensor.name] = self._builder.constant(tensor.name, array, type_)
 
     def _packed(self, scope: _Scope, tensor: Any) -> GraphValue:
-        """A constant of integers of few bits, computed from its bytes, which the graph has."""
+        """A constant of numbers of few bits, computed from its bytes, which the graph has."""
         found = few_bits(tensor)
         assert found is not None, tensor.name
         dtype, bits = found

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metasched.dtypes import elements
 from metasched.errors import KernelError
 from metasched.graph.ir import Array, ValueType
 from metasched.runtime.foreign import as_numpy
@@ -23,7 +24,7 @@ def random_inputs(types: Mapping[str, ValueType], seed: int = 0) -> dict[str, Ar
 
 def _random(type_: ValueType, rng: np.random.Generator) -> Array:
     if type_.dtype.is_float:
-        return rng.standard_normal(type_.shape).astype(type_.dtype.numpy)
+        return elements(rng.standard_normal(type_.shape), type_.dtype)
     return rng.integers(0, 2, type_.shape).astype(type_.dtype.numpy)
 
 

@@ -1,9 +1,9 @@
 """Weights of a few bits each, packed in bytes, with a scale and a zero point for each block of them.
 
-A matrix of them is a program that unpacks it, `(number - zero point) * scale`, from bytes that lie in panels of
-columns: what the product with one row reads is one run of memory then, and a register tile's columns lie side by side.
-Bytes and scales are moved into panels once, when constants are computed. The matrix itself is larger than what it is
-made of, so it is computed where it is used.
+They are integers, or floats of 4 bits. A matrix of them is a program that unpacks it, `(number - zero point) * scale`,
+from bytes that lie in panels of columns: what the product with one row reads is one run of memory then, and a register
+tile's columns lie side by side. Bytes and scales are moved into panels once, when constants are computed. The matrix
+itself is larger than what it is made of, so it is computed where it is used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, DTypeKind
 from metasched.graph.builder import GraphValue
 from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite
@@ -31,7 +31,7 @@ class PackedWeights:
     """Numbers of `bits` bits each, in rows, the first in the lowest bits of a row's first byte.
 
     `bytes` are `u8[rows, bytes of a row]`, `scales` and `zeros` are `[rows, blocks of a row]`, where a block is of
-    `block` numbers; `length` numbers of a row are used.
+    `block` numbers; `length` numbers of a row are used. Of `floats`, which are f4e2m1, there are no zero points.
     """
 
     bytes: GraphValue
@@ -40,6 +40,7 @@ class PackedWeights:
     bits: int
     block: int
     length: int
+    floats: bool = False
 
     @property
     def parts(self) -> dict[str, GraphValue]:
@@ -61,14 +62,37 @@ def number_in(byte: str, place: str, bits: int) -> str:
     return f"({text})"
 
 
+def number_type(x: GraphValue) -> DType:
+    """The type of a value's numbers, which one of more bits may hold."""
+    if not x.bits or x.type.dtype.is_float:
+        return x.type.dtype
+    return next(d for d in DType if d.digits == x.bits and d.properties.kind is x.type.dtype.properties.kind)
+
+
 def numbers_in(site: NodeSite, packed: GraphValue, bits: int, length: int, dtype: DType = DType.U8) -> GraphValue:
-    """The first `length` numbers in the last dimension of bytes, each an element of an integer type."""
+    """The first `length` numbers in the last dimension of bytes, each an element of an integer type, or f4e2m1."""
     over = indices(packed.rank)
     text = number_in(at("A", (*over[:-1], _divided(over[-1], 8 // bits))), over[-1], bits)
-    if not dtype.is_unsigned:
+    if dtype.is_float:
+        text = _float_of(text)
+    elif not dtype.is_unsigned:
         half = 2 ** (bits - 1)
         text = f"({text} + {half}) % {2 * half} - {half}"
     return site.single([f"{at('Y', over)} = {dtype}({text})"], ValueType(dtype, (*packed.shape[:-1], length)), A=packed)
+
+
+def _float_of(code: str) -> str:
+    """The text of the f32 number that a code of f4e2m1 is. Its magnitudes are 0, .5, 1, 1.5, 2, 3, 4 and 6."""
+    size = f"({code} % 8)"
+    halves = f"({size} if {size} < 4 else 2 * {size} - 4 if {size} < 6 else 4 * {size} - 16)"
+    return f"f32({halves}) * (0.5 if {code} < 8 else -0.5)"
+
+
+def _code_of(number: str) -> str:
+    """The text of the code of f4e2m1, as an i32, that an f32 number of the type has; of zero, that without a sign."""
+    size = f"abs({number})"
+    code = f"i32({size} * 2.0 if {size} < 2.0 else {size} + 2.0 if {size} < 4.0 else {size} * 0.5 + 4.0)"
+    return f"({code} + (8 if {number} < 0.0 else 0))"
 
 
 def packed_matrix(site: NodeSite, x: GraphValue, summed: int) -> GraphValue:
@@ -80,7 +104,8 @@ def packed_matrix(site: NodeSite, x: GraphValue, summed: int) -> GraphValue:
     parts = []
     for n in range(each):
         place = f"b * {each} + {n}"
-        element = "i32(" + at("A", (place, "j") if summed == 0 else ("j", place)) + f") + {_offset(x)}"
+        read = at("A", (place, "j") if summed == 0 else ("j", place))
+        element = _code_of(f"f32({read})") if x.type.dtype.is_float else f"i32({read}) + {_offset(x)}"
         number = f"({element} if {place} < {length} else 0)" if length % each else f"({element})"
         parts.append(number if n == 0 else f"{number} * {2 ** (n * x.bits)}")
     type_ = ValueType(DType.U8, (rows, -(-length // each)))
@@ -89,7 +114,7 @@ def packed_matrix(site: NodeSite, x: GraphValue, summed: int) -> GraphValue:
 
 def _offset(x: GraphValue) -> int:
     """What makes numbers of few bits unsigned."""
-    return 0 if x.type.dtype.is_unsigned else int(2 ** (x.bits - 1))
+    return int(2 ** (x.bits - 1)) if x.type.dtype.properties.kind is DTypeKind.SIGNED else 0
 
 
 def packed_weights(
@@ -103,7 +128,8 @@ def packed_weights(
     middle: ZeroPoints = offset
     if zeros is not None:
         middle = site.elementwise(f"u8(i32({{0}}) + {offset})", _rows_of(site, zeros, summed), dtype=DType.U8)
-    return PackedWeights(packed_matrix(site, x, summed), of_rows, middle, x.bits, block, x.shape[summed])
+    bytes_ = packed_matrix(site, x, summed)
+    return PackedWeights(bytes_, of_rows, middle, x.bits, block, x.shape[summed], floats=x.type.dtype.is_float)
 
 
 def _rows_of(site: NodeSite, part: GraphValue, summed: int) -> GraphValue:
@@ -142,6 +168,8 @@ def _meaning(weights: PackedWeights, place: str, read: Callable[[str, int], str]
     """
     number, scale = number_in(read("Q", 8 // weights.bits), place, weights.bits), read("S", weights.block)
     scale = cast(scale, weights.scales.type.dtype, DType.F32)
+    if weights.floats:
+        return f"{_float_of(number)} * {scale}"
     if isinstance(weights.zeros, int):
         return f"f32({number} - {weights.zeros}) * {scale}"
     zero = read("Z", weights.block)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from itertools import takewhile
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -36,15 +37,21 @@ _FIELDS: Mapping[DType, str] = MappingProxyType(
 )
 _UNSIGNED_FIELD = "uint64_data"  # of 32 bits and more
 _OTHER_FIELD = "int32_data"
-# Types of integers of few bits by ONNX's names: what holds them one by one, and their bits.
+# Types of few bits by ONNX's names: what holds their numbers one by one, and their bits.
 _FEW: Mapping[str, tuple[DType, int]] = MappingProxyType(
-    {"int4": (DType.I8, 4), "uint4": (DType.U8, 4), "int2": (DType.I8, 2), "uint2": (DType.U8, 2)}
+    {
+        "int4": (DType.I8, 4),
+        "uint4": (DType.U8, 4),
+        "int2": (DType.I8, 2),
+        "uint2": (DType.U8, 2),
+        "float4e2m1": (DType.F4E2M1, 4),
+    }
 )
 
 
 def element_type(number: int) -> DType:
     """The element type by ONNX's number of it. Raises Unsupported for one that the language lacks."""
-    found = next((dtype for dtype in DType if number_of(dtype) == number), None)
+    found = next((dtype for dtype in DType if _name_of(dtype).lower() == _name(number)), None)
     if found is None:
         raise Unsupported(f"the language has no element type {_name(number)}")
     return found
@@ -52,9 +59,13 @@ def element_type(number: int) -> DType:
 
 def number_of(dtype: DType) -> int:
     """ONNX's number of an element type, in TensorProto.DataType."""
-    beginning = dtype.value.rstrip("0123456789")
-    name = _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning)
-    return int(imports.module("onnx").TensorProto.DataType.Value(name))
+    return int(imports.module("onnx").TensorProto.DataType.Value(_name_of(dtype)))
+
+
+def _name_of(dtype: DType) -> str:
+    """ONNX's name of an element type, of which an older release may know nothing."""
+    beginning = "".join(takewhile(str.isalpha, dtype.value))
+    return _WITHOUT_BITS.get(dtype) or _BEGINNINGS[beginning] + dtype.value.removeprefix(beginning).upper()
 
 
 def _field(dtype: DType) -> str:
@@ -78,7 +89,7 @@ def tensor_type(tensor: Any) -> ValueType:
 
 
 def few_bits(tensor: Any) -> tuple[DType, int] | None:
-    """The type that holds the integers of a TensorProto of fewer than 8 bits each, and how many; None for others."""
+    """The type that holds the numbers of a TensorProto of fewer than 8 bits each, and how many; None for others."""
     beginning, bits = _FEW.get(_name(tensor.data_type), (None, 0))
     return None if beginning is None else (beginning, bits)
 
@@ -116,7 +127,8 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
     if type_.dtype.is_half:
-        return type_, np.array(values, np.uint16).view(type_.dtype.numpy).reshape(type_.shape)
+        bits = np.array(values, np.int32).astype(type_.dtype.bit_pattern)
+        return type_, bits.view(type_.dtype.numpy).reshape(type_.shape)
     return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)
 
 
@@ -133,7 +145,7 @@ def _as_it_is(found: Array, type_: ValueType) -> Array:
 
 def _little(dtype: DType) -> np.dtype[Any]:
     """The type as the file has it: little-endian."""
-    return dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" else dtype.numpy
+    return dtype.numpy.newbyteorder("<") if dtype.is_of_numpy else dtype.numpy
 
 
 def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:

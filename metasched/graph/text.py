@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, float_format
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
@@ -48,6 +48,22 @@ def read(name: str, shape: tuple[int, ...], over: Sequence[str], extents: tuple[
         name,
         ["0" if extent == 1 else over[skipped + dim] for dim, extent in enumerate(shape)],
     )
+
+
+def saturates(dtype: DType) -> bool:
+    """Whether ONNX's nodes keep numbers in the range of a float type, unless they say otherwise: of those of 8 bits."""
+    return dtype.is_float and dtype.bits == DType.U8.bits
+
+
+def saturated(text: str, dtype: DType) -> str:
+    """The text of an f32 value in a float type, kept in its range; NaN stays what it is there."""
+    return f"{dtype}({in_range(text, dtype)})"
+
+
+def in_range(text: str, dtype: DType) -> str:
+    """The text of an f32 value between the lowest and the largest number of a float type."""
+    kind = float_format(dtype)
+    return f"min(max({text}, {real(kind.lowest)}), {real(kind.largest)})"
 
 
 def number(value: float | bool, dtype: DType) -> str | None:

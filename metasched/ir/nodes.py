@@ -387,7 +387,7 @@ class Reducer(Enum):
             return Const(float(one) if dtype.is_float else int(one), dtype)
         lowest = self.of_values is Reducer.MAX
         if dtype.is_float:
-            return Const(float("-inf") if lowest else float("inf"), dtype)
+            return Const(dtype.lowest if lowest else dtype.highest, dtype)
         if dtype.is_bool:
             return Const(not lowest, dtype)
         return Const(integer_range(dtype)[0 if lowest else 1], dtype)

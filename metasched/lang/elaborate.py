@@ -172,7 +172,9 @@ class _Elaborator:
         for argument in definition.arguments:
             if argument.shape is None and self._element(argument.dtype).is_half:
                 message = f"the scalar `{argument.name}` is {self._element(argument.dtype)}, which is a type of storage"
-                self._report.error(argument.at, message, f"write `{argument.name}: f32`")
+                self._report.error(
+                    argument.at, message, f"write `{argument.name}: {self._element(argument.dtype).compute}`"
+                )
             if argument.shape is not None:
                 info = self._info(argument.name, argument.dtype, argument.shape, argument.at)
                 self._buffers[argument.name] = replace(info, is_input=True)

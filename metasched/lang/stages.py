@@ -171,10 +171,11 @@ class StageBuilder:
         operand = print_source(value.operand)
         axes = print_domain(value)
         message = f"`{name}` over {dtype} would round to {dtype} at every step"
-        hint = f"reduce in f32, `{name}[{axes}](f32({operand}))`, and round in a stage after it: `{dtype}(...)`"
+        wide = DType.I32 if dtype.is_integer else dtype.compute
+        hint = f"reduce in {wide}, `{name}[{axes}]({wide}({operand}))`, and round in a stage after it: `{dtype}(...)`"
         types = [name for name, given in self._types.items() if given is dtype]
         if types:
-            hint += f"; or give another type for one of {listing(types)}, such as `{types[-1]}=f32`"
+            hint += f"; or give another type for one of {listing(types)}, such as `{types[-1]}={wide}`"
         self._report.error(value.at, message, hint)
 
     def _two_stages(self, nested: Reduce) -> str:
@@ -297,9 +298,9 @@ def neutral(reducer: Reducer, dtype: DType) -> int | float:
             value = 0 if reducer is Reducer.SUM else 1
             return float(value) if dtype.is_float else value
         case Reducer.MAX | Reducer.ARGMAX:
-            return -math.inf if dtype.is_float else integer_range(dtype)[0]
+            return dtype.lowest if dtype.is_float else integer_range(dtype)[0]
         case Reducer.MIN | Reducer.ARGMIN:
-            return math.inf if dtype.is_float else integer_range(dtype)[1]
+            return dtype.highest if dtype.is_float else integer_range(dtype)[1]
 
 
 def _terms(value: Reduce, dtype: DType) -> SourceExpr:

@@ -200,7 +200,7 @@ class Values:
         if not lowest <= value <= highest:
             self._report.error(e.at, f"{value} does not fit in {want}, which goes from {lowest} to {highest}")
             return None
-        return Const(value, want)
+        return Const(value, want.compute)
 
     def _build(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
         match e:
@@ -395,6 +395,9 @@ class Values:
         inner = self.build(arg, source, assumed)
         if inner is None:
             return None
+        if dtype.is_half and dtype.is_integer and source.is_float:
+            lowest, highest = (Const(end, DType.I32) for end in integer_range(dtype))
+            inner = Binary(BinOp.MIN, Binary(BinOp.MAX, _cast_to(inner, DType.I32), lowest), highest)
         if dtype.is_half:
             # An explicit cast rounds at once.
             return Cast(_rounded(inner, dtype), dtype.compute)
@@ -518,7 +521,7 @@ def _cast_to(e: Expr, dtype: DType) -> Expr:
 
 
 def _rounded(e: Expr, dtype: DType) -> Expr:
-    """`e` rounded to `dtype`: f32 is rounded to f16 and bf16, and a value read from such a buffer is unchanged."""
+    """`e` rounded to a type of storage; a value read from a buffer of it is unchanged."""
     if not dtype.is_half:
         return e
     if isinstance(e, Cast) and e.value.dtype is dtype:
@@ -526,12 +529,15 @@ def _rounded(e: Expr, dtype: DType) -> Expr:
     if isinstance(e, Select):
         return Select(e.cond, _rounded(e.then, dtype), _rounded(e.otherwise, dtype))
     if isinstance(e, Const):
-        return Const(_nearest(float(e.value), dtype), dtype)
+        return Const(_nearest(e.value, dtype), dtype)
     return Cast(_cast_to(e, dtype.compute), dtype)
 
 
 def _nearest(value: float, dtype: DType) -> float:
-    """The value of a float type nearest to a number: ties to even, infinity beyond the largest."""
+    """The value of a type of storage nearest to a number: ties to even, infinity beyond the largest; integers wrap."""
+    if dtype.is_integer:
+        lowest, highest = integer_range(dtype)
+        return (int(value) - lowest) % (highest - lowest + 1) + lowest
     with np.errstate(over="ignore"):
         return float(dtype.numpy.type(np.float32(value)))
 

@@ -2,7 +2,7 @@
 
 Its files, in reading order:
 
-- `archive`: Arrays in a file, of every element type: NumPy's own format does not know bf16, which is kept as its bits
+- `archive`: Arrays in a file, of every element type: those that NumPy's own format does not know are kept as their bits
 - `inputs`: The data a program is checked and timed on
 - `timing`: How often a kernel is called to know its time, in visits apart from one another, and when those made are
   enough

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.dtypes import INDEX, DType, integer_range
+from metasched.dtypes import INDEX, DType, elements, integer_range
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
@@ -140,7 +140,7 @@ def _integers(
     values = rng.integers(low, high, argument.shape, _drawn_as(argument.dtype), endpoint=True)
     if low < high:
         values = np.where(values == 0, high if high != 0 else low, values)
-    return values.astype(argument.dtype.numpy)
+    return elements(values, argument.dtype)
 
 
 def _within(dtype: DType, span: tuple[float, float]) -> tuple[int, int]:
@@ -167,4 +167,4 @@ def _random(argument: InputArgument, span: tuple[float, float] | None, rng: np.r
     if span is not None:
         return rng.uniform(span[0], span[1], argument.shape).astype(argument.dtype.numpy)
     signs = rng.integers(0, 2, argument.shape) * 2 - 1
-    return (signs * rng.uniform(_LEAST, _MOST, argument.shape)).astype(argument.dtype.numpy)
+    return elements(signs * rng.uniform(_LEAST, _MOST, argument.shape), argument.dtype)

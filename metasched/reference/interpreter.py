@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import Beyond, DType, float_format, integer_range
 from metasched.functions.registry import functions
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import (
@@ -100,17 +100,29 @@ def _convert(source: DType, dtype: DType, value: Value) -> Value:
     if dtype in _PLAIN_FLOATS and (source in _PLAIN_FLOATS or source.bits < DType.F64.bits):
         return dtype.numpy.type(value)  # which rounds once, if at all
     if dtype.is_half and not source.is_half:
-        value = np.asarray(value).astype(np.float32)
+        value = np.asarray(value).astype(dtype.compute.numpy)
+        value = _as_ml_dtypes_takes_it(dtype, value) if dtype.is_float else value
     return np.asarray(value).astype(dtype.numpy)[()]
 
 
+def _as_ml_dtypes_takes_it(dtype: DType, value: Value) -> Value:
+    """A number as ml_dtypes is to be given it, where its own rounding is another than the language's."""
+    kind = float_format(dtype)
+    if kind.beyond is Beyond.NOTHING and np.isnan(value):
+        return np.zeros_like(value)  # which would be a zero of either sign
+    smallest = dtype.smallest_normal
+    if kind.has_powers_alone and 0.0 < value < 2.0 * smallest:
+        return np.full_like(value, smallest if value < 1.5 * smallest else 2.0 * smallest)  # all would be the larger
+    return value
+
+
 def _whole(value: float, dtype: DType) -> int:
-    limits = np.iinfo(dtype.numpy)
+    lowest, highest = integer_range(dtype)
     if math.isnan(value):
         return 0
     if math.isinf(value):
-        return int(limits.max if value > 0 else limits.min)
-    return min(max(int(value), int(limits.min)), int(limits.max))
+        return highest if value > 0 else lowest
+    return min(max(int(value), lowest), highest)
 
 
 def _wrapped(value: Value) -> Value:

@@ -1,16 +1,18 @@
 """What operations of the IR are in LLVM's: arithmetic, comparisons and casts in each type.
 
-Values of `f16` and `bf16` are held as `f32` numbers that are exact in them. Integers wrap.
+Values of types of storage are held as `f32` numbers that are exact in them. Integers wrap.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 from llvmlite import ir
 
-from metasched.dtypes import DType, float_format
+from metasched.dtypes import Beyond, DType, float_format
 from metasched.ir.nodes import BinOp, Const
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -21,6 +23,15 @@ _FLOATS = {
     BinOp.MUL: ir.IRBuilder.fmul,
     BinOp.DIV: ir.IRBuilder.fdiv,
 }
+# What a number beyond the largest becomes.
+_BEYOND: Mapping[Beyond, Callable[[float], float]] = MappingProxyType(
+    {
+        Beyond.INFINITY: lambda _: math.inf,
+        Beyond.NAN: lambda _: math.nan,
+        Beyond.ONE_NAN: lambda _: math.nan,
+        Beyond.NOTHING: lambda largest: largest,
+    }
+)
 _INTEGERS = {BinOp.ADD: ir.IRBuilder.add, BinOp.SUB: ir.IRBuilder.sub, BinOp.MUL: ir.IRBuilder.mul}
 
 
@@ -113,6 +124,8 @@ class OperationWriter:
 
     def cast(self, source: DType, dtype: DType, a: ir.Value) -> ir.Value:
         """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
+        if dtype.is_integer and dtype.is_half:
+            return self._wrapped(dtype, self.cast(source, dtype.compute, a))
         if dtype.is_bool:
             return self._compare("!=", source, a, ir.Constant(a.type, 0))
         if source.is_float and dtype.is_integer:
@@ -149,6 +162,29 @@ class OperationWriter:
 
     # --- types of storage --------------------------------------------------------------------------------
 
+    def _nearest_power(self, a: ir.Value) -> ir.Value:
+        """Of an `f32`, the power of two nearest to it from 2**-127 to 2**127, the larger one of two; NaN without one.
+
+        It is half of a number whose last 23 bits are none: those of a power of two.
+        """
+        build = self._builder
+        limits = [_single(2.0**exponent) for exponent in (-126, -127, 127)]
+        digits = ir.Constant(I32, 2**32 - 2**23)
+        below = build.bitcast(build.and_(build.bitcast(a, I32), digits), ir.FloatType())
+        next_ = build.fmul(below, _single(2.0))
+        middle = build.fmul(below, _single(1.5))
+        normal = build.select(build.fcmp_ordered(">=", a, middle), next_, below)
+        tiny = build.select(build.fcmp_ordered(">=", a, _single(1.5 * 2.0**-127)), limits[0], limits[1])
+        found = build.select(build.fcmp_ordered("<", a, limits[0]), tiny, normal)
+        fine = build.and_(build.fcmp_ordered(">", a, _single(0.0)), build.fcmp_ordered("<=", found, limits[2]))
+        return build.select(fine, found, _single(math.nan))
+
+    def _wrapped(self, dtype: DType, a: ir.Value) -> ir.Value:
+        """Of an integer of less than 8 bits, which is held as one of 8."""
+        unused = ir.Constant(a.type, dtype.bits - dtype.digits)
+        back = self._builder.lshr if dtype.is_unsigned else self._builder.ashr
+        return back(self._builder.shl(a, unused), unused)
+
     def rounded(self, dtype: DType, a: ir.Value) -> ir.Value:
         """Of a type of storage, the `f32` number nearest to a value that is exact in it, ties to even.
 
@@ -157,6 +193,8 @@ class OperationWriter:
         """
         if not dtype.is_half:
             return a
+        if float_format(dtype).has_powers_alone:
+            return self._nearest_power(a)
         build, kind = self._builder, float_format(dtype)
         dropped = float_format(DType.F32).significand - kind.significand
         bits = build.bitcast(a, I32)
@@ -168,12 +206,14 @@ class OperationWriter:
         last = build.and_(build.lshr(size, ir.Constant(I32, dropped)), ir.Constant(I32, 1))
         nearest = build.add(build.add(size, ir.Constant(I32, 2 ** (dropped - 1) - 1)), last)
         nearest = build.and_(nearest, ir.Constant(I32, 2**32 - 2**dropped))
-        infinite = build.bitcast(_single(math.inf), I32)
-        highest = ir.Constant(I32, _bits(2.0 ** (2 - kind.smallest_exponent)))
-        nearest = build.select(build.icmp_unsigned(">=", nearest, highest), infinite, nearest)
         tiny = build.fcmp_ordered("<", absolute, _single(dtype.smallest_normal))
-        found = build.bitcast(build.or_(build.select(tiny, small, nearest), sign), ir.FloatType())
-        return build.select(self.is_nan(a), a, found)
+        nearest = build.select(tiny, small, nearest)
+        above = build.icmp_unsigned(">", nearest, ir.Constant(I32, _bits(kind.largest)))
+        nearest = build.select(above, ir.Constant(I32, _bits(_BEYOND[kind.beyond](kind.largest))), nearest)
+        if kind.beyond is Beyond.ONE_NAN:
+            sign = build.select(build.icmp_unsigned("==", nearest, ir.Constant(I32, 0)), nearest, sign)
+        found = build.bitcast(build.or_(nearest, sign), ir.FloatType())
+        return build.select(self.is_nan(a), _single(0.0) if kind.beyond is Beyond.NOTHING else a, found)
 
 
 def declared(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:

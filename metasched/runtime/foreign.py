@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_of_size, of_other_package
 from metasched.errors import KernelError
 
 Array = np.ndarray[Any, Any]
@@ -79,9 +79,10 @@ def as_numpy(name: str, value: Any) -> Any:
         _require_here(name, value)
         if not hasattr(type(value), "__dlpack__"):
             return np.asarray(value)
-        if str(getattr(value, "dtype", "")).endswith("bfloat16"):  # NumPy takes it by its bits
-            return _from_dlpack(value.view(_namespace(value).int16)).view(DType.BF16.numpy)
-        return _from_dlpack(value)
+        dtype = of_other_package(str(getattr(value, "dtype", "")).rpartition(".")[2])
+        if dtype is None:
+            return _from_dlpack(value)
+        return _from_dlpack(value.view(getattr(_namespace(value), _bits(dtype).name))).view(dtype.numpy)
     except (BufferError, ValueError, TypeError, RuntimeError, AttributeError) as error:
         raise KernelError(f"`{name}` is a {type(value).__name__} that cannot be read as an array: {error}") from error
 
@@ -113,10 +114,19 @@ class Library:
         return None
 
     def array(self, array: Array) -> Any:
-        """A result of NumPy's as an array of the library, of the same memory."""
-        if array.dtype != DType.BF16.numpy:
+        """A result of NumPy's as an array of the library, of the same memory. Raises KernelError for types it lacks."""
+        dtype = of_other_package(array.dtype.name)
+        if dtype is None:
             return self._namespace.from_dlpack(array)
-        return self._namespace.from_dlpack(array.view(np.int16)).view(self._namespace.bfloat16)
+        name = dtype.numpy.name
+        if not hasattr(self._namespace, name):
+            raise KernelError(f"{self._namespace.__name__} has no element type {name}. Pass NumPy arrays")
+        return self._namespace.from_dlpack(array.view(_bits(dtype))).view(getattr(self._namespace, name))
+
+
+def _bits(dtype: DType) -> np.dtype[Any]:
+    """What an array of a type that NumPy lacks is taken as: integers that every library has."""
+    return integer_of_size(dtype.bits).numpy
 
 
 def _namespace(value: Any) -> Any:

@@ -26,7 +26,7 @@ class Kernel(CallableKernel[Report_co]):
     threads may call one kernel at once. Several outputs are returned as a tuple, and given as one.
 
     In `@njit` code `kernel(A, B)`, or `kernel.numba(A, B)`, allocates its result, and `kernel.numba_into(A, B, D)` does
-    not. Numba has no arrays of f16 and bf16; there they are their bits, as
+    not. Numba has no arrays of the types of storage, such as f16; there they are their bits, as
     `A.view(numpy.uint16)`.
     """
 

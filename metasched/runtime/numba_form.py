@@ -25,7 +25,7 @@ _OVERLAP = 101
 
 
 def _type_of(p: KernelArgument) -> Any:
-    # Numba has no arrays of f16 or bf16: in compiled code they are their bits.
+    # Numba has no arrays of the types of storage: in compiled code they are their bits.
     element = from_dtype(p.dtype.bit_pattern if p.dtype.is_half else p.dtype.numpy)
     return element if p.shape is None else types.Array(element, len(p.shape), "C")
 

@@ -166,7 +166,7 @@ A, B = arrays((4, 3), (3, 5))
         ((A, B[0]), "`B` is read as `B[k, j]`, with 2 indices, and the array has 1"),
         ((A, B.tolist()), "`B` is a list, not a NumPy array. Pass `numpy.asarray(B)`"),
         ((A, 3.0), "`B` is a float, not a NumPy array"),
-        ((A, B.astype(np.complex64)), "`B` has dtype <c8; kernels take float16, bfloat16, float32"),
+        ((A, B.astype(np.complex64)), "`B` has dtype <c8; kernels take float4_e2m1fn, float8_e4m3fn"),
         ((A, B.astype(">f4")), "`B` has dtype >f4; kernels take"),
         ((A, B[:, :0]), "`B` has shape (3, 0); dimension 1 is empty"),
     ],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.graph.errors import Unsupported
 
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
@@ -60,8 +59,7 @@ def weak_type(value: Any) -> Any:
 def limit_of(dtype: DType, *, largest: bool) -> float:
     """The largest or the smallest value of a type."""
     if dtype.is_float:
-        return math.inf if largest else -math.inf
+        return dtype.highest if largest else dtype.lowest
     if dtype.is_bool:
         return largest
-    limits = np.iinfo(dtype.numpy)
-    return limits.max if largest else limits.min
+    return integer_range(dtype)[1 if largest else 0]

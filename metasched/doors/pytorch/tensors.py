@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_of_size, of_other_package
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
 from metasched.support.imports import imports
 
-# The language's types by PyTorch's names of them: NumPy's, but for the one that NumPy has not.
-_TYPES = MappingProxyType({"bfloat16" if dtype is DType.BF16 else dtype.numpy.name: dtype for dtype in DType})
+# The language's types by PyTorch's names of them, which are NumPy's.
+_TYPES = MappingProxyType({dtype.numpy.name: dtype for dtype in DType})
 
 
 def torch_module() -> Any:
@@ -59,26 +57,30 @@ def memory_order(tensor: Any) -> tuple[int, ...]:
 
 def as_array(tensor: Any, order: Sequence[int] | None = None) -> Array:
     """A tensor's memory as an array, with its dimensions in an order."""
-    torch = torch_module()
     tensor = tensor.detach()
     if order is not None:
         tensor = tensor.permute(order)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    if tensor.dtype is torch.bfloat16:
-        bits: Array = tensor.view(torch.int16).numpy()
-        return bits.view(DType.BF16.numpy)
-    array: Array = tensor.numpy()
+    dtype = of_other_package(language_type(tensor.dtype).numpy.name)
+    array: Array = tensor.numpy() if dtype is None else tensor.view(_bits(dtype)).numpy().view(dtype.numpy)
     return array
+
+
+def _bits(dtype: DType) -> Any:
+    """PyTorch's integers of a type's size."""
+    return getattr(torch_module(), integer_of_size(dtype.bits).numpy.name)
 
 
 def as_tensor(array: Array, order: Sequence[int]) -> Any:
     """An array's memory as a tensor, whose dimensions lie there in an order."""
     torch = torch_module()
-    if array.dtype == DType.BF16.numpy:
-        tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    else:
+    dtype = of_other_package(array.dtype.name)
+    if dtype is None:
         tensor = torch.from_numpy(array)
+    else:
+        bits = array.view(integer_of_size(dtype.bits).numpy)
+        tensor = torch.from_numpy(bits).view(getattr(torch, dtype.numpy.name))
     if tuple(order) == tuple(range(len(order))):
         return tensor
     return tensor.permute([order.index(dim) for dim in range(len(order))])

@@ -39,7 +39,7 @@ def _scalar(site: NodeSite, number: int) -> GraphValue | None:
 def _operand(site: NodeSite, number: int) -> GraphValue:
     """What the bytes of an input stand for; its scale and zero point are the inputs after it."""
     scale = site.view(site.operand(number + 1), ())
-    return dequantised(site, site.operand(number), scale, _scalar(site, number + 2))
+    return dequantised(site, site.operand(number), scale, _scalar(site, number + 2), scale.type.dtype)
 
 
 def _bytes(site: NodeSite, x: GraphValue, number: int, dtype: DType | None = None) -> GraphValue:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.convolutions import convolved
 from metasched.graph.node_types.matmul import centred, product
-from metasched.graph.packed_numbers import packed_weights, unpacked_matrix
+from metasched.graph.packed_numbers import number_type, packed_weights, unpacked_matrix
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
-from metasched.graph.text import at, indices
+from metasched.graph.text import at, indices, saturated, saturates
 
 Results = tuple[GraphValue, ...]
 
@@ -43,27 +41,35 @@ _BY_AXIS = NodeForm((2, 3), {"axis": int})
 @node_type("QuantizeLinear")
 def quantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
-    if zero is not None and zero.bits:
-        raise Unsupported(f"it quantises to numbers of {zero.bits} bits")
     to = site.attribute("output_dtype", 0)
-    dtype = zero.type.dtype if zero is not None else element_type(to) if to else DType.U8
-    if not dtype.is_integer:
-        raise Unsupported(f"it quantises to {dtype}")
+    dtype = number_type(zero) if zero is not None else element_type(to) if to else DType.U8
     axis = int(site.attribute("axis", 1))
-    return (
-        quantized(
-            site, x, _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis), dtype
-        ),
-    )
+    scale, zero = _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis)
+    if dtype.is_integer:
+        return (quantized(site, x, scale, zero, dtype),)
+    if saturates(dtype):
+        return (_quantized_to_floats(site, x, scale, zero, dtype),)
+    raise Unsupported(f"it quantises to {dtype}")
+
+
+def _quantized_to_floats(
+    site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
+) -> GraphValue:
+    """Rounded to a float type, and kept in its range unless the node says otherwise."""
+    zero = _none_if_zero(zero)
+    operands = [site.cast(part, DType.F32) for part in (x, scale, zero) if part is not None]
+    text = "{0} / {1}" if zero is None else "{0} / {1} + {2}"
+    text = saturated(text, dtype) if site.flag("saturate", 1) else f"{dtype}({text})"
+    return site.with_arguments(text, operands, dtype)
 
 
 def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
     """Rounded to nearest, ties to even, and kept in the range of the type."""
-    limits = np.iinfo(dtype.numpy)
+    lowest, highest = integer_range(dtype)
     zero = _none_if_zero(zero)
     operands = [site.cast(x, DType.F32), site.cast(scale, DType.F32), *(() if zero is None else (zero,))]
     whole = "rint({0} / {1})" if zero is None else "rint({0} / {1}) + f32({2})"
-    low, high = f"({limits.min}.0)", f"{limits.max}.0"
+    low, high = f"({lowest}.0)", f"{highest}.0"
     return site.with_arguments(f"{dtype}(min(max({whole}, {low}), {high}))", operands, dtype)
 
 
@@ -76,15 +82,17 @@ def _none_if_zero(zero: GraphValue | None) -> GraphValue | None:
 @node_type("DequantizeLinear")
 def dequantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
-    axis = int(site.attribute("axis", 1))
-    if x.bits and x.rank == 2:
-        return (_unpacked(site, x, scale, zero, site.axis(axis, x.rank)),)
+    axis, to = int(site.attribute("axis", 1)), site.attribute("output_dtype", 0)
+    dtype = element_type(to) if to else scale.type.dtype
+    if x.bits and x.rank == 2 and (x.type.dtype.is_integer or _none_if_zero(zero) is None):
+        zero = zero if x.type.dtype.is_integer else None
+        return (site.cast(_unpacked(site, x, scale, zero, site.axis(axis, x.rank)), dtype),)
     zero = None if zero is None else _spread(site, zero, x, axis)
-    return (dequantised(site, x, _spread(site, scale, x, axis), zero),)
+    return (dequantised(site, x, _spread(site, scale, x, axis), zero, dtype),)
 
 
 def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
-    """A matrix of few bits that stays packed: blocks lie along what is summed, an axis of scales along results."""
+    """A matrix of few bits that stays packed, in f32: blocks lie along what is summed, scales' axis along results."""
     block = int(site.attribute("block_size", 0) or 0)
     summed = axis if block else 1 - axis
     if block and scale.rank != x.rank:
@@ -101,16 +109,18 @@ def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue
 
     zeros = None if zero is None else of_blocks(zero)
     weights = packed_weights(site, x, of_blocks(scale), zeros, summed, block or x.shape[summed])
-    return site.cast(unpacked_matrix(site, weights, summed), scale.type.dtype)
+    return unpacked_matrix(site, weights, summed)
 
 
-def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None) -> GraphValue:
-    """`(x - zero) * scale` in the scale's type; scale and zero point broadcast to `x`."""
-    dtype, zero = scale.type.dtype, _none_if_zero(zero)
+def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
+    """`(x - zero) * scale` in a type; scale and zero point broadcast to `x`."""
+    zero = _none_if_zero(zero)
     wide = dtype.compute
     if zero is None:
         return site.with_arguments(f"{dtype}({wide}({{0}}) * {wide}({{1}}))", [x, scale], dtype)
-    return site.with_arguments(f"{dtype}({wide}(i32({{0}}) - i32({{1}})) * {wide}({{2}}))", [x, zero, scale], dtype)
+    exact = DType.F32 if x.type.dtype.is_float else DType.I32
+    difference = f"{wide}({exact}({{0}}) - {exact}({{1}}))"
+    return site.with_arguments(f"{dtype}({difference} * {wide}({{2}}))", [x, zero, scale], dtype)
 
 
 @node_type("QLinearMatMul")

@@ -2,7 +2,7 @@
 
 It needs Linux on x86-64 and the instruction sets that the code was compiled for. A call takes C-contiguous arrays of
 the shapes and dtypes in `PARAMETERS`, in their order or by name, and returns a new array, or a tuple of them. For
-bfloat16 it needs ml_dtypes.
+types that NumPy lacks, such as bfloat16, it needs ml_dtypes.
 """
 
 from __future__ import annotations
@@ -135,15 +135,15 @@ def _require(machine: str, features: Sequence[str]) -> None:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    if name != "bfloat16":
+    if name in np.sctypeDict:
         return np.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
-        raise ImportError("arrays of bfloat16 are those of ml_dtypes: pip install ml_dtypes") from None
+        raise ImportError(f"arrays of {name} are those of ml_dtypes: pip install ml_dtypes") from None
 
-    half: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return half
+    other: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return other
 
 
 def _data(text: str) -> bytes:

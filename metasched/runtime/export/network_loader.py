@@ -1,9 +1,9 @@
 """A network that runs with NumPy alone: this file loads the machine code and the weights that lie beside it.
 
 `run(x)` takes arrays by position or by name, and returns a new array, or a tuple of them. It needs Linux on x86-64 and
-the instruction sets that the code was compiled for. For bfloat16 it needs ml_dtypes. Several threads may call it. What
-a network holds between calls, such as a decoder's caches, is in `run.state`; `run.session()` is `run` with a state of
-its own, and `run.reset()` makes it zeros.
+the instruction sets that the code was compiled for. For types that NumPy lacks, such as bfloat16, it needs ml_dtypes.
+Several threads may call it. What a network holds between calls, such as a decoder's caches, is in `run.state`;
+`run.session()` is `run` with a state of its own, and `run.reset()` makes it zeros.
 """
 
 from __future__ import annotations

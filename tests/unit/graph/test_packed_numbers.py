@@ -9,12 +9,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import metasched as ms
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphBuilder, NodeOrigin
 from metasched.graph.ir import ValueType
 from metasched.graph.packed_numbers import number_in, numbers_in
 from metasched.graph.site import NodeSite
-from metasched.graph.tensors import element_type
 from tests.support.onnx_models import integers, node, random, unknown, value
 
 LINE = 64  # bytes that the memory of each weight begins at a multiple of
@@ -121,17 +120,26 @@ def test_columns_that_fill_no_panel() -> None:
     np.testing.assert_allclose(net(x), expected, atol=1e-5 * float(np.abs(expected).max()))
 
 
-def test_zero_points_of_few_bits_quantise_nothing() -> None:
+@pytest.mark.parametrize("signed", [True, False])
+def test_zero_points_of_few_bits_say_what_is_quantised_to(signed: bool) -> None:
     x = random(4, 4)
-    tensors = [numpy_helper.from_array(np.float32(0.1), "s"), _tensor("z", np.array(1), 4, True)]
+    tensors = [numpy_helper.from_array(np.float32(0.1), "s"), _tensor("z", np.array(1), 4, signed)]
     graph = helper.make_graph([node("QuantizeLinear", "x s z")], "g", [value("x", x)], [unknown("Y")], tensors)
-    with pytest.raises(ms.RefusedModel, match="it quantises to numbers of 4 bits"):
-        ms.load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    found = ms.load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))(x)
+    dtype = DType.I4 if signed else DType.U4
+    assert found.dtype == dtype.numpy
+    expected = np.clip(np.rint(x / np.float32(0.1)) + 1, *integer_range(dtype))
+    np.testing.assert_array_equal(found.astype(np.float32), expected)
 
 
-def test_values_of_calls_have_whole_bytes() -> None:
-    with pytest.raises(Exception, match="no element type int4"):
-        element_type(TensorProto.INT4)
+def test_a_constant_of_few_bits_says_what_is_cast_to() -> None:
+    x = integers(6, low=-20, high=20)
+    graph = helper.make_graph(
+        [node("CastLike", "x z")], "g", [value("x", x)], [unknown("Y")], [_tensor("z", np.array(1), 4, True)]
+    )
+    found = ms.load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))(x)
+    assert found.dtype == DType.I4.numpy
+    np.testing.assert_array_equal(found.astype(np.int32), (x + 8) % 16 - 8)
 
 
 def test_bytes_that_do_not_fit_the_shape() -> None:

@@ -28,7 +28,7 @@ def test_every_element_type_goes_through_a_file(tmp_path: Path) -> None:
     assert found.keys() == arrays.keys()
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(found[name].view(np.uint8), array.view(np.uint8))
 
 
 def test_an_array_may_have_the_name_of_an_argument_of_numpys(tmp_path: Path) -> None:
@@ -50,6 +50,23 @@ def test_rounding_once_is_allowed_and_a_dropped_term_is_seen(dtype: str, tmp_pat
     # What is summed in f32 is held to f32's precision, whatever its terms are stored in.
     short = a[:, 1:] @ b[1:]
     assert mismatch(short, case.expected[1], case.tolerance[1]) is not None
+
+
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_half], ids=str)
+def test_every_type_of_storage_is_drawn_and_checked(dtype: DType) -> None:
+    wide = dtype.compute if dtype.is_float else DType.I32
+    text = (
+        f"program p[T={dtype}](A: T[8, 8], B: T[8, 8]) -> (C: {wide}[8, 8], D: T[8, 8]):\n"
+        f"    C[i, j] = sum[k]({wide}(A[i, k]) * {wide}(B[k, j]))\n    D[i, j] = T({wide}(A[i, j]))\n"
+    )
+    func = parse_program(text).func
+    cases = prepare(func, given_inputs(func, None, seed=0), seed=0)
+    for case in (cases.integers, cases.random):
+        for array in case.inputs:
+            assert array.dtype == dtype.numpy
+            assert np.isfinite(array.astype(np.float64)).all()
+        for found, tolerance in zip(case.expected, case.tolerance, strict=True):
+            assert mismatch(found, found, tolerance) is None
 
 
 def test_roundings_count_by_type() -> None:

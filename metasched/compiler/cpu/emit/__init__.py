@@ -7,7 +7,12 @@ Its files, in reading order:
 - `formulas`: Math functions in LLVM: their formulas (`metasched.functions.library`) as instructions, inlined into
   kernels
 - `text`: The text of one LLVM function under construction
-- `half_floats`: Conversions between f32 and the types of storage, f16 and bf16: values in registers are their bits
+- `float_bits`: Instructions on the bits of floats, and on numbers as they are, for conversions that are written as
+  arithmetic
+- `small_floats`: Conversions between f32 and floats of at most 8 bits, by their formats: integer arithmetic, the same
+  in every lane
+- `small_integers`: Integers of less than 8 bits, which lie in the lowest bits of a byte
+- `half_floats`: Conversions of the types of storage, mostly from and to f32: values in registers are their bits
 - `arith`: Arithmetic on values: one function per operation, the same for scalars and vectors
 - `indices`: Index arithmetic during emission: linear forms, their ranges, and what unrolled loops make of them
 - `scope`: What the emitter knows at a point of a function: variables, arrays, the vector lane, and conditions in force

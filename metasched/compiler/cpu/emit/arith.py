@@ -218,7 +218,7 @@ class Arithmetic:
         if a.dtype.is_half:
             return self.cast(self._halves.extend(a), to)
         if to.is_half:
-            return self._halves.round(self.cast(a, DType.F32), to)
+            return self._halves.round(self.cast(a, to.compute), to)
         if to.is_bool:
             return self._compare(BinOp.NE, a, constant(0, a.dtype, a.width))
         if a.dtype.is_float and to.is_float:

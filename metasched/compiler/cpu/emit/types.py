@@ -81,6 +81,8 @@ _remembered = lru_cache(maxsize=4096, typed=True)(_constant)
 def _scalar(value: float | bool, dtype: DType) -> str:
     if dtype.is_bool:
         return "true" if value else "false"
+    if dtype.is_half and dtype.is_integer:
+        return str(int(value) % 2**dtype.digits)
     if dtype.is_half:
         with np.errstate(over="ignore"):
             return str(int(np.array(np.float32(value)).astype(dtype.numpy).view(integer_of_size(dtype.bits).numpy)))

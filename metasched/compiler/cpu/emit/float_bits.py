@@ -1,0 +1,55 @@
+"""Instructions on the bits of floats, and on numbers as they are, for conversions that are written as arithmetic."""
+
+from __future__ import annotations
+
+from metasched.compiler.cpu.emit.text import FunctionText
+from metasched.compiler.cpu.emit.types import SSAValue, constant, type_text
+from metasched.dtypes import DType
+
+
+class FloatBits:
+    """Emits them into a function, each the same in every lane."""
+
+    def __init__(self, text: FunctionText) -> None:
+        self._text = text
+
+    def pure(self, text: str, dtype: DType, like: SSAValue) -> SSAValue:
+        """What an instruction gives, in as many lanes as another value has."""
+        return SSAValue(self._text.pure(text), dtype, like.width)
+
+    def op(self, operation: str, a: SSAValue, number: float) -> SSAValue:
+        """An operation with a number on the right."""
+        return self.pure(f"{operation} {a.typed}, {constant(number, a.dtype, a.width).text}", a.dtype, a)
+
+    def both(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.pure(f"{operation} {a.typed}, {b.text}", a.dtype, a)
+
+    def compare(self, kind: str, a: SSAValue, number: float) -> SSAValue:
+        return self.pure(f"{kind} {a.typed}, {constant(number, a.dtype, a.width).text}", DType.BOOL, a)
+
+    def is_nan(self, value: SSAValue) -> SSAValue:
+        return self.pure(f"fcmp uno {value.typed}, {value.text}", DType.BOOL, value)
+
+    def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.pure(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a)
+
+    def choose(self, cond: SSAValue, number: float, b: SSAValue) -> SSAValue:
+        """A number where a condition holds."""
+        return self.select(cond, constant(number, b.dtype, b.width), b)
+
+    def convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
+        return self.pure(f"{operation} {a.typed} to {type_text(to, a.width)}", to, a)
+
+    def bits(self, value: SSAValue) -> SSAValue:
+        """An f32's bits."""
+        return self.convert("bitcast", value, DType.I32)
+
+    def half(self, bits: SSAValue) -> SSAValue:
+        """The f32 value of an f16 of some bits, by an instruction that not every target has."""
+        type_ = f"<{bits.width} x half>" if bits.width else "half"
+        half = self._text.pure(f"bitcast {bits.typed} to {type_}")
+        return self.pure(f"fpext {type_} {half} to {type_text(DType.F32, bits.width)}", DType.F32, bits)
+
+    def single(self, bits: SSAValue) -> SSAValue:
+        """The f32 of some bits."""
+        return self.convert("bitcast", bits, DType.F32)
