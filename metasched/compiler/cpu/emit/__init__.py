@@ -34,6 +34,8 @@ Its files, in reading order:
 - `statements`: Statements: loops, vector strips, conditions and writes of one function
 - `scheduling`: Which CPU's pipeline LLVM orders instructions for, where its own model of a CPU takes too many
   registers
+- `sharing`: How threads share the iterations of a parallel loop: each begins with a range of its own, and then helps
+  others
 - `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
 - `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with
   their data
