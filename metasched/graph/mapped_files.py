@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from metasched.graph.ir import Array
+from metasched.graph.weights_in_file import LEAST_BYTES, FilePlace, cut
 
-# Smaller arrays are copied.
-LEAST_BYTES = 1 << 16
-# So many bytes of an array are looked for in a file; the others are compared.
-_NEEDLE = 256
+__all__ = ["LEAST_BYTES", "MappedFile", "let_pages_go", "mapped_array", "message_of_file", "pages_of"]
 
 
+@dataclass(frozen=True)
 class MappedFile:
-    """The bytes of a file, as pages that the system reads when they are used. The file is not to be cut meanwhile."""
+    """The weights of a model's file by their keys in its message, as pages that the system reads when they are used.
 
-    def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE)
-        self._bytes = np.frombuffer(self._pages, np.uint8)
-        self._at = 0
+    The file is not to be cut meanwhile.
+    """
 
-    def array(self, dtype: np.dtype[Any], count: int, offset: int) -> Array:
-        """So many elements from an offset on: read-only, and not aligned where the file's are not."""
-        return np.frombuffer(self._pages, dtype, count, offset)
+    pages: mmap.mmap
+    places: Mapping[bytes, FilePlace]
 
-    def find(self, data: bytes) -> int | None:
-        """Where the file has these bytes, beginning behind what was found last; None where it has not."""
-        found = self._found(data, self._at)
-        return self._found(data, 0) if found is None and self._at else found
+    def weights(self, key: bytes) -> Array | None:
+        """The bytes of the weights that a key stands for: not aligned; None for what is no key."""
+        place = self.places.get(key)
+        return None if place is None else np.frombuffer(self.pages, np.uint8, place.length, place.offset)
 
-    def _found(self, data: bytes, at: int) -> int | None:
-        while (at := self._pages.find(data[:_NEEDLE], at)) >= 0:
-            if np.array_equal(self._bytes[at : at + len(data)], np.frombuffer(data, np.uint8)):
-                self._at = at + len(data)
-                return at
-            at += 1
-        return None
+
+def message_of_file(path: Path, message_type: Any) -> tuple[bytes, MappedFile]:
+    """A file's message with keys for large weights, and these weights; `message_type` is protobuf's descriptor.
+
+    Raises OSError where the file cannot be read, ValueError where it is empty.
+    """
+    with path.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE)
+    found = cut(pages, message_type)
+    return found.data, MappedFile(pages, found.places)
 
 
 def mapped_array(path: Path, dtype: np.dtype[Any], count: int, offset: int) -> Array:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from metasched.graph.errors import NetworkError
-from metasched.graph.mapped_files import MappedFile
+from metasched.graph.mapped_files import MappedFile, message_of_file
 from metasched.support.imports import imports
 
 OLDEST_OPSET = 13
@@ -19,7 +19,7 @@ ModelLike: TypeAlias = "str | Path | bytes | Any"
 class ModelFile:
     """A model: its message, a name for it, the folder that its external data is in, and its file.
 
-    `folder` and `content` are None where it is of no file. `unconverted` says why a model of an older operator set is
+    `folder` and `content` are None where it is of no file; of one, large `raw_data` are keys of `content`. `unconverted` says why a model of an older operator set is
     read as it is; it is empty where that is not so.
     """
 
@@ -53,10 +53,12 @@ def read_model(model: ModelLike) -> ModelFile:
         )
     path = Path(model)
     try:
-        data = path.read_bytes()
+        data, content = message_of_file(path, onnx.ModelProto.DESCRIPTOR)
     except OSError as error:
         raise NetworkError(f"{path} cannot be read: {error.strerror}") from error
-    return _checked(ModelFile(_parsed(onnx, data, str(path)), str(path), path.resolve().parent, MappedFile(path)))
+    except ValueError as error:
+        raise NetworkError(f"{path} is no ONNX model: {error}") from error
+    return _checked(ModelFile(_parsed(onnx, data, str(path)), str(path), path.resolve().parent, content))
 
 
 def _parsed(onnx: Any, data: bytes, name: str) -> Any:

@@ -104,9 +104,10 @@ def packed_bytes(tensor: Any, folder: Path | None, content: MappedFile | None = 
         return _external(tensor, type_, folder)
     if not tensor.HasField("raw_data"):
         return np.array(tensor.int32_data, np.int32).astype(np.uint8)
-    if len(tensor.raw_data) != count:
-        raise NetworkError(f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and its shape takes {count}")
-    return _raw(tensor.raw_data, type_, content)
+    data = _raw_data(tensor, content)
+    if len(data) != count:
+        raise NetworkError(f"the tensor `{tensor.name}` has {len(data)} bytes, and its shape takes {count}")
+    return _raw(data, type_)
 
 
 def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> tuple[ValueType, Array]:
@@ -118,11 +119,10 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
     if tensor.data_location == _EXTERNAL:
         return type_, _external(tensor, type_, folder)
     if tensor.HasField("raw_data"):
-        if len(tensor.raw_data) != type_.nbytes:
-            raise NetworkError(
-                f"the tensor `{tensor.name}` has {len(tensor.raw_data)} bytes, and {type_} takes {type_.nbytes}"
-            )
-        return type_, _raw(tensor.raw_data, type_, content)
+        data = _raw_data(tensor, content)
+        if len(data) != type_.nbytes:
+            raise NetworkError(f"the tensor `{tensor.name}` has {len(data)} bytes, and {type_} takes {type_.nbytes}")
+        return type_, _raw(data, type_)
     values = getattr(tensor, _field(type_.dtype))
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
@@ -132,10 +132,17 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
     return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)
 
 
-def _raw(data: bytes, type_: ValueType, content: MappedFile | None) -> Array:
-    if content is not None and type_.nbytes >= LEAST_BYTES and (offset := content.find(data)) is not None:
-        return _as_it_is(content.array(_little(type_.dtype), type_.size, offset), type_)
-    return np.frombuffer(data, _little(type_.dtype)).astype(type_.dtype.numpy).reshape(type_.shape)
+def _raw_data(tensor: Any, content: MappedFile | None) -> bytes | Array:
+    """The elements of a TensorProto as bytes: pages of the model's file where they are many."""
+    data: bytes = tensor.raw_data
+    in_file = None if content is None else content.weights(data)
+    return data if in_file is None else in_file
+
+
+def _raw(data: bytes | Array, type_: ValueType) -> Array:
+    if isinstance(data, bytes):
+        return np.frombuffer(data, _little(type_.dtype)).astype(type_.dtype.numpy).reshape(type_.shape)
+    return _as_it_is(data.view(_little(type_.dtype)), type_)
 
 
 def _as_it_is(found: Array, type_: ValueType) -> Array:
