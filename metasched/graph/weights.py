@@ -19,6 +19,7 @@ import numpy as np
 from metasched.graph.execution_plan import RootOffset
 from metasched.graph.ir import Array, Compute, Graph, GraphError, Node
 from metasched.graph.memory import MappedMemory
+from metasched.graph.plain_constants import CopyMemory
 from metasched.graph.plan import ValuePlace, aligned
 from metasched.graph.step_code import StepArgumentKind, StepCode, TaskCode
 from metasched.graph.steps import LoadedStep, StepTable, require_success
@@ -179,7 +180,7 @@ def _content_keys(
     """What each weight of a graph is in a store."""
     keys: dict[WeightKey, str] = {name: shared.key(None, [graph.constants[name]]) for name in copied}
     for packing in packings:
-        arrays = [_plain(graph, name) for name in packing.constants]
+        arrays = [_constant(graph, name) for name in packing.constants]
         digests = shared.key(packing, arrays)
         keys |= {weight: f"{digests} {weight.number}" for weight in packing.results() if isinstance(weight, Packed)}
     return keys
@@ -218,18 +219,21 @@ def _constants(node: Compute, prologue: StepCode, place: Mapping[str, ValuePlace
 def _run(packings: Iterable[_Packing], weights: Weights, graph: Graph, target: Target) -> None:
     """Run prologues, one after another: each on its constants, into its place among the weights."""
     loaded: dict[str, LoadedStep] = {}
+    copies = CopyMemory()
     for packing in packings:
         if packing.kernel not in loaded:
             loaded = {packing.kernel: LoadedStep(packing.code, target)}
-        arrays = [_plain(graph, name) for name in packing.constants]
+        arrays = [
+            copies.plain(n, _constant(graph, name), graph.types[name]) for n, name in enumerate(packing.constants)
+        ]
         _call(packing, loaded[packing.kernel], arrays, weights, target)
 
 
-def _plain(graph: Graph, name: str) -> Array:
-    """A constant as kernels take it. Raises GraphError for what is none."""
+def _constant(graph: Graph, name: str) -> Array:
+    """A constant. Raises GraphError for what is none."""
     if name not in graph.constants:
         raise GraphError(f"a program reads `{name}` as a constant, and it is computed")
-    return np.require(graph.constants[name], requirements=("C", "A"))
+    return graph.constants[name]
 
 
 def _call(packing: _Packing, step: LoadedStep, arrays: list[Array], weights: Weights, target: Target) -> None:
