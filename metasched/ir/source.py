@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from metasched.dtypes import DType
@@ -31,8 +32,9 @@ class SourceNode:
     def children(self) -> list[SourceNode]:
         """The nodes directly below this one, in reading order."""
         found: list[SourceNode] = []
+        own = self.__dict__
         for name in _names(type(self)):
-            value = getattr(self, name)
+            value = own[name]
             if isinstance(value, SourceNode):
                 found.append(value)
             elif isinstance(value, tuple):
@@ -45,7 +47,8 @@ class SourceNode:
         while stack:
             node = stack.pop()
             yield node
-            stack += reversed(node.children())
+            if _names(type(node)):
+                stack += reversed(node.children())
 
     def map(self, change: Callable[[SourceNode], SourceNode]) -> Self:
         """This node with each node directly below it changed; itself where none is."""
@@ -63,15 +66,16 @@ class SourceNode:
         return replace(self, **changed) if changed else self
 
 
-_NAMES: dict[type, tuple[str, ...]] = {}
+# Types of fields that hold no node, as they are declared.
+_PLAIN = frozenset({"At", "int", "float", "bool", "str", "str | None", "BinOp", "UnOp", "Reducer"})
 
 
+@cache
 def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a kind of node. Asking the class each time is what traversal would spend its time in."""
-    names = _NAMES.get(kind)
-    if names is None:
-        names = _NAMES[kind] = tuple(f.name for f in fields(kind) if f.name != "at")
-    return names
+    """The fields of a kind of node that may hold nodes. Asking the class each time is what traversal would spend its
+    time in.
+    """
+    return tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
 
 
 # --- expressions -----------------------------------------------------------------------------------------

@@ -17,11 +17,13 @@ class BareUse:
     """
 
     axis: str
-    buffer: str
     dim: int
     guarded: bool
-    text: str
-    at: At
+    read: Read
+
+    @property
+    def buffer(self) -> str:
+        return self.read.buffer
 
 
 def bare_uses(value: SourceExpr) -> Iterator[BareUse]:
@@ -44,7 +46,7 @@ def _uses(e: SourceNode, guards: frozenset[str]) -> Iterator[BareUse]:
     if isinstance(e, Read):
         for dim, index in enumerate(e.indices):
             if isinstance(index, Name):
-                yield BareUse(index.name, e.buffer, dim, index.name in guards, print_source(e), e.at)
+                yield BareUse(index.name, dim, index.name in guards, e)
     for child in e.children():
         yield from _uses(child, guards)
 
@@ -56,11 +58,16 @@ def stage_axes(stage: Stage) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One reason for an axis to have an extent: `source` reads after "from" in a message."""
+    """One reason for an axis to have an extent: a read, or what is said of another cause."""
 
     extent: int
-    source: str
+    cause: Read | str
     at: At
+
+    @property
+    def source(self) -> str:
+        """What reads after "from" in a message."""
+        return self.cause if isinstance(self.cause, str) else f"`{print_source(self.cause)}`"
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,6 @@ def evidence_from_uses(axis: str, uses: tuple[BareUse, ...], shapes: Mapping[str
         if shape is None or use.dim >= len(shape):
             unknown = True
             continue
-        evidence = Evidence(shape[use.dim], f"`{use.text}`", use.at)
+        evidence = Evidence(shape[use.dim], use.read, use.read.at)
         (guarded if use.guarded else firm).append(evidence)
     return Evidences(tuple(firm), tuple(guarded), unknown)

@@ -33,6 +33,7 @@ from metasched.lang.bounds import Assumptions
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
 from metasched.lang.report import Report, listing
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
+from metasched.support.cached import cached_property
 
 
 class StageBuilder:
@@ -192,10 +193,13 @@ class StageBuilder:
 
     # --- extents ---------------------------------------------------------------------------------------
 
+    @cached_property
+    def _bare_uses(self) -> tuple[BareUse, ...]:
+        return tuple(bare_uses(self._stage.value))
+
     def _extent(self, axis: Axis, declared: BufferInfo | None) -> int | None:
-        uses: tuple[BareUse, ...] = tuple(bare_uses(self._stage.value))
         shapes = {name: info.shape for name, info in self._buffers.items()}
-        evidences = evidence_from_uses(axis.name, uses, shapes)
+        evidences = evidence_from_uses(axis.name, self._bare_uses, shapes)
         written, unknown = self._written(axis, declared)
         # A written extent takes precedence over those of reads; bounds are checked when the reads are built.
         counting = written or evidences.firm or evidences.guarded
