@@ -17,6 +17,7 @@ Its files, in reading order:
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
 - `growing/`: A model with a size that grows from call to call, as networks of fixed room
+- `weights_in_file`: A model's message without its large weights, which stay where they are in the file
 - `mapped_files`: Large weights where they are in their file: pages of it that are read when they are needed, and let go
   afterwards
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
@@ -47,6 +48,7 @@ Its files, in reading order:
 - `execution_plan`: What a call of a network runs, as data: kernels, where arguments lie, what becomes of outputs and
   states
 - `steps`: Machine code of steps in this process, and the table by which compiled code calls them one after another
+- `plain_constants`: Constants as kernels read them: aligned, the last dimension contiguous
 - `weights`: Weights of a network as its kernels read them, held once in one piece of memory
 - `state`: What a network holds between calls: states, such as a decoder's cache of keys and values
 - `executable`: A network that runs: one call of compiled code for all kernels, over one arena

@@ -34,7 +34,7 @@ def default_choice(program: Program, target: Target) -> Choice:
     except NoRecord as none:  # it says why, and so does what the network says of its kernels
         return Choice(None, f"{AS_WRITTEN}: {none}")
     chosen = found.expert or ("a neighbour" if found.neighbour is not None else "the model")
-    return Choice(found.trace, f"{GUESSED}: {chosen}")
+    return Choice(found.trace, f"{GUESSED}: {chosen}", found.func)
 
 
 def read_what_guesses_need() -> None:

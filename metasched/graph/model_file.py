@@ -19,8 +19,8 @@ ModelLike: TypeAlias = "str | Path | bytes | Any"
 class ModelFile:
     """A model: its message, a name for it, the folder that its external data is in, and its file.
 
-    `folder` and `content` are None where it is of no file; of one, large `raw_data` are keys of `content`. `unconverted` says why a model of an older operator set is
-    read as it is; it is empty where that is not so.
+    `folder` and `content` are None where it is of no file; of one, large `raw_data` are keys of `content`.
+    `unconverted` says why a model of an older operator set is read as it is; it is empty where that is not so.
     """
 
     proto: Any

@@ -31,7 +31,7 @@ def compile_task(
 
     `strides` are those of arguments that have gaps between their rows, in elements, by name.
     """
-    func = pitched(program.func if choice.trace is None else choice.trace.apply_to(program).func, strides)
+    func = pitched(_scheduled(program, choice), strides)
     division = divide(func, constants(func))
     made = () if division.prologue is None else tuple(b.name for b in division.prologue.outputs)
     kinds = {
@@ -43,6 +43,13 @@ def compile_task(
     prologue = None if division.prologue is None else _step(division.prologue, places, target)
     main = _step(func if prologue is None else division.main, places, target)
     return TaskCode(main, prologue, choice.origin, None if choice.trace is None else str(choice.trace))
+
+
+def _scheduled(program: Program, choice: Choice) -> Func:
+    """The program by the choice's schedule."""
+    if choice.func is not None:
+        return choice.func
+    return program.func if choice.trace is None else choice.trace.apply_to(program).func
 
 
 def _step(func: Func, places: dict[str, tuple[StepArgumentKind, int]], target: Target) -> StepCode:

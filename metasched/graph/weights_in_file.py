@@ -65,7 +65,7 @@ def cut(pages: mmap.mmap, message_type: Any) -> CutMessage:
     return CutMessage(b"".join(pieces), cutting.places)
 
 
-class _Damaged(Exception):  # noqa: N818 - it never leaves this file
+class _Damaged(Exception):
     """The bytes are not fields of protobuf."""
 
 

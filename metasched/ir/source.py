@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from metasched.dtypes import DType
@@ -70,12 +69,17 @@ class SourceNode:
 _PLAIN = frozenset({"At", "int", "float", "bool", "str", "str | None", "BinOp", "UnOp", "Reducer"})
 
 
-@cache
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
 def _names(kind: type) -> tuple[str, ...]:
     """The fields of a kind of node that may hold nodes. Asking the class each time is what traversal would spend its
     time in.
     """
-    return tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
+    return names
 
 
 # --- expressions -----------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ def test_a_small_program_has_its_sums_in_vectors_and_a_tiny_one_runs_as_it_is_wr
     assert "vectorize" in str(small.trace)
     assert "the model" in small.origin
     assert (tiny.trace, tiny.origin) == (None, "as written")
+    assert small.trace is not None
+    assert small.func == small.trace.apply_to(ms.parse_program(SUMS)).func
 
 
 GATES = "program gates[N=128](X: f32[N], C: f32[N]) -> Y: f32[N]:\n    Y[i] = tanh(C[i] * sigmoid(X[i]))\n"
