@@ -22,6 +22,7 @@ from metasched.graph.registry import NodeForm, node_types
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
+from metasched.support.collection import put_off
 
 _OURS = ("", "ai.onnx")
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
@@ -63,6 +64,7 @@ class _Scope:
         return self.values[name]
 
 
+@put_off()
 def import_model(model: ModelFile, binding: Binding, folding: Folding | None = None) -> Graph:
     """The graph of a model; `folding` says what is computed at load, where that was decided for another graph of it.
 

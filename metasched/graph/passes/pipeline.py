@@ -11,6 +11,7 @@ from types import ModuleType
 
 from metasched.graph.ir import Graph, print_graph
 from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
+from metasched.support.collection import put_off
 from metasched.support.declared_files import DeclaredFiles
 
 __all__ = ["PassOptions", "PassReport", "optimised", "passes", "run_passes"]
@@ -102,6 +103,7 @@ def run_passes(graph: Graph, options: PassOptions) -> Iterator[PassReport]:
         graph = after
 
 
+@put_off()
 def optimised(graph: Graph, options: PassOptions) -> Graph:
     """A graph that computes the same outputs, after all passes.
 
