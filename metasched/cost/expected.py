@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
@@ -143,7 +144,7 @@ def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE)
     return max(float(near[0]), float(far[0]))
 
 
-def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> list[View]:
+def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[View, ...]:
     """The statements of a program whose numbers are all decided, in order."""
     return _views(func, target, core)[1]
 
@@ -156,11 +157,13 @@ def least_of(view: View) -> float:
     return min(in_vectors, float(cycles_at_peak(view)[0])) if view.statement.intrinsics else in_vectors
 
 
-def _views(func: Func, target: Target, core: Core) -> tuple[Nest, list[View]]:
+# A guess asks for several estimates of the program as it is written.
+@lru_cache(maxsize=2)
+def _views(func: Func, target: Target, core: Core) -> tuple[Nest, tuple[View, ...]]:
     analyses = Analyses()
     nest = analyse(func, analyses)
     sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(analyses.table.exprs)({})]
-    return nest, [View(statement, sizes, 1, target, core) for statement in nest.statements]
+    return nest, tuple(View(statement, sizes, 1, target, core) for statement in nest.statements)
 
 
 def _number(columns: Columns, name: str) -> float:
