@@ -29,22 +29,24 @@ class RecentFeatures:
         self._found: dict[_Key, Features] = {}
 
     def of(self, arm: Hashable, rows: Rows, compute: Callable[[Rows], Features]) -> Features:
-        """The features of an arm's rows, which are not to be changed: what is not known of them is computed, and known
-        from then on.
+        """The features of an arm's rows, which are not to be changed: what is not known of them is computed, once for
+        equal rows, and known from then on.
         """
         names = [(arm, row.tobytes()) for row in rows]
-        missing = [at for at, name in enumerate(names) if name not in self._found]
-        if not missing and names:
-            return np.stack([self._found[name] for name in names])
-        if len(missing) == len(names):
-            features = compute(rows)
-            self._keep(names, features)
-            return features
-        new = compute(rows[missing])
-        known = {name: self._found[name] for name in names if name in self._found}
-        self._keep([names[at] for at in missing], new)
-        known |= zip((names[at] for at in missing), new, strict=True)
-        return np.stack([known[name] for name in names])
+        new: dict[_Key, int] = {}
+        for at, name in enumerate(names):
+            if name not in self._found:
+                new.setdefault(name, at)
+        known = {name: self._found[name] for name in names if name not in new}
+        if new or not names:
+            made = compute(rows[list(new.values())])
+            self._keep(list(new), made)
+            if len(new) == len(names):
+                return made
+            known |= zip(new, made, strict=True)
+        found = np.stack([known[name] for name in names])
+        found.flags.writeable = False
+        return found
 
     def _keep(self, names: list[_Key], features: Features) -> None:
         features.flags.writeable = False
