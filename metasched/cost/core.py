@@ -28,7 +28,8 @@ class Core:
     condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
     of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as
-    long to come from the last cache or memory. Of a last cache a kernel has `last_cache_bytes` at most. A cache
+    long to come from the last cache or memory, and `straddled_line` times longer for each vector of a line that lies
+    in the next as well. Of a last cache a kernel has `last_cache_bytes` at most. A cache
     keeps what takes `kept_whole` of it from one run to the next, and nothing of what takes twice that.
     """
 
@@ -46,6 +47,7 @@ class Core:
     handed_over_bytes: float = 2.0
     scatter: float = 4.0
     stream_bytes: float = 512.0
+    straddled_line: float = 0.5
     loop_overhead: float = 1.2
     mask_overhead: float = 3.0
     tail_overhead: float = 0.5

@@ -292,7 +292,27 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     """
     run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
     slower: Array = 1.0 + (view.core.scatter - 1.0) * (1.0 - np.minimum(run / view.core.stream_bytes, 1.0))
-    return slower
+    return slower * (1.0 + view.core.straddled_line * _straddled(view, access))
+
+
+def _straddled(view: View, access: int) -> Array:
+    """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both meanwhile.
+
+    Where all vectors begin at multiples of some bytes of a line, these are (vector - multiple) / line of them.
+    """
+    along, place = view.statement.vector, view.statement.accesses[access]
+    if along is None or view.statement.tensor is not None or place.is_register:
+        return view.full(0.0)
+    lanes = np.minimum(view.vector.lanes, view.target.vector_bits / (8.0 * place.element_bytes))
+    width = lanes * place.element_bytes
+    unit = np.full(view.rows, LINE)
+    for loop in range(view.statement.depth):
+        moved = np.abs(flat_step(place, view.marks[access], view.ranges, loop)) * place.element_bytes
+        bytes_of = width if loop == along else np.where(view.iterates[loop], moved, 0.0)
+        unit = np.gcd(unit, np.mod(bytes_of, LINE).astype(np.int64))
+    in_two = np.where(view.steps[access] == 1, np.maximum(width - unit, 0.0) / LINE, 0.0)
+    found: Array = in_two * (LINE / width)
+    return found
 
 
 def _handed_over(view: View, share: Array) -> Array:

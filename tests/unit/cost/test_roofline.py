@@ -83,3 +83,28 @@ def test_a_sum_under_a_mask_waits_for_its_neighbour_in_memory(target: ms.Target)
         return cycles / (columns / 3 * 64 * 64)
 
     assert overhead(3) > 4 * overhead(48)
+
+
+ROWS = """
+program rows[N=64, M=48](A: f32[N, M], b: f32[N]) -> C: f32[M]:
+    C[j] = sum[i](A[i, j] * b[i])
+"""
+
+
+def cycles_from_afar(width: int, lanes: int) -> float:
+    """Of sums across rows of so many elements that no cache of a core holds, for each row."""
+    sch = ms.Schedule(ms.parse_program(ROWS, N=1 << 14, M=width))
+    j, i = sch.get_loops(sch.get_block("C"))
+    sch.reorder(i, j)
+    sch.vectorize(j, lanes=lanes)
+    return (exp2(float(features_of(sch.func, AVX512)[NAMES.index("s0.l3_cycles")])) - 1.0) / width
+
+
+def test_lines_take_longer_where_vectors_lie_in_two() -> None:
+    """Rows of 50 begin anywhere in a line, of 48 at a line; of 56, half of whose vectors of 8 fill the half of one."""
+    assert cycles_from_afar(50, 16) > 1.3 * cycles_from_afar(48, 16)
+    assert cycles_from_afar(56, 8) == pytest.approx(cycles_from_afar(48, 16), rel=0.01)
+
+
+def test_vectors_of_half_a_line_lie_in_two_less_often() -> None:
+    assert cycles_from_afar(48, 16) < cycles_from_afar(50, 8) < cycles_from_afar(50, 16)
