@@ -40,7 +40,10 @@ def convolved(
     kernel = list(windows.kernel)
     over = indices(len(spatial), "h")
     inner = [name if extent > 1 else "0" for name, extent in zip(indices(len(spatial), "r"), kernel, strict=True)]
-    stages, source = bordered(x, tuple(zip(windows.before, windows.after, strict=True)))
+    stages, source = bordered(x, tuple(zip(windows.before, windows.after, strict=True)), _copied_in(x.type.dtype))
+    read = x.type.dtype
+    if stages:
+        read, w = _copied_in(read), _widened(site, w)
     places = [windows.place(dim, over[dim], inner[dim]) for dim in range(len(spatial))]
     within = [f"{name} < {extent}" for name, extent in zip(inner, kernel, strict=True) if extent > 1]
     if per_group == 1 and outputs == channels and within:
@@ -49,7 +52,7 @@ def convolved(
         channel = "c" if groups == 1 else f"o // {outputs // groups} * {per_group} + c"
         own, reduced = "c", [f"c < {per_group}", *within]
     left = (*("n", "o"), *over)
-    given = cast(at(source, ("n", channel, *places)), x.type.dtype, wide)
+    given = cast(at(source, ("n", channel, *places)), read, wide)
     product = f"{given} * {cast(at('W', ('o', own, *inner)), w.type.dtype, wide)}"
     shape = (n, outputs, *windows.outputs)
     final = bias is None and result is wide
@@ -63,6 +66,20 @@ def convolved(
     return site.single(stages, ValueType(result, shape), A=x, W=w, B=bias)
 
 
+def _copied_in(dtype: DType) -> DType:
+    """The type of a copy with a border: f32 instead of f16, as an element meets many others, and no instruction
+    multiplies f16 and sums in f32."""
+    return dtype.compute if dtype is DType.F16 else dtype
+
+
+def _widened(site: NodeSite, w: GraphValue) -> GraphValue:
+    """Weights in the type in which they meet such a copy, where they are known."""
+    dtype = _copied_in(w.type.dtype)
+    if w.constant is None or dtype is w.type.dtype:
+        return w
+    return site.constant(w.constant.astype(dtype.numpy), dtype)
+
+
 def _without_border_taps(site: NodeSite, windows: Windows, w: GraphValue) -> tuple[Windows, GraphValue]:
     """The windows and the weights that meet data, where the weights are known."""
     fewer, kept = without_border_taps(windows)
@@ -72,10 +89,11 @@ def _without_border_taps(site: NodeSite, windows: Windows, w: GraphValue) -> tup
     return fewer, site.constant(w.constant[(slice(None), slice(None), *parts)], w.type.dtype)
 
 
-def bordered(x: GraphValue, border: tuple[tuple[int, int], ...]) -> tuple[list[str], str]:
+def bordered(x: GraphValue, border: tuple[tuple[int, int], ...], dtype: DType) -> tuple[list[str], str]:
     """The stage that puts zeros around the input, where there is a border, and the buffer to read.
 
-    `border` has the places ahead and behind of each spatial dimension; less than none cuts data off.
+    `border` has the places ahead and behind of each spatial dimension; less than none cuts data off. `dtype` is the
+    type of what the stage stores.
     """
     if not any(low or high for low, high in border):
         return [], "A"
@@ -85,8 +103,8 @@ def bordered(x: GraphValue, border: tuple[tuple[int, int], ...]) -> tuple[list[s
         places.append(name if low == 0 else f"{name} - {low}" if low > 0 else f"{name} + {-low}")
         met += [f"{name} >= {low}"] * (low > 0) + [f"{name} < {n + low}"] * (low > 0 or high > 0)
     extents = [n + low + high for n, (low, high) in zip(inputs, border, strict=True)]
-    type_ = ValueType(x.type.dtype, (*x.shape[:2], *extents))
-    read = at("A", ("n", "c", *places))
+    type_ = ValueType(dtype, (*x.shape[:2], *extents))
+    read = cast(at("A", ("n", "c", *places)), x.type.dtype, dtype)
     text = f"{read} if {' and '.join(met)} else 0" if met else read
     return [declared("P", type_), f"{at('P', ('n', 'c', *over))} = {text}"], "P"
 

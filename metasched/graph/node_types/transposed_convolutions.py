@@ -113,7 +113,7 @@ def _by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: in
         if axis.stride > 1:
             left.append(phase)
             shape.append(axis.stride)
-    stages, source = bordered(x, tuple(axis.border for axis in axes))
+    stages, source = bordered(x, tuple(axis.border for axis in axes), x.type.dtype)
     channel, own, terms = _channels(x, w, groups)
     terms += [f"{tap} < {axis.taps}" for axis, tap in zip(axes, inner, strict=True) if axis.taps > 1]
     named = list(zip(axes, over, phases, inner, strict=True))

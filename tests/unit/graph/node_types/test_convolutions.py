@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.onnx_models import random, run
+import metasched as ms
+from tests.support.onnx_models import model, node, random, run, value
 
 
 def convolved(x: Any, w: Any, stride: int, pad: int, dilation: int, group: int) -> Any:
@@ -58,6 +59,27 @@ def test_elements_of_a_window_that_are_always_in_the_border_are_left_out(
     expected = convolved(x, w, stride, pad, dilation, 1)
     for constants in ((1,), ()):
         np.testing.assert_allclose(run("Conv", x, w, constants=constants, **settings), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_products_of_f16_are_summed_in_f32_and_rounded_once(pad: int, constants: tuple[int, ...]) -> None:
+    x, w = (random(*shape, seed=n, dtype=np.float16) for n, shape in enumerate([(1, 70, 6, 5), (3, 70, 3, 3)]))
+    bias = random(3, seed=2, dtype=np.float16)
+    exact = convolved(x, w, 1, pad, 1, 1) + bias.astype(np.float64)[:, None, None]
+    found = run("Conv", x, w, bias, constants=constants, pads=[pad] * 4)
+    np.testing.assert_allclose(found, exact, rtol=2**-11, atol=2e-4)
+
+
+def test_a_border_is_put_around_f16_in_f32() -> None:
+    """What every product of an element would else convert again; weights that are known are kept so, too."""
+    x, w = random(1, 4, 6, 6, dtype=np.float16), random(8, 4, 3, 3, seed=1, dtype=np.float16)
+    for pad, copies, reads in ((1, "T0: f32", "T0"), (0, None, "f32(")):
+        made = model([node("Conv", "X W", pads=[pad] * 4)], [value("X", x)], constants={"W": w})
+        (row,) = ms.load_onnx(made).tasks().rows
+        text = str(row.task.program)
+        assert copies is None or copies in text
+        assert f"]({reads}" in text
 
 
 @pytest.mark.parametrize(("stride", "pad", "group"), [(1, 0, 1), (2, 1, 1), (3, 1, 2)])
