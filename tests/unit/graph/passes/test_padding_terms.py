@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx.helper
 import onnx.numpy_helper
@@ -98,7 +99,7 @@ def test_weights_that_calls_give_stay() -> None:
 
 
 def test_halves_are_left_to_tensor_instructions() -> None:
-    graph = convolution((1, 2, 5, 5), weights(3, 2, 3, 3, dtype=np.float16), pads=[1, 1, 1, 1])
+    graph = convolution((1, 2, 5, 5), weights(3, 2, 3, 3, dtype=ml_dtypes.bfloat16), pads=[1, 1, 1, 1])
     assert padding_terms(graph, context()).nodes == graph.nodes
 
 
