@@ -6,8 +6,9 @@ chunks after it. So where all threads are as fast, each runs its range, which it
 and where one is slower, begins later or is not run for a while, another takes up to the half of its range: guided
 self-scheduling (Polychronopoulos and Kuck 1987), bound to ranges.
 
-A piece costs one atomic addition, 20 cycles where nobody else takes one, and a call. Workspaces belong to chunks: a
-piece computes in the slice of the chunk whose thread took it. What it computes is the same wherever that is.
+A piece costs one atomic addition and a call: loops of 256 and 1,024 vectors took .1 to 1.4 us longer in pieces on two
+threads of an Emerald Rapids. Workspaces belong to chunks: a piece computes in the slice of the chunk whose thread took
+it. What it computes is the same wherever that is.
 
 How many pieces of a chunk were taken is on a cache line of its own, zero when the region starts.
 """
@@ -30,8 +31,8 @@ _PIECES = len(_STARTS) - 1
 _TABLE = sum(start << 8 * n for n, start in enumerate(_STARTS))
 # How many other chunks a thread looks at: of many threads, all would look at all at the end of a loop.
 _HELPED = 7
-# The loads and stores of a loop from which on it is long, a vector's being one: some 5 microseconds on two threads,
-# where pieces cost a tenth of one.
+# The loads and stores of a loop from which on it is long, a vector's being one: 12,000 took 7 to 11 us on the threads
+# above.
 _LONG = 1 << 15
 # What an instruction of tiles or the move of one counts for.
 _TENSOR_ACCESSES = 16
