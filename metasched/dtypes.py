@@ -170,7 +170,7 @@ class DType(Enum):
         return self.properties.kind is DTypeKind.FLOAT
 
     @cached_property
-    def is_half(self) -> bool:
+    def is_storage(self) -> bool:
         """Whether it is a type of storage only."""
         return bool(self.properties.computed_in)
 
@@ -190,7 +190,7 @@ class DType(Enum):
     @cached_property
     def compute(self) -> DType:
         """What values of this type are computed in: another for a type of storage, the type itself for the others."""
-        return DType(self.properties.computed_in) if self.is_half else self
+        return DType(self.properties.computed_in) if self.is_storage else self
 
     @cached_property
     def bits(self) -> int:
@@ -364,7 +364,7 @@ def integer_of_size(bits: int) -> DType:
 _SIGNED = {
     dtype.bits: dtype
     for dtype in sorted(DType, key=lambda d: d.bits)
-    if dtype.properties.kind is DTypeKind.SIGNED and not dtype.is_half
+    if dtype.properties.kind is DTypeKind.SIGNED and not dtype.is_storage
 }
 
 

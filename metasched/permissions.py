@@ -115,4 +115,4 @@ def sums_products_of_halves(block: Block) -> bool:
 
 
 def _is_half(side: Expr) -> bool:
-    return isinstance(side, Cast) and side.value.dtype.is_half
+    return isinstance(side, Cast) and side.value.dtype.is_storage

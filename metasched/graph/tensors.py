@@ -126,7 +126,7 @@ def array_of(tensor: Any, folder: Path | None, content: MappedFile | None = None
     values = getattr(tensor, _field(type_.dtype))
     if len(values) != type_.size:
         raise NetworkError(f"the tensor `{tensor.name}` has {len(values)} elements, and {type_} has {type_.size}")
-    if type_.dtype.is_half:
+    if type_.dtype.is_storage:
         bits = np.array(values, np.int32).astype(type_.dtype.bit_pattern)
         return type_, bits.view(type_.dtype.numpy).reshape(type_.shape)
     return type_, np.array(values, type_.dtype.numpy).reshape(type_.shape)

@@ -170,7 +170,7 @@ class _Elaborator:
     def _declare(self) -> None:
         definition = self._definition
         for argument in definition.arguments:
-            if argument.shape is None and self._element(argument.dtype).is_half:
+            if argument.shape is None and self._element(argument.dtype).is_storage:
                 message = f"the scalar `{argument.name}` is {self._element(argument.dtype)}, which is a type of storage"
                 self._report.error(
                     argument.at, message, f"write `{argument.name}: {self._element(argument.dtype).compute}`"

@@ -69,7 +69,7 @@ class StageBuilder:
         found = {name: info.positions for name, info in self._buffers.items() if info.positions is not None}
         assumed = Assumptions(known, dead=len(known) < len(extents) or self._disagreement, data=found)
         dtype = info.dtype if info.dtype is not None else DType.F32
-        if isinstance(stage.value, Reduce) and dtype.is_half and stage.value.reducer in (Reducer.SUM, Reducer.PROD):
+        if isinstance(stage.value, Reduce) and dtype.is_storage and stage.value.reducer in (Reducer.SUM, Reducer.PROD):
             self._rounds_each_step(stage.value, dtype)
             return info, None
         value = _terms(stage.value, dtype) if isinstance(stage.value, Reduce) else stage.value

@@ -390,15 +390,15 @@ class Values:
             if value is None:
                 return None
             if isinstance(value, bool) is dtype.is_bool and (dtype.is_float or isinstance(value, int)):
-                return self._constant(_nearest(value, dtype) if dtype.is_half else value, dtype, arg)
+                return self._constant(_nearest(value, dtype) if dtype.is_storage else value, dtype, arg)
         source = self.dtype(arg) or self._natural(arg)
         inner = self.build(arg, source, assumed)
         if inner is None:
             return None
-        if dtype.is_half and dtype.is_integer and source.is_float:
+        if dtype.is_storage and dtype.is_integer and source.is_float:
             lowest, highest = (Const(end, DType.I32) for end in integer_range(dtype))
             inner = Binary(BinOp.MIN, Binary(BinOp.MAX, _cast_to(inner, DType.I32), lowest), highest)
-        if dtype.is_half:
+        if dtype.is_storage:
             # An explicit cast rounds at once.
             return Cast(_rounded(inner, dtype), dtype.compute)
         return _cast_to(inner, dtype)
@@ -522,7 +522,7 @@ def _cast_to(e: Expr, dtype: DType) -> Expr:
 
 def _rounded(e: Expr, dtype: DType) -> Expr:
     """`e` rounded to a type of storage; a value read from a buffer of it is unchanged."""
-    if not dtype.is_half:
+    if not dtype.is_storage:
         return e
     if isinstance(e, Cast) and e.value.dtype is dtype:
         return e.value

@@ -117,7 +117,7 @@ def roundings(func: Func, drawn: bool, *, fastmath: bool = False) -> dict[DType,
             for dtype, count in _roundings_in(block.store.value, fastmath).items():
                 counts[dtype] += count
     for kind in counts:
-        counts[kind] += 0 if kind.is_half else 2.0  # the last store's, and second-order terms
+        counts[kind] += 0 if kind.is_storage else 2.0  # the last store's, and second-order terms
     # The reference rounds, too: in float64, which counts only against float64.
     return {kind: count * (2.0 if kind is DType.F64 else 1.0) for kind, count in counts.items()}
 

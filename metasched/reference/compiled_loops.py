@@ -73,7 +73,7 @@ def run_compiled(func: Func, state: State) -> None:
                 state.written[name][...] = False
         _run_nest(_only(func, nest), state, arrays, scalars)
     for buffer in func.outputs:
-        if buffer.dtype.is_half:
+        if buffer.dtype.is_storage:
             state.arrays[buffer.name][...] = arrays[buffer.name]
 
 

@@ -99,7 +99,7 @@ def _convert(source: DType, dtype: DType, value: Value) -> Value:
         return dtype.numpy.type(_whole(float(value), dtype))
     if dtype in _PLAIN_FLOATS and (source in _PLAIN_FLOATS or source.bits < DType.F64.bits):
         return dtype.numpy.type(value)  # which rounds once, if at all
-    if dtype.is_half and not source.is_half:
+    if dtype.is_storage and not source.is_storage:
         value = np.asarray(value).astype(dtype.compute.numpy)
         value = _as_ml_dtypes_takes_it(dtype, value) if dtype.is_float else value
     return np.asarray(value).astype(dtype.numpy)[()]

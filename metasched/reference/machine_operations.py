@@ -124,7 +124,7 @@ class OperationWriter:
 
     def cast(self, source: DType, dtype: DType, a: ir.Value) -> ir.Value:
         """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
-        if dtype.is_integer and dtype.is_half:
+        if dtype.is_integer and dtype.is_storage:
             return self._wrapped(dtype, self.cast(source, dtype.compute, a))
         if dtype.is_bool:
             return self._compare("!=", source, a, ir.Constant(a.type, 0))
@@ -191,7 +191,7 @@ class OperationWriter:
         Its digits are the first of an f32's, which are rounded to them as bits. Below the smallest normal number the
         step is the same everywhere, and adding a number whose last digit is worth that step rounds to it.
         """
-        if not dtype.is_half:
+        if not dtype.is_storage:
             return a
         if float_format(dtype).has_powers_alone:
             return self._nearest_power(a)

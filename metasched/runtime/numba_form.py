@@ -26,7 +26,7 @@ _OVERLAP = 101
 
 def _type_of(p: KernelArgument) -> Any:
     # Numba has no arrays of the types of storage: in compiled code they are their bits.
-    element = from_dtype(p.dtype.bit_pattern if p.dtype.is_half else p.dtype.numpy)
+    element = from_dtype(p.dtype.bit_pattern if p.dtype.is_storage else p.dtype.numpy)
     return element if p.shape is None else types.Array(element, len(p.shape), "C")
 
 
@@ -41,7 +41,7 @@ def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple
             continue
         want = _type_of(p)
         if not isinstance(type_, types.Array) or type_.dtype != want.dtype or type_.ndim != want.ndim:
-            bits = f" as its bits, `{p.name}.view(numpy.{p.dtype.bit_pattern})`" if p.dtype.is_half else ""
+            bits = f" as its bits, `{p.name}.view(numpy.{p.dtype.bit_pattern})`" if p.dtype.is_storage else ""
             raise TypingError(f"`{name}`: `{p.name}` is {type_}; it takes {p}{bits}")
         if type_.layout != "C":
             raise TypingError(

@@ -30,7 +30,7 @@ def block_length(func: Func, block: Block) -> int:
     terms = [as_int(it.extent) for it in block.iters if it.kind is IterKind.REDUCE]
     if block.reducer is not Reducer.SUM or block.store.value.dtype is not DType.F32 or None in terms:
         return 0
-    if any(func.buffer(load.buffer).dtype.is_half for load in query.loads(block.store.value)):
+    if any(func.buffer(load.buffer).dtype.is_storage for load in query.loads(block.store.value)):
         return 0
     return BLOCK_LENGTH if prod(n for n in terms if n is not None) > LONGEST_UNBLOCKED else 0
 

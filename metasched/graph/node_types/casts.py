@@ -32,7 +32,7 @@ def _converted(site: NodeSite, dtype: DType) -> GraphValue:
     x = site.operand(0)
     if x.type.dtype is not dtype and dtype.is_float and float_format(dtype).has_powers_alone:
         return _as_power(site, x, dtype)
-    if dtype.is_integer and dtype.is_half and x.type.dtype.is_float:
+    if dtype.is_integer and dtype.is_storage and x.type.dtype.is_float:
         # The language would keep to the range, and ONNX's own results wrap.
         return site.elementwise(f"{dtype}({DType.I32}({{0}}))", x, dtype=dtype)
     if x.type.dtype is dtype or not (saturates(dtype) and site.flag("saturate", 1)):

@@ -38,16 +38,16 @@ def fourier_transform(site: NodeSite) -> Results:
     if axis == x.rank - 1:
         raise Unsupported("the last axis holds the parts of numbers, and is not transformed")
     inverse, onesided = site.flag("inverse"), site.flag("onesided")
-    is_half = inverse and onesided
-    length = 2 * (x.shape[axis] - 1) if is_half else x.shape[axis]
+    is_storage = inverse and onesided
+    length = 2 * (x.shape[axis] - 1) if is_storage else x.shape[axis]
     if site.optional(1) is not None:
         length = site.integers(1, "length")[0]
     if length < 1:
         raise Unsupported(f"it transforms {length} elements")
     bins = length // 2 + 1
-    taken = min(x.shape[axis], bins if is_half else length)
+    taken = min(x.shape[axis], bins if is_storage else length)
     made = length if inverse or not onesided else bins
-    table = _real_table(length, taken) if is_half else _table(length, taken, made, x.shape[-1], inverse=inverse)
+    table = _real_table(length, taken) if is_storage else _table(length, taken, made, x.shape[-1], inverse=inverse)
     order = [dim for dim in range(x.rank) if dim != axis]
     order.insert(-1, axis)
     turned = _turned(site, sliced(site, x, {axis: (0, 1, taken)}), order)

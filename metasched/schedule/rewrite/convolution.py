@@ -109,7 +109,7 @@ def _require_sum(op: str, block: Block) -> None:
     if block.reducer is not Reducer.SUM or block.init is None:
         what = "has its initialisation in a block already" if block.reducer is Reducer.SUM else "is not a sum"
         raise ScheduleError(op, f"block `{name}` {what}", (name,), "convolutions are sums that have an `init`")
-    if not block.store.value.dtype.is_float or block.store.value.dtype.is_half:
+    if not block.store.value.dtype.is_float or block.store.value.dtype.is_storage:
         raise ScheduleError(
             op,
             f"block `{name}` sums in {block.store.value.dtype}, not in f32 or f64",

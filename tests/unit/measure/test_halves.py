@@ -52,7 +52,7 @@ def test_rounding_once_is_allowed_and_a_dropped_term_is_seen(dtype: str, tmp_pat
     assert mismatch(short, case.expected[1], case.tolerance[1]) is not None
 
 
-@pytest.mark.parametrize("dtype", [d for d in DType if d.is_half], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_storage], ids=str)
 def test_every_type_of_storage_is_drawn_and_checked(dtype: DType) -> None:
     wide = dtype.compute if dtype.is_float else DType.I32
     text = (

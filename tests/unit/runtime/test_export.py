@@ -134,7 +134,7 @@ def scaled(dtype: str, folder: Path) -> Callable[..., np.ndarray[Any, Any]]:
     return cast(Callable[..., np.ndarray[Any, Any]], runpy.run_path(str(folder / "k.py"))["scaled"])
 
 
-@pytest.mark.parametrize("dtype", [d.value for d in DType if d.is_integer and not d.is_half])
+@pytest.mark.parametrize("dtype", [d.value for d in DType if d.is_integer and not d.is_storage])
 def test_integer_scalars_are_in_range(dtype: str, tmp_path: Path) -> None:
     numpy = np.dtype(dtype[0] + str(int(dtype[1:]) // 8))
     limits, function = np.iinfo(numpy), scaled(dtype, tmp_path)

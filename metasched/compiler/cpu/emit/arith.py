@@ -100,7 +100,7 @@ class Arithmetic:
 
     def binary(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         a, b = self.same_width(a, b)
-        if a.dtype.is_half:
+        if a.dtype.is_storage:
             wide = self.binary(op, self._halves.extend(a), self._halves.extend(b))
             return self.cast(wide, wide.dtype if op.is_comparison else a.dtype)
         if op.is_comparison:
@@ -150,7 +150,7 @@ class Arithmetic:
         return self._result("xor", cond, constant(True, DType.BOOL, cond.width))
 
     def negate(self, a: SSAValue) -> SSAValue:
-        if a.dtype.is_half:
+        if a.dtype.is_storage:
             return self.cast(self.negate(self._halves.extend(a)), a.dtype)
         if a.dtype.is_float:
             return SSAValue(self._text.pure(f"fneg {a.typed}"), a.dtype, a.width)
@@ -215,9 +215,9 @@ class Arithmetic:
     def cast(self, a: SSAValue, to: DType) -> SSAValue:
         if a.dtype is to:
             return a
-        if a.dtype.is_half:
+        if a.dtype.is_storage:
             return self.cast(self._halves.extend(a), to)
-        if to.is_half:
+        if to.is_storage:
             return self._halves.round(self.cast(a, to.compute), to)
         if to.is_bool:
             return self._compare(BinOp.NE, a, constant(0, a.dtype, a.width))
@@ -281,7 +281,7 @@ class Arithmetic:
         """A math function by its name in the language (`metasched.functions`)."""
         args = self.same_width(*args)
         x = args[0]
-        if x.dtype.is_half:
+        if x.dtype.is_storage:
             return self.cast(self.call(name, tuple(self._halves.extend(arg) for arg in args)), x.dtype)
         function = functions().get(name)
         if function is None:

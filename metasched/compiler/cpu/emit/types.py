@@ -41,7 +41,7 @@ def _scalar_text(dtype: DType) -> str:
     `half_floats`)."""
     if dtype.is_bool:
         return "i1"
-    return _FLOATS[dtype.bits] if dtype.is_float and not dtype.is_half else f"i{dtype.bits}"
+    return _FLOATS[dtype.bits] if dtype.is_float and not dtype.is_storage else f"i{dtype.bits}"
 
 
 @cache
@@ -53,7 +53,7 @@ def memory_text(dtype: DType, width: int = 0) -> str:
 @cache
 def suffix(dtype: DType, width: int = 0) -> str:
     """How an intrinsic's name spells the type: `f32`, `v16f32`, `v8i64`."""
-    is_float = dtype.is_float and not dtype.is_half
+    is_float = dtype.is_float and not dtype.is_storage
     scalar = f"f{dtype.bits}" if is_float else "i1" if dtype.is_bool else f"i{dtype.bits}"
     return f"v{width}{scalar}" if width else scalar
 
@@ -81,9 +81,9 @@ _remembered = lru_cache(maxsize=4096, typed=True)(_constant)
 def _scalar(value: float | bool, dtype: DType) -> str:
     if dtype.is_bool:
         return "true" if value else "false"
-    if dtype.is_half and dtype.is_integer:
+    if dtype.is_storage and dtype.is_integer:
         return str(int(value) % 2**dtype.digits)
-    if dtype.is_half:
+    if dtype.is_storage:
         with np.errstate(over="ignore"):
             return str(int(np.array(np.float32(value)).astype(dtype.numpy).view(integer_of_size(dtype.bits).numpy)))
     if dtype.is_float:

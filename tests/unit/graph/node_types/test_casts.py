@@ -25,7 +25,7 @@ def test_casts(given: str, number: int, made: str) -> None:
     np.testing.assert_array_equal(run("Cast", x, to=number), x.astype(made))
 
 
-SMALL_INTEGERS = [d for d in DType if d.is_integer and d.is_half]
+SMALL_INTEGERS = [d for d in DType if d.is_integer and d.is_storage]
 
 
 @pytest.mark.parametrize("dtype", SMALL_INTEGERS, ids=str)

@@ -25,7 +25,7 @@ def test_numbers_are_quantised_by_their_own_range() -> None:
     np.testing.assert_allclose((made.astype(np.float32) - zero) * scale, x, atol=scale)
 
 
-@pytest.mark.parametrize("dtype", [d for d in DType if d.is_integer and d.is_half], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_integer and d.is_storage], ids=str)
 @pytest.mark.parametrize(("axis", "block", "shape"), [(1, 0, ()), (0, 0, (6,)), (1, 0, (10,)), (1, 5, (6, 2))])
 def test_integers_of_few_bits(axis: int, block: int, shape: tuple[int, ...], dtype: DType) -> None:
     x, scales = random(6, 10) * 9, np.abs(random(*shape, seed=1)) + np.float32(0.5)

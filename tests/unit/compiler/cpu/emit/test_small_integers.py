@@ -14,7 +14,7 @@ from metasched.reference.interpreter import interpret
 from metasched.reference.state import new_state, outputs
 
 Array = np.ndarray[Any, Any]
-SMALL = [d for d in DType if d.is_integer and d.is_half]
+SMALL = [d for d in DType if d.is_integer and d.is_storage]
 
 
 def of_bytes(dtype: DType, array: Array) -> Array:

@@ -21,7 +21,7 @@ WIDE = ms.Target.detect(threads=1)
 # Nothing but the base instructions: no conversions of f16, vectors of four f32.
 NARROW = WIDE.without(f for f in WIDE.features if f.startswith("avx") or f in {"fma", "f16c"})
 FLOATS = [d for d in DType if d.is_float]
-INTEGERS = [d for d in DType if d.is_integer and not d.is_half]
+INTEGERS = [d for d in DType if d.is_integer and not d.is_storage]
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 127.4, 128.0, -128.9, -129.0, 255.5, 256.0, 300.0, 32768.0]
 SPECIAL += [65504.0, 65519.0, 65520.0, -65520.0, 1e-7, 6e-8, 2.9e-8, 3e-5, 2147483648.0, -2147483649.0, 9.3e18, -9.3e18]
@@ -57,7 +57,7 @@ def convert(values: Array, to: DType) -> Array:
             .astype(to.numpy)
         )
     with np.errstate(all="ignore"):
-        values = values.astype(to.compute.numpy) if to.is_half else values
+        values = values.astype(to.compute.numpy) if to.is_storage else values
         if to is DType.F4E2M1:  # which has no NaN
             values = np.where(np.isnan(values), np.float32(0), values)
         return values.astype(to.numpy)
