@@ -36,8 +36,7 @@ def alive_in_busiest(view: View) -> Array:
     loop = next(uneven, None)
     if loop is None or view.target.threads < 2:
         return alive(view)
-    most = np.ceil(view.extents[loop] / view.target.threads)
-    first = Ranges(view.statement, view.sizes, view.rows, {loop: most})
+    first = view.of_a_thread
     return np.maximum(_alive(view, first, view.shares.over(first)), alive(view))
 
 

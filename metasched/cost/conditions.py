@@ -113,14 +113,14 @@ def _comparison(expr: Binary, loop_of: Mapping[str, int], table: Table) -> Condi
 
 @dataclass(frozen=True)
 class Selection:
-    """A choice by an index between two values: its condition, and what is read on either side.
+    """A choice by an index between two values, and its condition.
 
     `nothing_else`: where the condition does not hold, the value is zero and a sum of products takes nothing from it.
     """
 
     condition: Expr
-    then: tuple[Load, ...]
-    otherwise: tuple[Load, ...]
+    then: Expr
+    otherwise: Expr
     nothing_else: bool
 
 
@@ -153,7 +153,7 @@ def _selections(value: Expr, ranges: Mapping[str, Expr], is_factor: bool) -> Ite
         taken = sides_taken(value, ranges)
         if len(taken) == 2:
             zero = isinstance(value.otherwise, Const) and value.otherwise.value == 0
-            yield Selection(value.cond, _reads(value.then), _reads(value.otherwise), is_factor and zero)
+            yield Selection(value.cond, value.then, value.otherwise, is_factor and zero)
         for side in taken:
             yield from _selections(side, ranges, is_factor)
         return
@@ -161,7 +161,3 @@ def _selections(value: Expr, ranges: Mapping[str, Expr], is_factor: bool) -> Ite
     for child in value.children():
         if isinstance(child, Expr):
             yield from _selections(child, ranges, is_factor and passes)
-
-
-def _reads(value: Expr) -> tuple[Load, ...]:
-    return tuple(node for node in value.walk() if isinstance(node, Load))

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from metasched.cost.caches import last_cache, missing
 from metasched.cost.condition_cycles import there
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
@@ -17,7 +18,7 @@ from metasched.cost.groups import describe_in_part
 from metasched.cost.nest import Analyses, Nest, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
 from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
-from metasched.cost.statement import View, last_cache, missing
+from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part

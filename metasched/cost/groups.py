@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.caches import CACHES
 from metasched.cost.conditions import Below, Unknown, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import at_level
 from metasched.cost.roofline import code_bytes, cycles, issue_cycles
-from metasched.cost.statement import CACHES, View, total
+from metasched.cost.statement import View, total
 from metasched.cost.tensor_use import comfortable_registers
 
 
@@ -216,7 +217,7 @@ def shape(view: View) -> Columns:
     """Where the statement stands in the program."""
     innermost = view.extents[-1] if view.depth else view.full(1.0)
     return {
-        "depth": view.full(view.depth),
+        "depth": view.full(view.depth - max(len(view.parallel) - 1, 0)),
         "shared_loops": view.full(view.statement.shared_loops),
         "innermost": innermost,
         "store_in_registers": view.full(view.statement.store.is_register),

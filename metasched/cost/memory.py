@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.cost.caches import CACHES
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.nest import StatementAccess
-from metasched.cost.statement import CACHES, View
+from metasched.cost.statement import View
 
 BUFFERS = 4
 BUFFER_NAMES = (

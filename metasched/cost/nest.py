@@ -17,6 +17,7 @@ from metasched.compiler.absent_terms import split_terms
 from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.operations import Operations, count
+from metasched.cost.unfused import unfused
 from metasched.ir import query
 from metasched.ir.affine import as_int, const, free_vars, substitute
 from metasched.ir.index_map import image, image_shape
@@ -87,14 +88,15 @@ class StatementAccess:
 
 @dataclass(frozen=True)
 class Gate:
-    """Reads, by number of the access, whose values are used only where a condition holds.
+    """Reads, by number of the access, whose values are used only where a condition holds, and what is computed of them.
 
-    `skips`: where it does not, the instance has nothing to add.
+    `instructions` are those for a value. `skips`: where the condition does not hold, the instance has nothing to add.
     """
 
     condition: Condition
     reads: tuple[int, ...]
     skips: bool
+    instructions: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,8 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
 
 
 def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
-    block = site.block
+    block, loops, *_ = apart = unfused(site.block, site.loops)
+    site = _Site(block, loops)
     loop_of = {loop.var: depth for depth, loop in enumerate(site.loops)}
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
     accesses: dict[tuple[str, tuple[Expr, ...]], StatementAccess] = {}
@@ -338,7 +341,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
                 buffer.dtype.bytes,
                 is_store=not accesses,
                 is_register=buffer.scope is Scope.REGISTER,
-                alloc=storage.depths.get(name),
+                alloc=None if (depth := storage.depths.get(name)) is None else apart.inside(depth),
                 by_one=name in storage.by_one,
                 alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
             )
@@ -413,11 +416,13 @@ def _gates(
     """What selections by an index in a block's `value` make of its reads: buffers and indices, in `accesses`' order."""
     switch = fastmath.expression(block.annotations)
     fast = switch is not None and as_int(switch) == 1
+    ranges = {it.name: it.extent for it in block.iters}
     out = []
-    for selection in selections(value, block.reducer, {it.name: it.extent for it in block.iters}):
+    for selection in selections(value, block.reducer, ranges):
         condition = condition_of(substitute(selection.condition, values), loop_of, table)
-        for holds, loads in ((condition, selection.then), (Opposite(condition), selection.otherwise)):
-            reads = tuple(accesses.index((load.buffer, load.indices)) for load in dict.fromkeys(loads))
+        for holds, side in ((condition, selection.then), (Opposite(condition), selection.otherwise)):
+            reads = tuple(accesses.index((load.buffer, load.indices)) for load in dict.fromkeys(_loads(side)))
+            computed = 0.0 if isinstance(side, Load) else count(side, None, ranges).instructions
             if reads:
-                out.append(Gate(holds, reads, skips=fast and selection.nothing_else and holds is condition))
+                out.append(Gate(holds, reads, fast and selection.nothing_else and holds is condition, computed))
     return tuple(out)

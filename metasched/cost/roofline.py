@@ -17,7 +17,7 @@ from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, Levels, at_level, flat_step
-from metasched.cost.statement import View, any_of, once, total
+from metasched.cost.statement import View, once, total
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.ir.regions import Starts
 
@@ -56,7 +56,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0])
-    issued = view.instructions - moved_out(view) + loads + stores + gated
+    issued = view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
     moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
     transfers = (moved + tile.spilled / tile.operations) * core.transfer
@@ -130,7 +130,8 @@ def issue_cycles(view: View) -> Array:
     if tensor is None:
         reads = max(len(view.statement.accesses) - 1, 1)
         again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
-        each: Array = operations.instructions - moved_out(view) + operations.conversions * again + shuffles(view)
+        computed = operations.instructions - moved_out(view) - never_taken(view)
+        each: Array = computed + operations.conversions * again + shuffles(view)
         return each / view.core.operations
     cycles = view.full(tensor.intrinsic.throughput)
     for n in () if tensor.intrinsic.tiles else view.reads():
@@ -172,6 +173,18 @@ def moved_out(view: View) -> Array:
             else:
                 inside = np.where(still, inside * view.strips[loop], inside)
         out = out + instructions * (1.0 - 1.0 / inside)
+    return out
+
+
+@once
+def never_taken(view: View) -> Array:
+    """Instructions of an instance for values that are not chosen, in copies of unrolled code that know it: of parts
+    that are put side by side, each vector is of one part where none has lanes of two.
+    """
+    out = view.full(0.0)
+    for gate in view.statement.gates:
+        if gate.instructions and not gate.skips:
+            out = out + gate.instructions * view.shares.in_copies(gate.condition).excluded
     return out
 
 
@@ -267,7 +280,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
     read = there(view)
-    l2 = total(near) / view.core.l2_bytes * share * read
+    l2 = total([traffic * _in_two_lines(view, n) for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
     l3 = scattered[0] / view.core.l3_bytes * share * read
     memory = scattered[1] / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     parts = core + l2 + l3 + memory
@@ -292,7 +305,13 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     """
     run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
     slower: Array = 1.0 + (view.core.scatter - 1.0) * (1.0 - np.minimum(run / view.core.stream_bytes, 1.0))
-    return slower * (1.0 + view.core.straddled_line * _straddled(view, access))
+    return slower * _in_two_lines(view, access)
+
+
+def _in_two_lines(view: View, access: int) -> Array:
+    """How much longer lines take to come for vectors that lie in two of them."""
+    longer: Array = 1.0 + view.core.straddled_line * _straddled(view, access)
+    return longer
 
 
 def _straddled(view: View, access: int) -> Array:
@@ -326,8 +345,7 @@ def _handed_over(view: View, share: Array) -> Array:
         access = statement.accesses[n]
         shared = access.alloc is not None and access.alloc <= parallel[0] and not access.is_register
         if shared:
-            moved = [view.ranges.moves(dim, loop) for dim in access.dims for loop in parallel]
-            part = any_of(moved) if moved else np.False_
+            part = view.part_of_a_thread(access) < 1.0
             read = np.where(part, share if access.by_one else 0.0, 1.0)
             lines = lines + view.marks[n].lines[0] * read
     others: Array = lines * (LINE * (1.0 - 1.0 / max(view.target.threads, 1)))

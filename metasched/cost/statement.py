@@ -18,6 +18,7 @@ from metasched.compiler.policy import (
     rereads,
     vectors_for,
 )
+from metasched.cost.caches import CACHES, capacities, last_cache, missing
 from metasched.cost.core import Core
 from metasched.cost.footprint import (
     LINE,
@@ -36,6 +37,7 @@ from metasched.cost.footprint import (
 from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
 from metasched.cost.shares import Shares
+from metasched.cost.sums import whole_vectors_apart
 from metasched.cost.tensor_use import (
     comfortable_registers,
     distinct_operands,
@@ -46,37 +48,12 @@ from metasched.cost.tensor_use import (
     sum_registers,
     tile_loads,
 )
+from metasched.cost.threads import part_of_a_thread, ranges_of_a_thread
 from metasched.cost.transposed import transposed_runs
 from metasched.ir.nodes import LoopKind
 from metasched.target import Target
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-
-CACHES = ("l1", "l2", "l3")
-
-
-def capacities(target: Target, core: Core) -> tuple[float, float, float]:
-    """Usable bytes of each cache for one thread."""
-    return (
-        target.l1 * core.usable,
-        target.l2 * core.usable,
-        last_cache(target, core) * core.usable / max(target.threads, 1),
-    )
-
-
-def last_cache(target: Target, core: Core) -> float:
-    """Bytes of the last cache that a kernel finds its data in again: a large one has other users as well."""
-    return min(target.l3, core.last_cache_bytes)
-
-
-def missing(working_set: Array, size: float, core: Core) -> Array:
-    """The share of what a kernel touches that is no longer in a cache of `size` bytes when it runs again.
-
-    Little below the cache's size and all some way above it, as caches replace lines roughly in the order of their use.
-    """
-    first = core.kept_whole * size
-    share: Array = np.minimum(np.maximum((working_set - first) / first, 0.0), 1.0)
-    return share
 
 
 @dataclass(frozen=True)
@@ -165,6 +142,7 @@ class View:
         self.tasks = np.prod(self.extents[self.parallel], axis=0) if self.parallel else self.full(1.0)
         rounds = np.ceil(self.tasks / max(target.threads, 1))
         self.speedup = self.tasks / rounds if self.parallel else self.full(1.0)
+        self.of_a_thread = ranges_of_a_thread(self.ranges, statement, self.parallel, target.threads)
         self.working_set = self._working_set()
         self.between_uses = self._between_uses(self.working_set)
         # (levels, rows) the lines of each access over the share of a cache's sets that they can be in.
@@ -382,6 +360,10 @@ class View:
                 total += mark.lines
         return total * LINE
 
+    def part_of_a_thread(self, access: StatementAccess) -> Array:
+        """The share that one thread touches of what a statement touches by an access."""
+        return part_of_a_thread(access, self.of_a_thread, self.ranges, self.parallel)
+
     def _working_set_of_a_thread(self) -> Array:
         """Bytes of cache lines that one thread touches: its part of what parallel loops divide, and all of the rest."""
         if not self.parallel:
@@ -390,9 +372,7 @@ class View:
         total = self.full(0.0)
         for access, mark in zip(self.statement.accesses, self.marks, strict=True):
             if not access.is_register:
-                moved = [self.ranges.moves(dim, loop) for dim in access.dims for loop in self.parallel]
-                divided = any_of(moved) if moved else np.False_
-                total = total + mark.lines[0] / np.where(divided, self.speedup, 1.0)
+                total = total + mark.lines[0] * self.part_of_a_thread(access)
         return total * LINE
 
     def _conflicting_set(self) -> Array:
@@ -520,7 +500,9 @@ class View:
         sums, taken = vectors_of[0], {n: vectors_of[n] for n in self.reads()}
         for n, vectors in taken.items():
             broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0) * (not self.in_tiles)
-        whole = self._products_inside(((self.unrolled > 0) | (self.strips == 1)).astype(np.float32))
+        straight = (self.unrolled > 0) | (self.strips == 1)
+        apart = whole_vectors_apart(self.statement, self.ranges, self.vector.lanes)
+        whole = self._products_inside((straight & apart).astype(np.float32))
         accumulators, loads = self._in_registers(sums, taken, place)
         tensor = self.statement.tensor
         fits = accumulators <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)

@@ -12,10 +12,11 @@ from enum import Enum
 from typing import Any
 
 from metasched.calibration.store import core_of, load
+from metasched.cost.caches import last_cache
 from metasched.cost.core import Core
 from metasched.cost.expected import least_of, stage_views
 from metasched.cost.peak import domain_left
-from metasched.cost.statement import View, last_cache
+from metasched.cost.statement import View
 from metasched.ir.nodes import Func
 from metasched.target import Target
 

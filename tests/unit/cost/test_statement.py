@@ -447,3 +447,36 @@ def test_quotients_by_powers_of_two_are_shifts() -> None:
     by = {n: count(word // n + word % n, None, {}) for n in (16, 10)}
     assert (by[16].divisions, by[10].divisions) == (0, 2)
     assert by[16].instructions == 3
+
+
+SIDE_BY_SIDE = """
+program side_by_side[N=64](A: f32[N, 16], B: f32[N, 16]) -> Y: f32[N, 32]:
+    Y[i, j] = A[i, j] if j < 16 else exp(B[i, j - 16])
+"""
+
+
+@pytest.mark.parametrize(("lanes", "share"), [(16, 0.5), (32, 1.0)])
+def test_a_value_that_no_lane_of_a_vector_takes_is_not_computed(lanes: int, share: float) -> None:
+    def operation_cycles(text: str) -> float:
+        schedule = Schedule(parse_program(text))
+        block = schedule.get_block("Y")
+        schedule.vectorize(schedule.get_loops(block)[-1], lanes=lanes)
+        schedule.annotate(block, "unroll_limit", 4)
+        return feature(schedule, "s0.operation_cycles")
+
+    whole = "program whole[N=64](A: f32[N, 32]) -> Y: f32[N, 32]:\n    Y[i, j] = exp(A[i, j])\n"
+    assert operation_cycles(SIDE_BY_SIDE) == pytest.approx(share * operation_cycles(whole), rel=0.2)
+
+
+def test_vectors_in_two_lines_come_slowly_from_the_second_cache() -> None:
+    text = "program f[N=4096, M={}](A: f32[N, M], X: f32[N]) -> Y: f32[M]:\n    Y[j] = sum[i](X[i] * A[i, j])\n"
+
+    def cycles_of_an_element(columns: int) -> float:
+        schedule = Schedule(parse_program(text.format(columns)))
+        j, i = schedule.get_loops(schedule.get_block("Y"))
+        schedule.reorder(i, j)
+        schedule.vectorize(j, lanes=16)
+        return feature(schedule, "s0.l2_cycles") / columns
+
+    # Rows of 50 begin anywhere in a line, rows of 48 and 64 at a quarter of one or at its begin.
+    assert cycles_of_an_element(50) > 1.2 * cycles_of_an_element(64)
