@@ -18,8 +18,10 @@ class Core:
     core. Latencies and overheads in cycles.
 
     `parallel_launch` is what it costs to start threads on a region and to wait for their end, `barrier` what it costs
-    them to wait for one another inside one, `tile_setup` what it costs a thread to make tile registers usable and to
-    give them up. `operation_latency` is that of sums of floats, `extreme_latency` of maxima and minima,
+    them to wait for one another inside one, `late_thread` the share of its time that a thread is behind at the end of a
+    parallel loop, where others cannot take over what is left of its part. `tile_setup` is what it costs a thread to
+    make tile registers usable and to give them up, `operation_latency` that of sums of floats, `extreme_latency` of
+    maxima and minima,
     `integer_latency` of integers. `transfer` is what an
     accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
     work, `tail_overhead` one whose lanes never are, `masked_update` one of sums in memory, which a load waits
@@ -63,6 +65,7 @@ class Core:
     shuffle: float = 1.0
     parallel_launch: float = 8000.0
     barrier: float = 1000.0
+    late_thread: float = 0.1
     tile_setup: float = 180.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024

@@ -23,6 +23,8 @@ from metasched.ir.regions import Starts
 
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
+# The least part of a thread's range of iterations that another takes over (`metasched.compiler.cpu.emit.sharing`).
+LEAST_PIECE = 1 / 16
 
 
 def start_cycles(starts: Starts, core: Core) -> float:
@@ -275,7 +277,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         total([traffic * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
         for by_access, level in zip(far, view.fits[1:], strict=True)
     ]
-    share = 1.0 / speedup
+    share = (1.0 + waiting(view)) / speedup
     work = view.instances * alive_in_busiest(view) * share
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
@@ -296,6 +298,18 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "memory_cycles": memory,
         "cycles": worst + 0.3 * (parts - worst) + _handed_over(view, share) / view.core.handed_over_bytes,
     }
+
+
+def waiting(view: View) -> Array:
+    """The share of its own time that a thread waits at the end of a parallel loop for one that began later or was not
+    run for a while. Others take over whole iterations, and no less than a part of a thread's range.
+    """
+    threads = max(view.target.threads, 1)
+    if not view.parallel or threads == 1:
+        return view.full(0.0)
+    piece = np.maximum(threads / view.tasks, LEAST_PIECE)
+    found: Array = np.minimum(0.5 * piece, view.core.late_thread)
+    return found
 
 
 def _scatter(view: View, access: int, level: Levels) -> Array:

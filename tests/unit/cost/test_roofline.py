@@ -108,3 +108,15 @@ def test_lines_take_longer_where_vectors_lie_in_two() -> None:
 
 def test_vectors_of_half_a_line_lie_in_two_less_often() -> None:
     assert cycles_from_afar(48, 16) < cycles_from_afar(50, 8) < cycles_from_afar(50, 16)
+
+
+@TARGETS
+def test_long_parallel_loops_end_together(target: ms.Target) -> None:
+    """Of two iterations nothing can be taken over from a thread that is late; of many, nearly all that is left."""
+    many, some, two = (cycles("s0.core_cycles", target, 256, 4, task=task) for task in (1, 4, 32))
+    assert many < some < two < 1.15 * many
+
+
+def test_one_thread_waits_for_none() -> None:
+    many, two = (cycles("s0.core_cycles", AVX512.with_threads(1), 256, 4, task=task) for task in (1, 32))
+    assert two == pytest.approx(many, rel=0.01)

@@ -37,7 +37,9 @@ def fused(*tiles: int) -> Schedule:
     """Outer loops of tiles of a copy's three axes, fused and parallel."""
     schedule = Schedule(parse_program(COPY))
     axes = schedule.get_loops(schedule.get_block("B"))
-    outer, inner = zip(*(schedule.split(axis, [None, tile]) for axis, tile in zip(axes, tiles, strict=True)), strict=True)
+    outer, inner = zip(
+        *(schedule.split(axis, [None, tile]) for axis, tile in zip(axes, tiles, strict=True)), strict=True
+    )
     schedule.reorder(*outer, *inner)
     schedule.parallel(schedule.fuse(*outer))
     return schedule
