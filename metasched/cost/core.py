@@ -25,9 +25,10 @@ class Core:
     `integer_latency` of integers. `transfer` is what an
     accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
     work, `tail_overhead` one whose lanes never are, `masked_update` one of sums in memory, which a load waits
-    `masked_sum` for after they were stored; `branch_overhead` a condition in unrolled code; `window` is how
-    many instructions the core sees ahead, `issue` how many it starts in a cycle. A read of one element under a
-    condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask` more where lanes differ.
+    `masked_sum` for after they were stored; `branch_overhead` a condition in unrolled code. `window` is how many
+    instructions the core sees ahead, `issue` how many it starts in a cycle, or `decoded` in loops of register tiles
+    that have more than `kept_decoded`. A read of one element under a condition takes `redirected_read` of them, one of
+    a vector `masked_read`, and `lane_mask` more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
     of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as
     long to come from the last cache or memory, and `straddled_line` times longer for each vector of a line that lies
@@ -57,6 +58,8 @@ class Core:
     masked_sum: float = 20.0
     branch_overhead: float = 1.5
     issue: float = 5.0
+    decoded: float = 3.3
+    kept_decoded: float = 368.0
     redirected_read: float = 8.0
     masked_read: float = 5.0
     lane_mask: float = 10.0

@@ -73,7 +73,7 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     issue, chain = issue_cycles(view), _chain(view)
     # A store that the next load waits for takes a place of a load.
     together = loads + np.where(reloaded, stores, 0.0)
-    ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / core.issue)
+    ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / _issued_a_cycle(view, issued))
     ports = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
     looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     if statement.vector is None:
@@ -86,6 +86,13 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "latency": chain,
         "overhead": transfers + masked + branching + looping + waits + _across_lanes(view) + _code_size_penalty(view),
     }
+
+
+def _issued_a_cycle(view: View, issued: Array) -> Array:
+    """How many micro-operations a core starts in a cycle: fewer of a tile whose code is too long to be kept decoded."""
+    is_long = (view.tile.held > 0) & (view.copies * issued > view.core.kept_decoded)
+    found: Array = np.where(is_long, view.core.decoded, view.core.issue)
+    return found
 
 
 def _stores_between(view: View) -> Array:

@@ -120,3 +120,18 @@ def test_long_parallel_loops_end_together(target: ms.Target) -> None:
 def test_one_thread_waits_for_none() -> None:
     many, two = (cycles("s0.core_cycles", AVX512.with_threads(1), 256, 4, task=task) for task in (1, 32))
     assert two == pytest.approx(many, rel=0.01)
+
+
+@pytest.mark.parametrize(("rows", "terms", "is_long"), [(14, 8, False), (21, 8, False), (24, 8, True), (24, 4, False)])
+def test_a_long_tile_is_decoded_each_time(rows: int, terms: int, is_long: bool) -> None:
+    """Each of a tile's `rows` x `terms` operations has an element to broadcast: two micro-operations."""
+    sch = ms.Schedule(ms.parse_program(PRODUCT, N=rows * 8, M=16, K=192))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, rows])
+    k0, k1 = sch.split(k, [None, terms])
+    sch.reorder(i0, k0, k1, i1, j)
+    sch.vectorize(j, lanes=16)
+    sch.annotate(sch.get_block("C"), "unroll_limit", 256)
+    features = dict(zip(NAMES, features_of(sch.func, AVX512), strict=True))
+    slower = exp2(features["s0.port_cycles"] - features["s0.operation_cycles"])
+    assert slower == pytest.approx(2.05 / 3.3 * 2 if is_long else 1.05, abs=0.05)
