@@ -27,8 +27,9 @@ class Core:
     work, `tail_overhead` one whose lanes never are, `masked_update` one of sums in memory, which a load waits
     `masked_sum` for after they were stored; `branch_overhead` a condition in unrolled code. `window` is how many
     instructions the core sees ahead, `issue` how many it starts in a cycle, or `decoded` in loops of register tiles
-    that have more than `kept_decoded`. A read of one element under a condition takes `redirected_read` of them, one of
-    a vector `masked_read`, and `lane_mask` more where lanes differ.
+    that have more than `kept_decoded`; `crowded` is what an operation of a tile costs that lacks one register. A read
+    of one element under a condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask`
+    more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
     of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as
     long to come from the last cache or memory, and `straddled_line` times longer for each vector of a line that lies
@@ -72,6 +73,7 @@ class Core:
     tile_setup: float = 180.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024
+    crowded: float = 0.05
     usable: float = 0.8
     kept_whole: float = 0.75
     last_cache_bytes: float = 64 * 2**20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from metasched.compiler.policy import rereads
 from metasched.cost.condition_cycles import (
     alive_in_busiest,
     branches,
@@ -84,8 +85,29 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "operations": issue,
         "ports": ports,
         "latency": chain,
-        "overhead": transfers + masked + branching + looping + waits + _across_lanes(view) + _code_size_penalty(view),
+        "overhead": transfers
+        + masked
+        + branching
+        + looping
+        + waits
+        + _across_lanes(view)
+        + _code_size_penalty(view)
+        + _crowded(view),
     }
+
+
+def _crowded(view: View) -> Array:
+    """Cycles of an operation of a tile whose sums and operands take a register more than there are: of the smaller set
+    all, and one of the other. LLVM spills one register then, and sometimes all sums.
+    """
+    tile, reads, registers = view.tile, view.reads(), view.target.registers
+    if view.statement.tensor is not None or len(reads) != 2:
+        return view.full(0.0)
+    fewest = np.minimum(*(tile.vectors[n] for n in reads))
+    short = (fewest > 1) & (tile.accumulators + fewest + 1 > registers)
+    again = rereads(tile.accumulators, fewest, registers)
+    found: Array = np.where((tile.held > 0) & short & ~again, view.core.crowded, 0.0)
+    return found
 
 
 def _issued_a_cycle(view: View, issued: Array) -> Array:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp2
 
+import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES, features_of
 from metasched.dtypes import DType
 from tests.support.targets import AVX2, AVX512
@@ -135,3 +138,18 @@ def test_a_long_tile_is_decoded_each_time(rows: int, terms: int, is_long: bool) 
     features = dict(zip(NAMES, features_of(sch.func, AVX512), strict=True))
     slower = exp2(features["s0.port_cycles"] - features["s0.operation_cycles"])
     assert slower == pytest.approx(2.05 / 3.3 * 2 if is_long else 1.05, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("rows", "vectors", "is_crowded"), [(7, 4, True), (6, 4, False), (14, 2, False), (5, 5, False)]
+)
+def test_a_tile_that_lacks_a_register_costs_more(rows: int, vectors: int, is_crowded: bool) -> None:
+    """Sums, the vectors and a broadcast: 28 + 4 + 1 are more than 32."""
+    sch = ms.Schedule(ms.parse_program(PRODUCT, N=rows * 8, M=16 * vectors, K=192))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, rows])
+    sch.reorder(i0, k, i1, j)
+    sch.vectorize(j, lanes=16)
+    sch.annotate(sch.get_block("C"), "unroll_limit", 32)
+    found, without = (features_of(sch.func, AVX512, replace(DEFAULT_CORE, crowded=c)) for c in (0.05, 0.0))
+    assert np.array_equal(found, without) != is_crowded
