@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, node_types
-from metasched.graph.site import NodeSite, RunBody
+from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
 from metasched.support.collection import put_off
@@ -242,6 +242,7 @@ class _Importer:
             if inputs is None:
                 self._require_type(node, domain, opset)
             else:
+                _require_known_sizes(node, inputs)
                 return self._imported(node, scope, domain, opset, inputs)
         except Unsupported as error:
             self._refuse(node, scope, opset, inputs, error)
@@ -314,7 +315,7 @@ class _Importer:
             {**defaults, **given},
             tuple(bool(output) for output in node.output),
             self._builder,
-            lambda body: self._body(body, scope, origin.node),
+            _Graphs(self, scope, origin.node),
         )
 
     def _attribute(self, attribute: Any) -> Any:
@@ -358,17 +359,26 @@ class _Importer:
         self.run(graph.node, inner)
         return [inner.get(output.name) for output in graph.output]
 
-    def _body(self, graph: Any, scope: _Scope, path: str) -> RunBody:
+    def attempt(self, run: Callable[[], Made]) -> Made | None:
+        """What something imports; None where it is refused, of which nothing is said then."""
+        before = len(self._refusals)
+        try:
+            return run()
+        except (Unsupported, BodyRefused):
+            del self._refusals[before:]
+            return None
+
+    def body(self, graph: Any, scope: _Scope, path: str, fixed: Mapping[str, GraphValue]) -> RunBody:
         """What runs a graph that a node has, in the scope around it. What its inputs do not change is imported now."""
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"loops of {self._model.name} are {_DEEPEST} deep")
         refused = len(self._refusals)
-        around = _Scope(dict(scope.values), scope.opsets, path, scope.depth + 1)
+        around = _Scope({**scope.values, **fixed}, scope.opsets, path, scope.depth + 1)
         for tensor in graph.initializer:
             self._constant(around, tensor)
         given = [value.name for value in graph.input]
-        fixed, moving = _apart(graph.node, given)
-        self.run(fixed, around)
+        unchanged, moving = _apart(graph.node, [name for name in given if name not in fixed])
+        self.run(unchanged, around)
 
         def run(values: Sequence[GraphValue], name: str) -> list[GraphValue]:
             if len(values) != len(given):
@@ -383,6 +393,21 @@ class _Importer:
             return found
 
         return run
+
+
+@dataclass(frozen=True)
+class _Graphs(SiteGraphs):
+    """What imports the graphs that a node in a scope has."""
+
+    importer: _Importer
+    scope: _Scope
+    path: str
+
+    def body(self, graph: Any, fixed: Mapping[str, GraphValue]) -> RunBody:
+        return self.importer.body(graph, self.scope, self.path, fixed)
+
+    def attempt(self, run: Callable[[], Made]) -> Made | None:
+        return self.importer.attempt(run)
 
 
 def _apart(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[Any]]:
@@ -416,6 +441,15 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
         if later is not None and later.since_version != schema.since_version:
             raise Unsupported(f"it is of opset {opset}, and has changed until {OLDEST_OPSET}, the oldest that is read")
     return schema
+
+
+def _require_known_sizes(node: Any, inputs: Sequence[GraphValue | None]) -> None:
+    """Raise Unsupported for a node that reads what is as long as a loop takes steps, which only a call knows."""
+    counted = [value.name for value in inputs if value is not None and value.count is not None]
+    if counted and node.op_type != "Identity":
+        raise Unsupported(
+            f"`{counted[0]}` is as long as a loop takes steps, which data decide: it can be an output of the network"
+        )
 
 
 def _require_imported(domain: str, opset: int) -> None:

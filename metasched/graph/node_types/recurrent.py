@@ -15,11 +15,11 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
-from metasched.graph.node_types.loops import require_few
 from metasched.graph.node_types.movement import sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
+from metasched.graph.unrolled_loops import require_few
 
 Results = tuple[GraphValue | None, ...]
 

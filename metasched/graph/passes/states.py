@@ -17,7 +17,7 @@ def states(graph: Graph, context: PassContext) -> Graph:
     """What a state of the network is next is written into it, where only a stretch of it changes."""
     made = dict(graph.outputs)
     for state, label in graph.states.items():
-        found = _updated(graph, state, made[label])
+        found = _updated(graph, state, made[label], context)
         if isinstance(found, str):
             context.remark(f"`{state}` is copied: {found}")
         else:
@@ -25,7 +25,7 @@ def states(graph: Graph, context: PassContext) -> Graph:
     return graph
 
 
-def _updated(graph: Graph, state: str, output: str) -> Graph | str:
+def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Graph | str:
     """The graph with a state updated in place, or why it is not."""
     made = _source(graph, output)
     number = next((n for n, node in enumerate(graph.nodes) if made in node.outputs), None)
@@ -37,8 +37,10 @@ def _updated(graph: Graph, state: str, output: str) -> Graph | str:
     whole, position = values[update.whole], _source(graph, values[update.position])
     if _source(graph, whole) != state or made in graph.parts:
         return f"`{output}` is not `{state}` with a stretch replaced"
-    if position not in graph.inputs or position in graph.states:
+    if not context.in_loop and (position not in graph.inputs or position in graph.states):
         return f"the position, `{position}`, is no input of the network"
+    if context.in_loop and update.count > 1:
+        return f"{update.count} places are written at once, of which some may not be there in a later step"
     views = {state, *(other.output for other in _views(graph) if _source(graph, other.output) == state)}
     readers = [other.name for other in _others(graph, node) if views.intersection(other.inputs)]
     if readers or any(name in views for _, name in graph.outputs):
