@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from metasched.dtypes import DType
 from metasched.graph.fusion.stages import program_of
 from metasched.graph.ir import Compute, Graph, InPlace, Node, Position, ShapeView, ValuePart, type_of
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -39,6 +40,8 @@ def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Gra
         return f"`{output}` is not `{state}` with a stretch replaced"
     if not context.in_loop and (position not in graph.inputs or position in graph.states):
         return f"the position, `{position}`, is no input of the network"
+    if context.in_loop and graph.types[position].dtype not in (DType.I32, DType.I64):
+        return f"the position, `{position}`, is {graph.types[position].dtype}"
     if context.in_loop and update.count > 1:
         return f"{update.count} places are written at once, of which some may not be there in a later step"
     views = {state, *(other.output for other in _views(graph) if _source(graph, other.output) == state)}
