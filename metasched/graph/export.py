@@ -22,6 +22,7 @@ from metasched.graph.exported_parts import NetworkExport, joined_weights
 from metasched.graph.ir import ValueType
 from metasched.graph.plan import ALIGNMENT
 from metasched.graph.signature import Signature
+from metasched.graph.steps import ACTION_FUNCTIONS
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import Target
 
@@ -107,6 +108,7 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
         "pool_slots": [(runtime.LAUNCH, LAUNCH_FUNCTION), (runtime.ALLOWED, runtime.ALLOWED_FUNCTION)],
         "step": STEP,
         "run": STEPS,
+        "actions": [(int(action), name) for action, name in ACTION_FUNCTIONS.items()],
         "members": members,
         "parts": [
             {
@@ -126,11 +128,15 @@ def _member(signature: Signature, plan: ExecutionPlan, numbers: Mapping[bytes, i
     return {
         "inputs": _types(plan.inputs),
         "labels": list(signature.returned),
-        "results": [[r.type.dtype.numpy.name, r.type.shape, r.written is not None, r.copied] for r in plan.results],
+        "results": [
+            [r.type.dtype.numpy.name, r.type.shape, r.written is not None, r.copied, r.count] for r in plan.results
+        ],
         "arena_bytes": plan.arena.nbytes,
         "nodes": plan.nodes,
-        "steps": [codes[step] for step in plan.steps],
+        "steps": [step if step < 0 else codes[step] for step in plan.steps],
         "places": plan.places,
+        "numbers": plan.numbers,
+        "moving": plan.moving,
         "kept": [[k.root, k.found, k.nbytes] for k in plan.kept],
         "moved": [
             [m.state, m.name, m.offset, m.input, m.position.input, m.position.lowest, m.position.highest, m.step]

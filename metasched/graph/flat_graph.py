@@ -24,7 +24,7 @@ class FlatState:
 
 @dataclass(frozen=True)
 class FlatElements:
-    """A value of a body that is an element of another, `whole`, in each step: one that it reads, or one that it makes."""
+    """A value of a body that is an element of `whole` in each step: one that it reads, or one that it makes."""
 
     name: str
     whole: str

@@ -123,11 +123,9 @@ class _Placing:
         flat = self._flat
         for number, loop in enumerate(flat.loops):
             self._add(number, loop)
+        in_place = {name: flat.graph.parts[name].position for name in moved_parts(flat)}
         for number, node in enumerate(flat.graph.nodes):
-            for name in node.outputs:
-                position = (
-                    flat.graph.parts[name].position if name in self._moving and name in flat.graph.parts else None
-                )
+            for position in (in_place.get(name) for name in node.outputs):
                 if position is not None:
                     self._use(position.input, number)
         stretches = [(loop.first, loop.end) for loop in flat.loops]

@@ -9,6 +9,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
+from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Graph
 from metasched.graph.loop_bodies import settled, with_bodies
 from metasched.graph.loop_node import Loop
@@ -81,7 +82,8 @@ class PassReport:
     remarks: tuple[str, ...]
 
     def __str__(self) -> str:
-        counts = [f"{sum(1 for _ in g.computes)} kernels, {len(g.tasks)} distinct" for g in (self.before, self.after)]
+        both = [flat(graph).graph for graph in (self.before, self.after)]
+        counts = [f"{sum(1 for _ in graph.computes)} kernels, {len(graph.tasks)} distinct" for graph in both]
         head = [f"{self.name}: {self.purpose}", f"  {counts[0]} -> {counts[1]}"]
         return "\n".join([*head, *(f"  {remark}" for remark in self.remarks)])
 
