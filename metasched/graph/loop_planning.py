@@ -48,7 +48,7 @@ class LoopMemory:
         moving: roots that loops move, by names: of values, or of no value.
         uses: what lifetimes go by.
         ways: how each state goes on, by its name.
-        direct: values of bodies that are written where they are put together.
+        direct: values that are put together of what steps write there, and copy nothing.
         reads: roots that are read by no node.
 
     """
@@ -114,7 +114,8 @@ class _Placing:
         self._moving: dict[str, None] = dict.fromkeys(moved_parts(flat))
         self._changed = {place[flat.graph.parts[name].of].root for name in self._moving}
         self._ways: dict[str, StateWay] = {}
-        self._direct: set[str] = set()
+        # By what is put together of elements that are written there: the root of these.
+        self._direct: dict[str, str] = {}
         self._uses: list[tuple[str, int]] = []
         self._pieces: list[Lifetime] = []
         self._backing: list[tuple[str, tuple[str, ...]]] = []
@@ -178,7 +179,7 @@ class _Placing:
         self._use(row.name, last)
         root = self._place[row.name].root
         if root in own and root not in self._moving and self._is_whole(row.name):
-            self._direct.add(row.name)
+            self._direct[row.whole] = root
             self._moving[root] = None
         else:
             self._moving[_cursor(row.whole)] = None
@@ -194,13 +195,7 @@ class _Placing:
         if way is StateWay.IN_PLACE:
             places = [_here(state.name)]
         elif way is StateWay.FOLLOWS:
-            wholes = (
-                row.whole
-                for loop in self._flat.loops
-                for row in loop.makes
-                if row.name in self._direct and self._place[row.name].root == following
-            )
-            held += [self._place[name].root for name in wholes]
+            held += [self._place[whole].root for whole, root in self._direct.items() if root == following]
         elif way is not StateWay.SAME:
             name = following if way is StateWay.IN_TURNS else _next(state.name)
             places = [_first(name), _second(name)]
@@ -212,7 +207,7 @@ class _Placing:
         root, is_whole = self._place[state.following].root, self._is_whole(state.following)
         if root == state.name and is_whole:
             return StateWay.IN_PLACE if root in self._changed else StateWay.SAME
-        if is_whole and root in {self._place[name].root for name in self._direct}:
+        if is_whole and root in self._direct.values():
             return StateWay.FOLLOWS
         return StateWay.IN_TURNS if is_whole and root in own and root not in self._moving else StateWay.COPIED
 
@@ -300,7 +295,7 @@ class LoopActions:
         if loop.goes_on is not None and self._flag(number) != loop.goes_on:
             yield Action(TableAction.COPY, (at(self._flag(number)), at(loop.goes_on)), (_BYTE,))
         for row in loop.makes:
-            if row.name not in self._memory.direct:
+            if row.whole not in self._memory.direct:
                 yield Action(TableAction.COPY, (at(_cursor(row.whole)), at(row.name)), (self._types[row.name].nbytes,))
         for state in loop.states:
             if self._memory.ways[state.name] is StateWay.COPIED:
@@ -349,7 +344,7 @@ class LoopActions:
 
     def _writing(self, row: FlatElements) -> str:
         """The root at which a step's element is put."""
-        return self._where.place[row.name].root if row.name in self._memory.direct else _cursor(row.whole)
+        return self._where.place[row.name].root if row.whole in self._memory.direct else _cursor(row.whole)
 
     def _begin(self, loop: FlatLoop, row: FlatElements) -> RootOffset:
         behind = (loop.most - 1) * self._types[row.name].nbytes if row.backwards else 0

@@ -148,7 +148,7 @@ class ExportedNetwork:
         return np.memmap(path, np.uint8, "r")
 
     def _load_code(self, said: dict[str, Any], data: bytes) -> tuple[dict[int, int], Any]:
-        """The addresses of kernels and of what is done between them, by their numbers; and what runs a table of these."""
+        """The addresses of kernels and of what is done between them, by number; and what runs a table of these."""
         if hashlib.sha256(data).hexdigest() != said["code_hash"]:
             raise ImportError(f"the machine code of {self.name} is damaged: it has another hash")
         pieces = []
