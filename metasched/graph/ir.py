@@ -243,8 +243,8 @@ class Graph:
 
     @property
     def weight_bytes(self) -> int:
-        """Memory of all constants."""
-        return sum(self.types[name].nbytes for name in self.constants)
+        """Memory of all constants, those of loops' bodies among them."""
+        return sum(_weight_sizes(self).values())
 
     @cached_property
     def roots(self) -> Mapping[str, tuple[str, int]]:
@@ -371,6 +371,14 @@ class Graph:
                 if declared != self.types[name]:  # what `_require` would say takes longer to write than to check
                     said = f"is {self.types[name]}, and its program says {declared}"
                     raise GraphError(f"the {what} `{name}` of `{node.name}` {said}")
+
+
+def _weight_sizes(graph: Graph) -> dict[str, int]:
+    """Bytes of constants by name. Bodies call what they have from the graph around them as that does."""
+    found = {name: graph.types[name].nbytes for name in graph.constants}
+    for loop in graph.loops:
+        found |= _weight_sizes(loop.body)
+    return found
 
 
 @lru_cache(maxsize=1 << 14)

@@ -40,7 +40,6 @@ class KernelProfile:
         program: the program that it runs, with its parameters.
         task: the key of its task; kernels of one task run the same code.
         seconds: the median over the runs, of all its calls in one.
-        calls: how often a run of the network calls it: more than once in a loop.
         share: of the sum over all kernels.
         flops: floating-point operations, `operations` those on integers that are data too.
         nbytes: of its inputs and outputs, each counted once; `weight_bytes` are those of constants.
@@ -48,6 +47,7 @@ class KernelProfile:
             arithmetic at the peak, and its bytes at the speed of the last cache (for weights that are
             larger than it together, of memory).
         origin: where its schedule comes from.
+        calls: how often a run of the network calls it: more than once in a loop.
 
     """
 
@@ -56,7 +56,6 @@ class KernelProfile:
     program: str
     task: str
     seconds: float
-    calls: int
     share: float
     flops: int
     operations: int
@@ -64,6 +63,7 @@ class KernelProfile:
     weight_bytes: int
     limit: float
     origin: str
+    calls: int = 1
 
     @property
     def gflops(self) -> float:
@@ -186,7 +186,6 @@ class _Limits:
             node.program.key,
             step.task,
             seconds,
-            calls,
             share,
             work.floats,
             work.operations,
@@ -194,4 +193,5 @@ class _Limits:
             weights,
             calls * least / seconds,
             step.origin,
+            calls,
         )

@@ -6,6 +6,7 @@ Its files, in reading order:
 - `dead_code`: What no output depends on is left out
 - `integer_products`: Products of quantised numbers are products of bytes, with totals of 32 bits
 - `constant_folding`: What depends on constants alone is computed once
+- `loop_invariants`: What no step of a loop changes is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
 - `shapes`: Nodes go over their data in the shape in front of a view, where the view would cost something
 - `layouts`: The order of dimensions in memory is chosen once for each region of values that go together

@@ -20,7 +20,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 _LOOKED_AT = 64
 
 
-@graph_pass(after=("constant_folding",))
+@graph_pass(after=("constant_folding", "loop_invariants"))
 def common_subexpressions(graph: Graph, context: PassContext) -> Graph:
     """What is computed twice from the same values is computed once."""
     same: dict[str, str] = {}
