@@ -14,7 +14,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
-from metasched.graph.ir import Graph, ValueType
+from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
@@ -281,8 +281,8 @@ class _Importer:
             _require_imported(domain, opset)
             return known.run(self._site(node, scope, opset, inputs, known.form.defaults))
         schema = _fitting_schema(node, domain, opset)
-        if node.op_type == "If" and not domain:
-            return self._branch(node, scope, inputs)
+        if node.op_type == "If" and not domain and inputs[0] is not None and inputs[0].constant is not None:
+            return self._branch(node, scope, inputs[0].constant)
         if known is not None:
             _check_attributes(node, schema)
             return known.run(self._site(with_defaults(schema, node), scope, opset, inputs))
@@ -341,17 +341,11 @@ class _Importer:
         # A body made for a node leaves out what the node does not ask for.
         return [inner.values.get(output) for output in body.output]
 
-    def _branch(
-        self, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None]
-    ) -> Sequence[GraphValue | _NotKnown | None]:
+    def _branch(self, node: Any, scope: _Scope, condition: Array) -> Sequence[GraphValue | _NotKnown | None]:
         """What the branch of an `If` computes, whose condition is known at load."""
-        condition = inputs[0]
-        if condition is None or condition.constant is None:
-            unbound = () if condition is None else tuple(sorted(condition.depends))
-            raise Unsupported("its condition is computed from data, and decides what is computed", unbound)
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"branches of {self._model.name} are {_DEEPEST} deep")
-        wanted = "then_branch" if condition.constant.reshape(-1)[0] else "else_branch"
+        wanted = "then_branch" if condition.reshape(-1)[0] else "else_branch"
         (graph,) = (attribute.g for attribute in node.attribute if attribute.name == wanted)
         inner = _Scope(dict(scope.values), scope.opsets, scope.path, scope.depth + 1)
         for tensor in graph.initializer:
@@ -370,21 +364,35 @@ class _Importer:
 
     def body(self, graph: Any, scope: _Scope, path: str, fixed: Mapping[str, GraphValue]) -> RunBody:
         """What runs a graph that a node has, in the scope around it. What its inputs do not change is imported now."""
+        around = self._around(graph, replace(scope, values={**scope.values, **fixed}), path)
+        varying = [value.name for value in graph.input if value.name not in fixed]
+        unchanged, moving = _apart(graph.node, varying)
+        refused = len(self._refusals)
+        self.run(unchanged, around)
+        return self._runner(graph, around, moving, refused)
+
+    def branch(self, graph: Any, scope: _Scope, path: str) -> RunBody:
+        """What runs a graph without inputs that a node has: all of it each time."""
+        return self._runner(graph, self._around(graph, scope, path), graph.node, len(self._refusals))
+
+    def _around(self, graph: Any, scope: _Scope, path: str) -> _Scope:
+        """The scope of a graph that a node has, with its constants."""
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"loops of {self._model.name} are {_DEEPEST} deep")
-        refused = len(self._refusals)
-        around = _Scope({**scope.values, **fixed}, scope.opsets, path, scope.depth + 1)
+        around = _Scope(dict(scope.values), scope.opsets, path, scope.depth + 1)
         for tensor in graph.initializer:
             self._constant(around, tensor)
+        return around
+
+    def _runner(self, graph: Any, around: _Scope, moving: Sequence[Any], refused: int) -> RunBody:
+        """What imports some nodes of a graph for given inputs; `refused` is how many refusals there were before it."""
         given = [value.name for value in graph.input]
-        unchanged, moving = _apart(graph.node, [name for name in given if name not in fixed])
-        self.run(unchanged, around)
 
         def run(values: Sequence[GraphValue], name: str) -> list[GraphValue]:
             if len(values) != len(given):
                 raise Unsupported(f"its body has {len(given)} inputs, and is given {len(values)}")
             own = {**around.values, **dict(zip(given, values, strict=True))}
-            inner = _Scope(own, scope.opsets, f"{path}/{name}", scope.depth + 1)
+            inner = _Scope(own, around.opsets, f"{around.path}/{name}", around.depth)
             self.run(moving, inner)
             made = [inner.get(output.name) for output in graph.output]
             found = [value for value in made if isinstance(value, GraphValue)]
@@ -405,6 +413,9 @@ class _Graphs(SiteGraphs):
 
     def body(self, graph: Any, fixed: Mapping[str, GraphValue]) -> RunBody:
         return self.importer.body(graph, self.scope, self.path, fixed)
+
+    def branch(self, graph: Any) -> RunBody:
+        return self.importer.branch(graph, self.scope, self.path)
 
     def attempt(self, run: Callable[[], Made]) -> Made | None:
         return self.importer.attempt(run)

@@ -154,7 +154,7 @@ class _Placing:
         for row in loop.makes:
             self._make(row, first, last, own)
         for state in loop.states:
-            self._state(state, first, last, own)
+            self._state(state, loop, last, own)
         if loop.goes_on is not None:
             self._use(loop.goes_on, last)
             if self._place[loop.goes_on].root in self._moving:
@@ -184,7 +184,8 @@ class _Placing:
         else:
             self._moving[_cursor(row.whole)] = None
 
-    def _state(self, state: FlatState, first: int, last: int, own: set[str]) -> None:
+    def _state(self, state: FlatState, loop: FlatLoop, last: int, own: set[str]) -> None:
+        first = loop.first
         self._moving[state.name] = None
         self._use(state.initial, first)
         self._use(state.following, last)
@@ -198,7 +199,8 @@ class _Placing:
             held += [self._place[whole].root for whole, root in self._direct.items() if root == following]
         elif way is not StateWay.SAME:
             name = following if way is StateWay.IN_TURNS else _next(state.name)
-            places = [_first(name), _second(name)]
+            # What takes one step at most writes one of them only.
+            places = [_first(name), _second(name)][: loop.most]
             self._moving |= dict.fromkeys([name, _spare(name)])
         self._pieces += [Lifetime(name, nbytes, first, last) for name in places]
         self._backing.append((state.name, (*held, *places)))
@@ -274,7 +276,8 @@ class LoopActions:
         if way in (StateWay.IN_TURNS, StateWay.COPIED):
             name = self._next(state)
             yield self._point(name, at(_first(name)))
-            yield self._point(_spare(name), at(_second(name)))
+            other = _second(name) if _second(name) in self._where.arena else _first(name)
+            yield self._point(_spare(name), at(other))
 
     def loop(self, number: int, count: int) -> Action:
         """The loop itself, which runs so many entries behind it."""

@@ -36,6 +36,10 @@ class SiteGraphs:
         """What imports a graph for given inputs, any number of times; `fixed` are inputs that are always the same."""
         raise Unsupported("it runs a graph, which nodes of this origin have not")
 
+    def branch(self, graph: Any) -> RunBody:
+        """What imports a graph without inputs: all of it each time, as nothing says that it runs."""
+        raise Unsupported("it runs a graph, which nodes of this origin have not")
+
     def attempt(self, run: Callable[[], Made]) -> Made | None:
         """What something makes; None where it is refused, of which nothing is said then."""
         raise Unsupported("it runs a graph, which nodes of this origin have not")

@@ -83,6 +83,8 @@ def loop(site: NodeSite) -> Results:
     has_condition = condition is not None
     if condition is not None and condition.constant is not None:
         most, condition = (most if condition.constant.reshape(-1)[0] else 0), None
+    if most == 0:
+        limit = condition = None
     wanted = [n for n in range(len(graph.output) - 1 - len(states)) if site.wants(len(states) + n)]
     run = site.graphs.body(graph, _unchanged(graph, _OWN_INPUTS, 1, states))
     holds = site.constant(np.array(True), DType.BOOL)

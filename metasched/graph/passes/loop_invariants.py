@@ -40,7 +40,7 @@ class _Lifting:
 
     def _lifted(self, node: Node) -> Iterator[Node]:
         """A node, and before it what of its body no step changes. What loops in its body lift is in the body then."""
-        if not isinstance(node, Loop):
+        if not isinstance(node, Loop) or node.most == 1:  # a branch may not be taken
             yield node
             return
         body = loop_invariants(node.body, self._context)
