@@ -25,16 +25,15 @@ _MOST_STEPS = 2048
 _MOST_PROGRAMS = 1024
 
 
-def require_few(steps: int) -> None:
-    """Raise Unsupported for more steps than a node is taken apart into."""
-    if steps > _MOST_STEPS:
-        raise Unsupported(f"it has {steps} steps or more, each of which is kernels of its own; {_MOST_STEPS} are taken")
+def are_few(programs: int) -> bool:
+    """Whether so many programs of all steps are worth being told apart."""
+    return programs <= _MOST_PROGRAMS
 
 
 def unrolled(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[object]) -> LoopResults | None:
     """The steps of a loop; `declared` are the body's outputs that steps give out, for a loop that takes no step.
 
-    None where data decide how many steps there are, and for more than `require_few` takes.
+    None where data decide how many steps there are, and for more than 2048.
     """
     return _Unrolling(site, frame, run, declared).results(_MOST_STEPS * _MOST_PROGRAMS)
 
