@@ -456,10 +456,11 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
 
 def _require_known_sizes(node: Any, inputs: Sequence[GraphValue | None]) -> None:
     """Raise Unsupported for a node that reads what is as long as a loop takes steps, which only a call knows."""
-    counted = [value.name for value in inputs if value is not None and value.count is not None]
+    counted = [value for value in inputs if value is not None and value.count is not None]
     if counted and node.op_type != "Identity":
+        name, depends = counted[0].name, tuple(sorted(counted[0].depends))
         raise Unsupported(
-            f"`{counted[0]}` is as long as a loop takes steps, which data decide: it can be an output of the network"
+            f"`{name}` is as long as a loop takes steps, which data decide: it can be an output of the network", depends
         )
 
 

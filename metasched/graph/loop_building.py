@@ -127,7 +127,10 @@ class _Looping:
             if after.type != state.type:
                 raise Unsupported(f"a state begins as {state.type}, and a step makes {after.type} of it")
         if self._made.values and self._most == ENDLESS:
-            raise Unsupported("what its steps give out has the size of their number, which only a call knows")
+            decide = (self._frame.limit, self._frame.condition, self._goes_on)
+            depends = frozenset[str]().union(*(value.depends for value in decide if value is not None))
+            reason = "what its steps give out has the size of their number, which only a call knows"
+            raise Unsupported(reason, tuple(sorted(depends)))
         for value in (*self._made.states, *self._made.values):
             if value.count is not None:
                 raise Unsupported(f"`{value.name}` has a size that only a call knows, and is what a step makes")

@@ -4,6 +4,7 @@ Its files, in reading order:
 
 - `declaration`: How a pass is declared, and what it is given
 - `dead_code`: What no output depends on is left out
+- `constants_into_loops`: What a loop reads that is computed of constants alone is computed in its body
 - `integer_products`: Products of quantised numbers are products of bytes, with totals of 32 bits
 - `constant_folding`: What depends on constants alone is computed once
 - `loop_invariants`: What no step of a loop changes is computed once

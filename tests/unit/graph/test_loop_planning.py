@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import metasched as ms
@@ -211,3 +212,48 @@ def test_precision_is_that_of_the_network_in_bodies_too() -> None:
     x = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
     np.testing.assert_allclose(narrow(x), wide(x), rtol=2e-2, atol=2e-2)
     assert 0 < narrow.precision_error(x).outputs[0].relative < 0.02
+
+
+def test_a_state_of_the_network_may_begin_a_loop_and_be_what_comes_of_it() -> None:
+    text = """m (int64 n, float[3] x, float[3] held) => (next, y) <bool yes = {1}, float half = {0.5}> {
+        next = Loop(n, yes, held) <body = step (int64 i, bool c, float[3] p) => (bool go, float[3] q) {
+            go = Identity(c)
+            halved = Mul(p, half)
+            q = Add(halved, x)
+        }>
+        y = Neg(next)
+    }"""
+    made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 22]>\n{text}')
+    net = ms.load_onnx(made, states={"held": "next"})
+    x, held = np.float32([1, 2, 3]), np.zeros(3, np.float32)
+    for steps in (2, 0, 3):
+        for _ in range(steps):
+            held = held * np.float32(0.5) + x
+        np.testing.assert_allclose(net(np.array(steps), x), -held)
+        np.testing.assert_allclose(net.state["held"], held)
+
+
+def test_quantised_products_in_a_body_are_products_of_bytes() -> None:
+    net = network(
+        """m (uint8[2, 64] x, int64 n) => (y)
+          <bool yes = {1}, float scale = {0.02}, uint8 zero = {128}, int64[2] shape = {64, 64}> {
+            y = Loop(n, yes, x) <body = step (int64 i, bool c, uint8[2, 64] p) => (bool go, uint8[2, 64] q) {
+                go = Identity(c)
+                weights = ConstantOfShape<value = int8[1] {3}>(shape)
+                signed = Constant<value = int8 {0}>()
+                w = DequantizeLinear(weights, scale, signed)
+                a = DequantizeLinear(p, scale, zero)
+                product = MatMul(a, w)
+                q = QuantizeLinear(product, scale, zero)
+            }>
+        }"""
+    )
+    (loop,) = net.optimised.loops
+    assert {array.dtype.name for array in loop.body.constants.values()} <= {"int8", "int32", "float32", "uint8"}
+    assert "int8" in {array.dtype.name for array in loop.body.constants.values()}
+    x = np.random.default_rng(0).integers(100, 160, (2, 64)).astype(np.uint8)
+    wanted = x
+    for _ in range(3):
+        product = (wanted.astype(np.float32) - 128) * np.float32(0.02) @ np.full((64, 64), 0.06, np.float32)
+        wanted = np.clip(np.rint(product / np.float32(0.02)) + 128, 0, 255).astype(np.uint8)
+    assert np.abs(net(x, np.array(3)).astype(int) - wanted).max() <= 1
