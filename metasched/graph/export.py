@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.compiler.cpu.emit import runtime
-from metasched.compiler.cpu.emit.steps import STEP, STEPS, STEPS_MODULE
+from metasched.compiler.cpu.emit.steps import LOOPS_MODULE, STEP, STEPS, STEPS_MODULE
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.graph.buckets.forms import described_forms
@@ -83,7 +83,8 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
 
     parallel = any(code.parallel for plan in plans for code in plan.codes)
     pool = compile_text(runtime.PROCESS_MODULE, target.with_threads(1)).data if parallel else b""
-    table = compile_text(STEPS_MODULE, target.with_threads(1)).data
+    has_loops = any(step < 0 for plan in plans for step in plan.steps)
+    table = compile_text(LOOPS_MODULE if has_loops else STEPS_MODULE, target.with_threads(1)).data
     # Kernels that several members run are there once.
     numbers = {data: n for n, data in enumerate(dict.fromkeys(code.data for plan in plans for code in plan.codes))}
     pieces = [table, pool, *numbers]
@@ -108,7 +109,7 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
         "pool_slots": [(runtime.LAUNCH, LAUNCH_FUNCTION), (runtime.ALLOWED, runtime.ALLOWED_FUNCTION)],
         "step": STEP,
         "run": STEPS,
-        "actions": [(int(action), name) for action, name in ACTION_FUNCTIONS.items()],
+        "actions": [(int(action), name) for action, name in ACTION_FUNCTIONS.items() if has_loops],
         "members": members,
         "parts": [
             {

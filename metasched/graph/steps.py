@@ -5,10 +5,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from metasched.compiler.cpu.emit import runtime, step_actions
-from metasched.compiler.cpu.emit.steps import STATUSES, STEP, STEPS, STEPS_MODULE, TIMED_STEPS
+from metasched.compiler.cpu.emit.steps import (
+    LOOPS_MODULE,
+    STATUSES,
+    STEP,
+    STEPS,
+    STEPS_MODULE,
+    TIMED_STEPS,
+    TIMED_STEPS_MODULE,
+)
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.errors import KernelError
 from metasched.graph.execution_plan import RootOffset, TableAction
@@ -17,6 +26,9 @@ from metasched.graph.step_code import StepCode
 from metasched.runtime import threads
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.target import Target
+
+if TYPE_CHECKING:
+    from metasched.compiler.cpu.codegen import LoadedCode
 
 _POINTER = ctypes.c_void_p
 
@@ -63,7 +75,9 @@ class StepTable:
 
     def __init__(self, entries: Sequence[TableEntry], target: Target) -> None:
         self._entries = tuple(entries)
-        self._functions = _functions(target.with_threads(1))
+        self._target = target.with_threads(1)
+        has_actions = any(isinstance(entry.step, TableAction) for entry in entries)
+        self._functions = _loop_functions(self._target) if has_actions else _functions(self._target)
         kernels = [entry.step for entry in entries if isinstance(entry.step, LoadedStep)]
         self._parallel = any(step.code.parallel for step in kernels)
         flat = [n for entry in entries for n in (*(n for place in entry.places for n in place), *entry.numbers)]
@@ -95,7 +109,7 @@ class StepTable:
     ) -> int:
         """The same; adds the nanoseconds of each entry to `times`, and how often it ran to `runs`."""
         self._prepare()
-        return self._functions.run_timed(self._table, len(self), roots, most, times, runs)
+        return _timed_functions(self._target).run(self._table, len(self), roots, most, times, runs)
 
     def _prepare(self) -> None:
         if self._parallel:
@@ -113,22 +127,40 @@ def require_success(result: int, names: Sequence[str]) -> None:
 
 
 class _Functions(NamedTuple):
+    """What runs tables, in a piece of code that is there as long as this; and what is done between kernels."""
+
     code: object
     run: Callable[..., int]
-    run_timed: Callable[..., int]
-    actions: Mapping[TableAction, int]
+    actions: Mapping[TableAction, int] = MappingProxyType({})
+
+
+_TAKEN = (_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64)
 
 
 @lru_cache(maxsize=4)
 def _functions(target: Target) -> _Functions:
+    """For tables of kernels alone."""
+    code = _loaded(STEPS_MODULE, target)
+    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN)(code.address(STEPS)))
+
+
+@lru_cache(maxsize=4)
+def _loop_functions(target: Target) -> _Functions:
+    """For any table."""
+    code = _loaded(LOOPS_MODULE, target)
+    actions = {action: code.address(name) if name else 0 for action, name in ACTION_FUNCTIONS.items()}
+    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN)(code.address(STEPS)), actions)
+
+
+@lru_cache(maxsize=4)
+def _timed_functions(target: Target) -> _Functions:
+    """For any table, with the clock."""
+    code = _loaded(TIMED_STEPS_MODULE, target)
+    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN, _POINTER, _POINTER)(code.address(TIMED_STEPS)))
+
+
+def _loaded(text: str, target: Target) -> LoadedCode:
     import_code_generator()
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 
-    code = LoadedCode(compile_text(STEPS_MODULE, target))
-    given = (_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64)
-    return _Functions(
-        code,
-        ctypes.CFUNCTYPE(ctypes.c_int64, *given)(code.address(STEPS)),
-        ctypes.CFUNCTYPE(ctypes.c_int64, *given, _POINTER, _POINTER)(code.address(TIMED_STEPS)),
-        {action: code.address(name) if name else 0 for action, name in ACTION_FUNCTIONS.items()},
-    )
+    return LoadedCode(compile_text(text, target))

@@ -170,21 +170,53 @@ _AFTER_TIMED = """\
 """
 
 
-STEPS_MODULE = (
+_TIMED = ", ptr %times, ptr %runs, ptr %clock"
+
+# What runs tables without loops. It is compiled by every process that runs a network, so it has nothing else.
+STEPS_MODULE = f"""\
+define i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most) nounwind {{
+entry:
+  br label %test
+test:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %ran ]
+  %more = icmp slt i64 %n, %count
+  br i1 %more, label %step, label %done
+step:
+  %step.at = getelementptr {{ ptr, ptr }}, ptr %steps, i64 %n
+  %function = load ptr, ptr %step.at
+  %arguments.at = getelementptr {{ ptr, ptr }}, ptr %steps, i64 %n, i32 1
+  %arguments = load ptr, ptr %arguments.at
+  %status = call i32 %function(ptr %roots, ptr %arguments)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %stop, label %ran
+ran:
+  %n.next = add i64 %n, 1
+  br label %test
+stop:
+  %wide = zext i32 %status to i64
+  %shifted = mul i64 %n, {STATUSES}
+  %result = add i64 %shifted, %wide
+  ret i64 %result
+done:
+  ret i64 0
+}}
+"""
+
+# The same for any table, and what is done between its kernels.
+LOOPS_MODULE = (
     _running("run_steps", "", "", "")
-    + _running(
-        "run_timed_steps",
-        ", ptr %times, ptr %runs, ptr %clock",
-        ", ptr %times, ptr %runs, ptr %clock",
-        _AFTER_TIMED,
-    )
     + ACTIONS_TEXT
     + f"""
 define i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most) nounwind {{
   %result = call i64 @run_steps(ptr %steps, i64 0, i64 %count, ptr %roots, i64 %most)
   ret i64 %result
 }}
+"""
+)
 
+TIMED_STEPS_MODULE = (
+    _running("run_timed_steps", _TIMED, _TIMED, _AFTER_TIMED)
+    + f"""
 define i64 @{TIMED_STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most, ptr %times, ptr %runs) nounwind {{
   %clock = alloca i64
   %now = call i64 @nanoseconds()
