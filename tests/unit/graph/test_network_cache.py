@@ -29,7 +29,6 @@ UNUSED = ("onnx", "lightgbm", "google.protobuf", "sqlite3")
 SECOND = f"""
 import sys
 import numpy as np
-import onnx.parser
 import metasched as ms
 net = ms.load_onnx(sys.argv[1])
 found = net(np.load(sys.argv[2]))
