@@ -13,6 +13,7 @@ import metasched as ms
 from metasched.graph.execution_plan import TableAction
 from metasched.graph.flat_graph import flat, with_each_array_once
 from metasched.graph.loop_planning import StateWay, loop_memory
+from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.plan import Arena, arena, lifetimes, places
 from tests.support.graphs import network
 from tests.support.loops import (
@@ -257,3 +258,37 @@ def test_quantised_products_in_a_body_are_products_of_bytes() -> None:
         product = (wanted.astype(np.float32) - 128) * np.float32(0.02) @ np.full((64, 64), 0.06, np.float32)
         wanted = np.clip(np.rint(product / np.float32(0.02)) + 128, 0, 255).astype(np.uint8)
     assert np.abs(net(x, np.array(3)).astype(int) - wanted).max() <= 1
+
+
+def test_a_step_may_compute_where_it_writes() -> None:
+    net = network(
+        """m (float[3] x, int64 base, float[1, 6, 3] cache) => (after) <int64 n = {4}, bool yes = {1}> {
+            after = Loop(n, yes, cache) <body = step
+              (int64 i, bool c, float[1, 6, 3] old) => (bool go, float[1, 6, 3] new) {
+                two = Constant<value_int = 2>()
+                start_shape = Constant<value_ints = [1]>()
+                row_shape = Constant<value_ints = [1, 1, 3]>()
+                steps = Mul(i, two)
+                place = Add(steps, base)
+                start = Reshape(place, start_shape)
+                number = Cast<to = 1>(i)
+                sum = Add(x, number)
+                row = Reshape(sum, row_shape)
+                new = TensorScatter<axis = 1>(old, row, start)
+                largest = ReduceMax<keepdims = 0>(new)
+                most = Constant<value_float = 100.0>()
+                go = Less(largest, most)
+            }>
+        }""",
+        opset=24,
+    )
+    assert ways(net) == [StateWay.IN_PLACE]
+    (loop,) = net.optimised.loops
+    assert without_dead_code(loop.body).nodes == loop.body.nodes
+    x = np.float32([1, 2, 3])
+    for base in (-1, 0, 1):
+        wanted = np.zeros((1, 6, 3), np.float32)
+        for step in range(4):
+            if 0 <= base + 2 * step < 6:
+                wanted[0, base + 2 * step] = x + step
+        np.testing.assert_array_equal(net(x, np.array(base), np.zeros((1, 6, 3), np.float32)), wanted)
