@@ -118,6 +118,6 @@ def test_a_position_that_is_computed_before_may_be_a_program_of_its_own() -> Non
     np.testing.assert_array_equal(made, reference(whole)(*(given[b.name] for b in whole.inputs)))
 
 
-@pytest.mark.parametrize("stage", ["A[i, j, k] + 1", "U[i, k] if j == P[0] else A[i, j, k]"])
+@pytest.mark.parametrize("stage", ["A[i, j, k] + U[i, k] * f32(P[0])", "U[i, k] if j == P[0] else A[i, j, k]"])
 def test_a_position_that_is_given_is_not_taken_apart(stage: str) -> None:
     assert position_apart(program("U: f32[2, 4]", f"Y[i, j, k] = {stage}")) is None
