@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_database, add_model, network_of
+from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.graph.ranged import NetworkOfSizes
@@ -55,6 +56,7 @@ def _summary(network: Network | NetworkOfSizes, tasks: TaskTable) -> str:
 
 
 def _counts(graph: Graph) -> str:
+    graph = flat(graph).graph
     kernels = sum(1 for _ in graph.computes)
     return f"{len(graph.nodes)} nodes, {kernels} of them run programs, {len(graph.tasks)} distinct"
 

@@ -3,11 +3,15 @@
 Its files, in reading order:
 
 - `errors`: What is wrong with a model, and what of it cannot be expressed
-- `ir`: The graph: values, nodes that are programs or views, constants; its text
+- `loop_node`: A node that runs a graph again and again
+- `ir`: The graph: values, nodes that are programs, views or loops, constants
+- `printing`: The text of a graph
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it
 - `windows`: Windows that slide over spatial dimensions
+- `loop_building`: A loop as a node of a graph: its body is imported once, for a step whose number nobody knows yet
+- `unrolled_loops`: Loops, step by step, where how many steps there are is known at load
 - `registry`: The node types that are known, found by their files
 - `node_types/`: What each node type computes, as programs: a file a family
 - `fusion/`: Programs joined to one
@@ -15,6 +19,7 @@ Its files, in reading order:
 - `precision/`: Products of narrower floats or of bytes, and what that changes of results
 - `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
+- `loop_bodies`: Passes in the bodies of loops, and what bodies take over from the graph around them
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
 - `growing/`: A model with a size that grows from call to call, as networks of fixed room
 - `weights_in_file`: A model's message without its large weights, which stay where they are in the file
@@ -41,6 +46,7 @@ Its files, in reading order:
   write
 - `builder_worker`: A builder process of networks: `python -m metasched.graph.builder_worker SETTINGS`
 - `building`: Builder processes: machine code of many tasks side by side, the longest programs first
+- `flat_graph`: A graph whose loops are stretches of its nodes: what is planned, compiled and tuned
 - `kernels`: Machine code for the tasks of a graph: from the cache, or made by their choices or the guess
 - `plan`: Where the values of a network lie in memory: one arena for what lives during a call, by lifetimes
 - `memory`: Memory of networks: pages of the system's, zero until they are written, in large pages where it has them
@@ -52,6 +58,7 @@ Its files, in reading order:
 - `weights`: Weights of a network as its kernels read them, held once in one piece of memory
 - `state`: What a network holds between calls: states, such as a decoder's cache of keys and values
 - `executable`: A network that runs: one call of compiled code for all kernels, over one arena
+- `loop_planning`: Where values of loops are, and what is done around their steps
 - `planning`: From a graph and machine code of its kernels to what runs: where each value lies, packed weights, and the
   steps
 - `signature`: What callers see of a network without its graph: names and types of what it takes and returns

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ from metasched.errors import LanguageError
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.stages import parsed
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
+from metasched.graph.loop_node import Loop
+from metasched.graph.passes.dead_code import without_dead_code
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
 
@@ -40,6 +43,8 @@ class GraphValue:
         constant: its elements, where they are known.
         depends: inputs of the network that it is computed from.
         bits: of integers that the model has in fewer bits than the type has, how many; 0 of any others.
+        count: the value that says how many of its elements along the first dimension there are, where only a call
+            knows; there is room for all that there may be.
 
     """
 
@@ -48,6 +53,7 @@ class GraphValue:
     constant: Array | None = field(default=None, compare=False, repr=False)
     depends: frozenset[str] = frozenset()
     bits: int = 0
+    count: str | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,6 +137,10 @@ class GraphBuilder:
         self._inputs.append(own)
         return GraphValue(own, type_, depends=frozenset([name]))
 
+    def parameter(self, like: str, type_: ValueType, depends: frozenset[str]) -> GraphValue:
+        """A value that the steps of a loop give its body."""
+        return GraphValue(self._typed(like, type_), type_, depends=depends)
+
     def constant(self, name: str, array: Array, type_: ValueType) -> GraphValue:
         """A value that is known."""
         own = self._typed(name, type_)
@@ -181,8 +191,54 @@ class GraphBuilder:
 
     def graph(self, name: str, outputs: Sequence[tuple[str, GraphValue]]) -> Graph:
         """The graph that computes these outputs."""
-        made = tuple((label, operand.name) for label, operand in outputs)
-        return Graph(name, self._types, tuple(self._inputs), made, self._constants, tuple(self._nodes))
+        made = [(label, operand.name) for label, operand in outputs]
+        counted = {label: operand.count for label, operand in outputs if operand.count is not None}
+        counts = {label: f"{count} of steps" for label, count in counted.items()}
+        made += {counts[label]: count for label, count in counted.items()}.items()
+        inputs, nodes = tuple(self._inputs), tuple(self._nodes)
+        return Graph(name, self._types, inputs, tuple(made), self._constants, nodes, counts=counts)
+
+    @contextmanager
+    def body(self) -> Iterator[list[Node]]:
+        """Nodes that are made meanwhile are those of a loop's body, and not of the graph around it."""
+        around, self._nodes = self._nodes, []
+        try:
+            yield self._nodes
+        finally:
+            self._nodes = around
+
+    def adopt(self, nodes: Sequence[Node]) -> None:
+        """Add nodes that were made as those of a body."""
+        self._nodes += nodes
+
+    def body_graph(
+        self,
+        origin: NodeOrigin,
+        nodes: Sequence[Node],
+        parameters: Sequence[GraphValue],
+        outputs: Mapping[str, GraphValue],
+        states: Mapping[str, str],
+    ) -> tuple[Graph, tuple[str, ...]]:
+        """The graph of a loop's body, whose inputs are its parameters and what it reads of the graph around it.
+
+        Returns those, too, which have the same names there.
+        """
+        made = tuple((label, operand.name) for label, operand in outputs.items())
+        own = {*(name for node in nodes for name in node.outputs), *(operand.name for operand in parameters)}
+        read = dict.fromkeys([*(name for node in nodes for name in node.inputs), *(name for _, name in made)])
+        free = [name for name in read if name not in own]
+        constants = {name: self._constants[name] for name in free if name in self._constants}
+        around = tuple(name for name in free if name not in constants)
+        inputs = (*(operand.name for operand in parameters), *around)
+        types = {name: self._types[name] for name in (*inputs, *constants, *own)}
+        body = Graph(origin.node, types, inputs, made, constants, tuple(nodes), states=states)
+        return without_dead_code(body), around
+
+    def loop(self, loop: Loop, types: Sequence[ValueType], depends: frozenset[str]) -> list[GraphValue]:
+        """Add a loop, whose outputs are named after those that it has, and have these types."""
+        names = tuple(self._typed(like, type_) for like, type_ in zip(loop.outputs, types, strict=True))
+        self._nodes.append(replace(loop, outputs=names))
+        return [GraphValue(name, type_, None, depends) for name, type_ in zip(names, types, strict=True)]
 
     def same(self, one: GraphValue, other: GraphValue) -> bool:
         """Whether two values are computed alike: by equal programs, of values that are the same."""

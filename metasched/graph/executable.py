@@ -10,20 +10,29 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
-from metasched.graph.execution_plan import FIRST, ExecutionPlan, StepInfo
+from metasched.graph.execution_plan import FIRST, ExecutionPlan, RootOffset, StepInfo, TableAction
 from metasched.graph.ir import Array
+from metasched.graph.loop_node import ENDLESS
 from metasched.graph.memory import MappedMemory
 from metasched.graph.output_memory import OutputMemory
 from metasched.graph.plan import Arena
-from metasched.graph.steps import LoadedStep, StepTable, require_success
+from metasched.graph.steps import LoadedStep, StepTable, TableEntry, require_success
 from metasched.graph.weights import Weights
 from metasched.runtime.addresses import data_pointer
 from metasched.target import Target
 
 Roots = ctypes.Array[ctypes.c_int64]
+
+
+class RunTimes(NamedTuple):
+    """Of each kernel of a run: the nanoseconds of all its calls together, and how many there were."""
+
+    nanoseconds: Array
+    runs: Array
 
 
 class Executable:
@@ -38,7 +47,14 @@ class Executable:
         self.plan = plan
         self.weights = weights
         loaded = [LoadedStep(code, target) for code in plan.codes]
-        self._table = StepTable([loaded[number] for number in plan.steps], plan.places, target)
+        entries = zip(plan.steps, plan.places, plan.numbers, strict=True)
+        self._table = StepTable(
+            [
+                TableEntry(TableAction(step) if step < 0 else loaded[step], places, numbers)
+                for step, places, numbers in entries
+            ],
+            target,
+        )
         self._names = plan.nodes
         self._arenas: list[MappedMemory] = []
         self._memories = [OutputMemory(result.type) for result in plan.results]
@@ -50,22 +66,26 @@ class Executable:
 
     @property
     def steps(self) -> tuple[StepInfo, ...]:
-        """What a run does, in order."""
-        return self.plan.infos
+        """The kernels of a run, in order."""
+        return tuple(self.plan.infos[n] for n in self.plan.kernels)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for arrays of the inputs' types. Raises KernelError where a kernel fails."""
+    def run(self, inputs: Sequence[Array], most: int = ENDLESS) -> list[Array]:
+        """The outputs for arrays of the inputs' types; each loop takes so many steps at most.
+
+        Raises KernelError where a kernel fails.
+        """
         with self._roots(inputs) as (roots, arrays):
-            require_success(self._table.run(roots), self._names)
+            require_success(self._table.run(roots, most), self._names)
             self._keep(roots)
             return self._outputs(roots, arrays)
 
-    def run_timed(self, inputs: Sequence[Array]) -> Array:
-        """Nanoseconds of each step of one run, in order."""
-        times = (ctypes.c_int64 * (len(self._table) + 1))()
+    def run_timed(self, inputs: Sequence[Array], most: int = ENDLESS) -> RunTimes:
+        """The times of the kernels of one run, in order; each loop takes so many steps at most."""
+        times, runs = ((ctypes.c_int64 * max(len(self._table), 1))() for _ in range(2))
         with self._roots(inputs) as (roots, _):
-            require_success(self._table.run_timed(roots, times), self._names)
-        return np.diff(np.array(times, np.int64))
+            require_success(self._table.run_timed(roots, times, runs, most), self._names)
+        kernels = list(self.plan.kernels)
+        return RunTimes(*(np.array(each, np.int64)[kernels] for each in (times, runs)))
 
     @contextmanager
     def _roots(self, inputs: Sequence[Array]) -> Iterator[tuple[Roots, list[Array]]]:
@@ -80,7 +100,7 @@ class Executable:
             *(part.address(taken) for part in self.plan.moved),
         )
         memory = self._taken_arena()
-        addresses = (memory.address, self.weights.memory.address, *places)
+        addresses = (memory.address, self.weights.memory.address, *places, *(0,) * self.plan.moving)
         try:
             yield (ctypes.c_int64 * len(addresses))(*addresses), new
         finally:
@@ -101,11 +121,17 @@ class Executable:
         found: list[Array] = []
         for result, memory in zip(self.plan.results, self._memories, strict=True):
             if result.written is not None:
-                found.append(new[result.written - FIRST - len(self.plan.inputs)])
+                made = new[result.written - FIRST - len(self.plan.inputs)]
             else:
                 assert result.copied is not None
-                found.append(_copied(memory, roots[result.copied.root] + result.copied.offset))
+                made = _copied(memory, roots[result.copied.root] + result.copied.offset)
+            found.append(made if result.count is None else made[: _number_at(roots, result.count)])
         return found
+
+
+def _number_at(roots: Roots, place: RootOffset) -> int:
+    """The whole number at a place."""
+    return ctypes.c_int64.from_address(roots[place.root] + place.offset).value
 
 
 def _copied(memory: OutputMemory, address: int) -> Array:

@@ -1,13 +1,14 @@
 """What a call of a network runs, as data: kernels, where arguments lie, what becomes of outputs and states.
 
 A place is a number of bytes from the address of a *root* on: those of the arena, of the weights, of each input, of each
-output that a step writes, and of each part of a state that begins at a position.
+output that a step writes, of each part of a state that begins at a position, and those that loops move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import NamedTuple
 
 from metasched.errors import KernelError
@@ -17,6 +18,18 @@ from metasched.graph.step_code import StepCode
 from metasched.runtime.addresses import data_pointer
 
 ARENA, WEIGHTS, FIRST = range(3)
+
+
+class TableAction(IntEnum):
+    """What an entry of a table does that runs no kernel; see `compiler.cpu.emit.step_actions`. All are negative."""
+
+    LOOP = -1
+    COPY = -2
+    STORE = -3
+    POINT = -4
+    ADVANCE = -5
+    SWAP = -6
+    PLACE = -7
 
 
 class RootOffset(NamedTuple):
@@ -41,11 +54,14 @@ class StepInfo:
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """An output: a new array that a step writes (its root's number), or a copy of a value."""
+    """An output: a new array that a step writes (its root's number), or a copy of a value; `count` is where it says how
+    many elements along its first dimension there are, if a call decides that.
+    """
 
     type: ValueType
     written: int | None
     copied: RootOffset | None
+    count: RootOffset | None = None
 
 
 @dataclass(frozen=True)
@@ -89,11 +105,13 @@ class ExecutionPlan:
         results: how each output that a run returns comes about.
         arena: the plan of its memory between inputs and outputs, `weight_bytes` the size of the weights.
         codes: the machine code of the kernels.
-        infos: what each step is.
-        steps: the number of each step's kernel among `codes`.
-        places: where each step's arguments are.
+        infos: what each entry of the table is.
+        steps: for each entry, the number of its kernel among `codes`, or what else it does.
+        places: where each entry's arguments are.
+        numbers: those that each entry takes besides; none for a kernel.
         kept: states that are not computed where they are.
-        moved: parts of states that begin at a position; their roots come last.
+        moved: parts of states that begin at a position; their roots follow those of outputs.
+        moving: how many roots loops move; they come last.
 
     """
 
@@ -106,13 +124,20 @@ class ExecutionPlan:
     infos: tuple[StepInfo, ...]
     steps: tuple[int, ...]
     places: tuple[tuple[RootOffset, ...], ...]
+    numbers: tuple[tuple[int, ...], ...]
     kept: tuple[KeptState, ...]
     moved: tuple[MovedPart, ...]
+    moving: int
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The name of each step's node."""
+        """The name of each entry's node."""
         return tuple(info.node for info in self.infos)
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """The numbers of the entries that run kernels."""
+        return tuple(n for n, step in enumerate(self.steps) if step >= 0)
 
     @property
     def weight_places(self) -> tuple[RootOffset, ...]:

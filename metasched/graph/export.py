@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.compiler.cpu.emit import runtime
-from metasched.compiler.cpu.emit.steps import STEP, STEPS, STEPS_MODULE
+from metasched.compiler.cpu.emit.steps import LOOPS_MODULE, STEP, STEPS, STEPS_MODULE
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.graph.buckets.forms import described_forms
@@ -22,6 +22,7 @@ from metasched.graph.exported_parts import NetworkExport, joined_weights
 from metasched.graph.ir import ValueType
 from metasched.graph.plan import ALIGNMENT
 from metasched.graph.signature import Signature
+from metasched.graph.steps import ACTION_FUNCTIONS
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import Target
 
@@ -82,7 +83,8 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
 
     parallel = any(code.parallel for plan in plans for code in plan.codes)
     pool = compile_text(runtime.PROCESS_MODULE, target.with_threads(1)).data if parallel else b""
-    table = compile_text(STEPS_MODULE, target.with_threads(1)).data
+    has_loops = any(step < 0 for plan in plans for step in plan.steps)
+    table = compile_text(LOOPS_MODULE if has_loops else STEPS_MODULE, target.with_threads(1)).data
     # Kernels that several members run are there once.
     numbers = {data: n for n, data in enumerate(dict.fromkeys(code.data for plan in plans for code in plan.codes))}
     pieces = [table, pool, *numbers]
@@ -107,6 +109,7 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
         "pool_slots": [(runtime.LAUNCH, LAUNCH_FUNCTION), (runtime.ALLOWED, runtime.ALLOWED_FUNCTION)],
         "step": STEP,
         "run": STEPS,
+        "actions": [(int(action), name) for action, name in ACTION_FUNCTIONS.items() if has_loops],
         "members": members,
         "parts": [
             {
@@ -126,11 +129,15 @@ def _member(signature: Signature, plan: ExecutionPlan, numbers: Mapping[bytes, i
     return {
         "inputs": _types(plan.inputs),
         "labels": list(signature.returned),
-        "results": [[r.type.dtype.numpy.name, r.type.shape, r.written is not None, r.copied] for r in plan.results],
+        "results": [
+            [r.type.dtype.numpy.name, r.type.shape, r.written is not None, r.copied, r.count] for r in plan.results
+        ],
         "arena_bytes": plan.arena.nbytes,
         "nodes": plan.nodes,
-        "steps": [codes[step] for step in plan.steps],
+        "steps": [step if step < 0 else codes[step] for step in plan.steps],
         "places": plan.places,
+        "numbers": plan.numbers,
+        "moving": plan.moving,
         "kept": [[k.root, k.found, k.nbytes] for k in plan.kept],
         "moved": [
             [m.state, m.name, m.offset, m.input, m.position.input, m.position.lowest, m.position.highest, m.step]

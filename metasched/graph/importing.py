@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from types import MappingProxyType
@@ -14,12 +14,12 @@ from metasched.dtypes import DType
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
-from metasched.graph.ir import Graph, ValueType
+from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, node_types
-from metasched.graph.site import NodeSite, RunBody
+from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
 from metasched.support.collection import put_off
@@ -242,6 +242,7 @@ class _Importer:
             if inputs is None:
                 self._require_type(node, domain, opset)
             else:
+                _require_known_sizes(node, inputs)
                 return self._imported(node, scope, domain, opset, inputs)
         except Unsupported as error:
             self._refuse(node, scope, opset, inputs, error)
@@ -280,8 +281,8 @@ class _Importer:
             _require_imported(domain, opset)
             return known.run(self._site(node, scope, opset, inputs, known.form.defaults))
         schema = _fitting_schema(node, domain, opset)
-        if node.op_type == "If" and not domain:
-            return self._branch(node, scope, inputs)
+        if node.op_type == "If" and not domain and inputs[0] is not None and inputs[0].constant is not None:
+            return self._branch(node, scope, inputs[0].constant)
         if known is not None:
             _check_attributes(node, schema)
             return known.run(self._site(with_defaults(schema, node), scope, opset, inputs))
@@ -314,7 +315,7 @@ class _Importer:
             {**defaults, **given},
             tuple(bool(output) for output in node.output),
             self._builder,
-            lambda body: self._body(body, scope, origin.node),
+            _Graphs(self, scope, origin.node),
         )
 
     def _attribute(self, attribute: Any) -> Any:
@@ -340,17 +341,11 @@ class _Importer:
         # A body made for a node leaves out what the node does not ask for.
         return [inner.values.get(output) for output in body.output]
 
-    def _branch(
-        self, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None]
-    ) -> Sequence[GraphValue | _NotKnown | None]:
+    def _branch(self, node: Any, scope: _Scope, condition: Array) -> Sequence[GraphValue | _NotKnown | None]:
         """What the branch of an `If` computes, whose condition is known at load."""
-        condition = inputs[0]
-        if condition is None or condition.constant is None:
-            unbound = () if condition is None else tuple(sorted(condition.depends))
-            raise Unsupported("its condition is computed from data, and decides what is computed", unbound)
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"branches of {self._model.name} are {_DEEPEST} deep")
-        wanted = "then_branch" if condition.constant.reshape(-1)[0] else "else_branch"
+        wanted = "then_branch" if condition.reshape(-1)[0] else "else_branch"
         (graph,) = (attribute.g for attribute in node.attribute if attribute.name == wanted)
         inner = _Scope(dict(scope.values), scope.opsets, scope.path, scope.depth + 1)
         for tensor in graph.initializer:
@@ -358,23 +353,46 @@ class _Importer:
         self.run(graph.node, inner)
         return [inner.get(output.name) for output in graph.output]
 
-    def _body(self, graph: Any, scope: _Scope, path: str) -> RunBody:
+    def attempt(self, run: Callable[[], Made]) -> Made | None:
+        """What something imports; None where it is refused, of which nothing is said then."""
+        before = len(self._refusals)
+        try:
+            return run()
+        except (Unsupported, BodyRefused):
+            del self._refusals[before:]
+            return None
+
+    def body(self, graph: Any, scope: _Scope, path: str, fixed: Mapping[str, GraphValue]) -> RunBody:
         """What runs a graph that a node has, in the scope around it. What its inputs do not change is imported now."""
+        around = self._around(graph, replace(scope, values={**scope.values, **fixed}), path)
+        varying = [value.name for value in graph.input if value.name not in fixed]
+        unchanged, moving = _apart(graph.node, varying)
+        refused = len(self._refusals)
+        self.run(unchanged, around)
+        return self._runner(graph, around, moving, refused)
+
+    def branch(self, graph: Any, scope: _Scope, path: str) -> RunBody:
+        """What runs a graph without inputs that a node has: all of it each time."""
+        return self._runner(graph, self._around(graph, scope, path), graph.node, len(self._refusals))
+
+    def _around(self, graph: Any, scope: _Scope, path: str) -> _Scope:
+        """The scope of a graph that a node has, with its constants."""
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"loops of {self._model.name} are {_DEEPEST} deep")
-        refused = len(self._refusals)
         around = _Scope(dict(scope.values), scope.opsets, path, scope.depth + 1)
         for tensor in graph.initializer:
             self._constant(around, tensor)
+        return around
+
+    def _runner(self, graph: Any, around: _Scope, moving: Sequence[Any], refused: int) -> RunBody:
+        """What imports some nodes of a graph for given inputs; `refused` is how many refusals there were before it."""
         given = [value.name for value in graph.input]
-        fixed, moving = _apart(graph.node, given)
-        self.run(fixed, around)
 
         def run(values: Sequence[GraphValue], name: str) -> list[GraphValue]:
             if len(values) != len(given):
                 raise Unsupported(f"its body has {len(given)} inputs, and is given {len(values)}")
             own = {**around.values, **dict(zip(given, values, strict=True))}
-            inner = _Scope(own, scope.opsets, f"{path}/{name}", scope.depth + 1)
+            inner = _Scope(own, around.opsets, f"{around.path}/{name}", around.depth)
             self.run(moving, inner)
             made = [inner.get(output.name) for output in graph.output]
             found = [value for value in made if isinstance(value, GraphValue)]
@@ -383,6 +401,24 @@ class _Importer:
             return found
 
         return run
+
+
+@dataclass(frozen=True)
+class _Graphs(SiteGraphs):
+    """What imports the graphs that a node in a scope has."""
+
+    importer: _Importer
+    scope: _Scope
+    path: str
+
+    def body(self, graph: Any, fixed: Mapping[str, GraphValue]) -> RunBody:
+        return self.importer.body(graph, self.scope, self.path, fixed)
+
+    def branch(self, graph: Any) -> RunBody:
+        return self.importer.branch(graph, self.scope, self.path)
+
+    def attempt(self, run: Callable[[], Made]) -> Made | None:
+        return self.importer.attempt(run)
 
 
 def _apart(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[Any]]:
@@ -416,6 +452,16 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
         if later is not None and later.since_version != schema.since_version:
             raise Unsupported(f"it is of opset {opset}, and has changed until {OLDEST_OPSET}, the oldest that is read")
     return schema
+
+
+def _require_known_sizes(node: Any, inputs: Sequence[GraphValue | None]) -> None:
+    """Raise Unsupported for a node that reads what is as long as a loop takes steps, which only a call knows."""
+    counted = [value for value in inputs if value is not None and value.count is not None]
+    if counted and node.op_type != "Identity":
+        name, depends = counted[0].name, tuple(sorted(counted[0].depends))
+        raise Unsupported(
+            f"`{name}` is as long as a loop takes steps, which data decide: it can be an output of the network", depends
+        )
 
 
 def _require_imported(domain: str, opset: int) -> None:

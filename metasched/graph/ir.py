@@ -2,13 +2,14 @@
 
 A node is a program of the language with bound sizes, or a view, which gives the same elements another shape. So a pass
 reads and rewrites programs and knows nothing of ONNX. Nodes come in an order in which they can run. Values may be parts
-of others: then they lie in the memory of those, and what joins or divides them computes nothing.
+of others: then they lie in the memory of those, and what joins or divides them computes nothing. A loop runs a graph of
+its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -17,6 +18,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
+from metasched.graph.loop_node import Loop
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
@@ -106,7 +108,7 @@ class InPlace:
         return (self.output,)
 
 
-Node: TypeAlias = Compute | ShapeView | InPlace
+Node: TypeAlias = Compute | ShapeView | InPlace | Loop
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,8 @@ class Graph:
         parts: the values that lie in the memory of others.
         states: inputs that the network holds between calls, and the labels of the outputs that they are next.
         growth: what grows from call to call, if anything does.
+        counts: outputs of which only so many elements along the first dimension mean anything as another output says,
+            by labels; those others are not returned.
 
     """
 
@@ -217,11 +221,17 @@ class Graph:
     parts: Mapping[str, ValuePart] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     growth: Growth | None = None
+    counts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def computes(self) -> Iterator[Compute]:
-        """The nodes that run a program."""
+        """The nodes that run a program; those of a loop's body are not among them."""
         return (node for node in self.nodes if isinstance(node, Compute))
+
+    @property
+    def loops(self) -> Iterator[Loop]:
+        """The nodes that run graphs."""
+        return (node for node in self.nodes if isinstance(node, Loop))
 
     @cached_property
     def tasks(self) -> Mapping[str, tuple[Compute, ...]]:
@@ -233,8 +243,8 @@ class Graph:
 
     @property
     def weight_bytes(self) -> int:
-        """Memory of all constants."""
-        return sum(self.types[name].nbytes for name in self.constants)
+        """Memory of all constants, those of loops' bodies among them."""
+        return sum(_weight_sizes(self).values())
 
     @cached_property
     def roots(self) -> Mapping[str, tuple[str, int]]:
@@ -285,6 +295,8 @@ class Graph:
         return tuple(() if is_packed(shape, strides) else strides for shape, strides in pairs)
 
     def __str__(self) -> str:
+        from metasched.graph.printing import print_graph
+
         return print_graph(self)
 
     def validate(self) -> None:
@@ -314,6 +326,8 @@ class Graph:
             _require(name in self.inputs, f"the state `{name}` is no input")
             _require(label in made, f"the state `{name}` is next the output `{label}`, which is none")
             _require(self.types[name] == self.types[made[label]], f"the state `{name}` is no `{label}` of its type")
+        for label, count in self.counts.items():
+            _require(label in made and count in made, f"`{count}` says how long `{label}` is: one is no output")
 
     def _check_part(self, name: str, part: ValuePart) -> None:
         _require(name in self.types and part.of in self.types, f"`{name}` is a part of `{part.of}`: one is no value")
@@ -332,6 +346,11 @@ class Graph:
         _require(begin >= 0 and end <= size, f"`{name}` lies outside of `{part.of}`, which it is a part of")
 
     def _check_types(self, node: Node) -> None:
+        if isinstance(node, Loop):
+            for defect in node.defects(self):
+                raise GraphError(f"the loop `{node.name}`: {defect}")
+            node.body.validate()
+            return
         if isinstance(node, ShapeView):
             given, made = self.types[node.input], self.types[node.output]
             _require(
@@ -354,6 +373,14 @@ class Graph:
                     raise GraphError(f"the {what} `{name}` of `{node.name}` {said}")
 
 
+def _weight_sizes(graph: Graph) -> dict[str, int]:
+    """Bytes of constants by name. Bodies call what they have from the graph around them as that does."""
+    found = {name: graph.types[name].nbytes for name in graph.constants}
+    for loop in graph.loops:
+        found |= _weight_sizes(loop.body)
+    return found
+
+
 @lru_cache(maxsize=1 << 14)
 def type_of(buffer: Buffer) -> ValueType:
     """The type of a buffer of a program whose sizes are numbers."""
@@ -365,44 +392,3 @@ def type_of(buffer: Buffer) -> ValueType:
 def _require(met: bool, message: str) -> None:
     if not met:
         raise GraphError(message)
-
-
-# --- as text ---------------------------------------------------------------------------------------------
-
-
-def print_graph(graph: Graph, *, programs: bool = True) -> str:
-    """The text of a graph; `programs`: whether those that its nodes run are printed after it."""
-    lines = list(_lines(graph))
-    if programs:
-        for number, nodes in enumerate(graph.tasks.values()):
-            lines += ["", f"# task {number}", str(nodes[0].program).rstrip()]
-    return "\n".join(lines) + "\n"
-
-
-def _lines(graph: Graph) -> Iterator[str]:
-    yield f"network {graph.name}({_typed(graph, graph.inputs)}) -> ({', '.join(label for label, _ in graph.outputs)}):"
-    for name in graph.constants:
-        yield f"  const {name}: {graph.types[name]}"
-    numbers = {id(node): number for number, nodes in enumerate(graph.tasks.values()) for node in nodes}
-    for node in graph.nodes:
-        yield f"  {_typed(graph, node.outputs)} = {_call(node, numbers)}"
-    for name, part in graph.parts.items():
-        moved = "" if part.position is None else f" + {part.position.step}*{part.position.input}"
-        yield f"  {name} lies in {part.of} from element {part.offset}{moved} on, strides {list(part.strides)}"
-    for name, label in graph.states.items():
-        yield f"  state {name} is next {label}"
-    for label, name in graph.outputs:
-        if label != name:
-            yield f"  return {label} = {name}"
-
-
-def _call(node: Node, numbers: dict[int, int]) -> str:
-    arguments = ", ".join(node.inputs)
-    if isinstance(node, Compute):
-        return f"{node.program.name}({arguments})  # task {numbers[id(node)]}, {node.op} `{node.name}`"
-    kind = "view" if isinstance(node, ShapeView) else "in place"
-    return f"{kind}({arguments})  # {node.op} `{node.name}`"
-
-
-def _typed(graph: Graph, names: Iterable[str]) -> str:
-    return ", ".join(f"{name}: {graph.types[name]}" for name in names)

@@ -11,6 +11,7 @@ from metasched.graph.building import BuilderProcesses, most_builders
 from metasched.graph.choices import GUESSED, Choice, Choices
 from metasched.graph.code_cache import CodeCache
 from metasched.graph.default_choice import default_choice, is_small
+from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Graph
 from metasched.graph.owned_files import code_key
 from metasched.graph.step_code import TaskCode
@@ -31,7 +32,7 @@ def made_graph_and_kernels(
     Raises what `kernels` does.
     """
     with BuilderProcesses() as builders:
-        if _is_much({id(node.program): node.program for node in graph.computes}.values()):
+        if _is_much({id(node.program): node.program for node in flat(graph).graph.computes}.values()):
             builders.begin(most_builders() - 1)
         made = passes()
         return made, kernels(made, choices(), target, builders=builders)
@@ -52,6 +53,7 @@ def kernels(
     Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
     """
     cache = CodeCache.open() if cache is None else cache
+    graph = flat(graph).graph
     programs = {task: nodes[0].program for task, nodes in graph.tasks.items()}
     wanted = {
         key: WantedCode(programs[kernel.task], choices.get(kernel.task), kernel.pitched(programs[kernel.task]))

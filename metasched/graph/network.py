@@ -6,7 +6,6 @@ import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 from metasched.database.backends import DatabaseLike, opened_database
@@ -16,9 +15,12 @@ from metasched.graph.choices import NO_CHOICES, Choices
 from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import StepInfo
 from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.flat_graph import flat
 from metasched.graph.growing.calls import with_room, without_room
 from metasched.graph.inputs import as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph, ValueType
+from metasched.graph.loop_bodies import with_constants
+from metasched.graph.loop_node import ASSUMED_STEPS
 from metasched.graph.members import MembersFace
 from metasched.graph.network_cache import CachePlace
 from metasched.graph.packed_constants import let_constants_go, return_free_memory
@@ -275,7 +277,7 @@ class Network(MembersFace):
 
     def _whole(self) -> Graph:
         """The graph that runs with all of its constants, which are computed once more where they were let go."""
-        return replace(self.optimised, constants=dict(self.optimised.constants.items()))
+        return with_constants(self.optimised, lambda constants: dict(constants.items()))
 
     def _let_go(self, whole: Graph) -> None:
         self.optimised = let_constants_go(whole, self.graph, self._again)
@@ -352,8 +354,8 @@ class Network(MembersFace):
         if not self.runs_here:
             return 0.0
         compiled, inputs = self.compiled(), self._trial_inputs()
-        compiled.run(inputs)  # the first run starts threads, and brings code and weights from memory
-        return expected_seconds(float(compiled.run_timed(inputs).sum()) * 1e-9)
+        compiled.run(inputs, ASSUMED_STEPS)  # the first starts threads, and brings code and weights from memory
+        return expected_seconds(float(compiled.run_timed(inputs, ASSUMED_STEPS).nanoseconds.sum()) * 1e-9)
 
     def _trial_inputs(self) -> list[Array]:
         """Inputs of its types for timing it; states are copies, positions the lowest."""
@@ -437,8 +439,8 @@ class Network(MembersFace):
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {type_}" for name, type_ in self.inputs.items())
         made = ", ".join(f"{name}: {type_}" for name, type_ in self.outputs.items())
-        count = sum(1 for _ in self.graph.computes)
-        facts = [f"{count} kernels", f"{len(self.graph.tasks)} distinct"]
+        whole = flat(self.graph).graph
+        facts = [f"{sum(1 for _ in whole.computes)} kernels", f"{len(whole.tasks)} distinct"]
         if self.precision is not ProductPrecision.F32:
             facts.append(self.precision.value)
         if self._error is not None:

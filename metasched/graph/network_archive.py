@@ -68,15 +68,18 @@ def network_bytes(network: StoredNetwork) -> bytes:
         "note": dict(network.note),
         "inputs": _types(dict(plan.inputs)),
         "outputs": _types(dict(plan.outputs)),
-        "results": [[_type(r.type), r.written, r.copied] for r in plan.results],
+        "results": [[_type(r.type), r.written, r.copied, r.count] for r in plan.results],
         "arena": [dict(plan.arena.offsets), plan.arena.nbytes, plan.arena.bound],
         "weights": [plan.weight_bytes, network.weights_hash],
         "codes": [described(code) for code in plan.codes],
         "infos": [[i.node, i.op, i.task, i.schedule, i.origin] for i in plan.infos],
         "steps": plan.steps,
         "places": plan.places,
+        "numbers": plan.numbers,
         "kept": [[k.root, k.found, k.nbytes] for k in plan.kept],
         "moved": [[m.state, m.name, m.offset, m.input, _position(m.position), m.step] for m in plan.moved],
+        "moving": plan.moving,
+        "counts": dict(signature.counts),
     }
     text = json.dumps(said).encode()
     return b"".join([_LENGTH.pack(len(text)), text, *(code.data for code in plan.codes)])
@@ -95,8 +98,8 @@ def network_of(data: bytes) -> StoredNetwork:
             tuple(inputs.items()),
             tuple(outputs.items()),
             tuple(
-                NetworkResult(_type_of(t), written, None if at is None else RootOffset(*at))
-                for t, written, at in said["results"]
+                NetworkResult(_type_of(t), written, _place(copied), _place(count))
+                for t, written, copied, count in said["results"]
             ),
             Arena(*said["arena"]),
             int(weight_bytes),
@@ -104,14 +107,16 @@ def network_of(data: bytes) -> StoredNetwork:
             tuple(StepInfo(*info) for info in said["infos"]),
             tuple(said["steps"]),
             tuple(tuple(RootOffset(*place) for place in step) for step in said["places"]),
+            tuple(map(tuple, said["numbers"])),
             tuple(KeptState(root, RootOffset(*found), nbytes) for root, found, nbytes in said["kept"]),
             tuple(
                 MovedPart(state, name, offset, number, Position(*position), step)
                 for state, name, offset, number, position, step in said["moved"]
             ),
+            int(said["moving"]),
         )
         growth = None if said["growth"] is None else _growth_of(said["growth"])
-        signature = Signature(str(said["name"]), inputs, outputs, said["states"], growth)
+        signature = Signature(str(said["name"]), inputs, outputs, said["states"], growth, said["counts"])
         pieces = tuple(StoredPiece(*piece) for piece in said["pieces"])
         return StoredNetwork(signature, plan, str(weights_hash), pieces, said["known"], said["note"])
     except (struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -127,6 +132,10 @@ def _codes(said: list[dict[str, Any]], data: bytes, at: int) -> tuple[StepCode, 
     if at != len(data):
         raise ValueError(f"{len(data)} bytes, and {at} are described")
     return tuple(codes)
+
+
+def _place(said: Any) -> RootOffset | None:
+    return None if said is None else RootOffset(*said)
 
 
 def _type(type_: ValueType) -> tuple[str, tuple[int, ...]]:

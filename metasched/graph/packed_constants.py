@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, ValuesView
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Graph
+from metasched.graph.loop_bodies import with_bodies
 from metasched.graph.mapped_files import LEAST_BYTES, let_pages_go, pages_of
 
 
 class RecomputedConstants(Mapping[str, Array]):
     """Constants by name, of which large ones that are not `kept` are taken from the graph that `again` makes."""
 
-    def __init__(self, constants: Mapping[str, Array], kept: Mapping[str, Array], again: Callable[[], Graph]) -> None:
+    def __init__(self, constants: Mapping[str, Array], kept: Collection[Array], again: Callable[[], Graph]) -> None:
         self._names = tuple(constants)
-        own = {id(array) for array in kept.values()}
+        own = {id(array) for array in kept}
         self._held = {
             name: array
             for name, array in constants.items()
@@ -59,8 +60,26 @@ class RecomputedConstants(Mapping[str, Array]):
 
 def let_constants_go(graph: Graph, model: Graph, again: Callable[[], Graph]) -> Graph:
     """The graph without the memory of its constants. `model` is what it was made from, by `again`."""
-    let_pages_go((*graph.constants.values(), *model.constants.values()))
-    return replace(graph, constants=RecomputedConstants(graph.constants, model.constants, again))
+    kept = _all_constants(model)
+    let_pages_go((*_all_constants(graph), *kept))
+    return _without(graph, kept, again)
+
+
+def _all_constants(graph: Graph) -> list[Array]:
+    """The constants of a graph, and of the bodies of its loops."""
+    bodies = (array for loop in graph.loops for array in _all_constants(loop.body))
+    return [*graph.constants.values(), *bodies]
+
+
+def _without(graph: Graph, kept: Collection[Array], again: Callable[[], Graph]) -> Graph:
+    """A graph and the bodies of its loops without the memory of their constants."""
+
+    def body(number: int) -> Callable[[], Graph]:
+        return lambda: list(again().loops)[number].body
+
+    numbers = {id(loop): number for number, loop in enumerate(graph.loops)}
+    made = with_bodies(graph, lambda loop: _without(loop.body, kept, body(numbers[id(loop)])))
+    return replace(made, constants=RecomputedConstants(graph.constants, kept, again))
 
 
 def return_free_memory() -> None:

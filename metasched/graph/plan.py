@@ -68,29 +68,58 @@ def places(graph: Graph) -> dict[str, ValuePlace]:
     }
 
 
-def lifetimes(
-    graph: Graph, place: Mapping[str, ValuePlace], outside: Sequence[str], workspaces: Sequence[int]
-) -> list[Lifetime]:
-    """What an arena has to hold: roots that are not `outside` it, and a workspace for each node that needs one.
+@dataclass(frozen=True)
+class LoopUses:
+    """What loops do with memory. Steps are numbers of nodes, as those of `Lifetime`.
 
-    A step is a node's number. What an output of the network is a part of lives to the end.
+    Attributes:
+        stretches: the steps that run again and again, from one to another without it.
+        uses: roots that are read or written at a step by no node.
+        pieces: memory of loops of their own, with the steps that they need it at least.
+        backing: for each root that moves, in which memory it may lie after its loop; loops come as they begin.
+
     """
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    found: list[Lifetime] = []
+
+    stretches: Sequence[tuple[int, int]] = ()
+    uses: Sequence[tuple[str, int]] = ()
+    pieces: Sequence[Lifetime] = ()
+    backing: Sequence[tuple[str, tuple[str, ...]]] = ()
+
+
+NO_LOOPS = LoopUses()
+
+
+def lifetimes(
+    graph: Graph,
+    place: Mapping[str, ValuePlace],
+    outside: Sequence[str],
+    workspaces: Sequence[int],
+    loops: LoopUses = NO_LOOPS,
+) -> list[Lifetime]:
+    """What an arena has to hold: roots that are not `outside` it, what loops need, and a workspace for each node that
+    needs one.
+
+    A step is a node's number. What an output of the network is a part of lives to the end, and what a loop reads of
+    before it to its end.
+    """
     apart = {*outside, *graph.constants, *graph.inputs}
-    for step, node in enumerate(graph.nodes):
-        for name in (*node.inputs, *node.outputs):
-            root = place[name].root
-            first.setdefault(root, step)
-            last[root] = step
-        if workspaces[step]:
-            found.append(Lifetime(workspace_name(step), workspaces[step], step, step))
+    uses = [(place[name].root, n) for n, node in enumerate(graph.nodes) for name in (*node.inputs, *node.outputs)]
+    first: dict[str, int] = {piece.name: piece.first for piece in loops.pieces}
+    last: dict[str, int] = {piece.name: piece.last for piece in loops.pieces}
+    for root, step in sorted([*uses, *loops.uses], key=lambda use: use[1]):
+        begin = first.setdefault(root, step)
+        ends = [end - 1 for start, end in loops.stretches if start <= step < end and not start <= begin < end]
+        last[root] = max(last.get(root, 0), step, *ends)
     for _, name in graph.outputs:
         last[place[name].root] = len(graph.nodes)
+    for root, held in reversed(loops.backing):
+        last.update((name, max(last.get(name, 0), last.get(root, 0))) for name in held)
+    sizes = {piece.name: piece.nbytes for piece in loops.pieces}
+    found = [Lifetime(workspace_name(n), nbytes, n, n) for n, nbytes in enumerate(workspaces) if nbytes]
     for root, start in first.items():
         if root not in apart:
-            found.append(Lifetime(root, graph.types[root].nbytes, start, last[root]))
+            nbytes = sizes[root] if root in sizes else graph.types[root].nbytes
+            found.append(Lifetime(root, nbytes, start, last[root]))
     return found
 
 

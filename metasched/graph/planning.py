@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import (
@@ -16,7 +17,9 @@ from metasched.graph.execution_plan import (
     RootOffset,
     StepInfo,
 )
+from metasched.graph.flat_graph import FlatGraph, flat, with_each_array_once
 from metasched.graph.ir import Compute, Graph
+from metasched.graph.loop_planning import Action, Locations, LoopActions, LoopMemory, loop_memory, moved_parts
 from metasched.graph.memory import require_memory
 from metasched.graph.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
 from metasched.graph.step_code import StepArgumentKind, TaskCode
@@ -32,18 +35,33 @@ def executable(
     `shared` are weights of other networks, among which are those of this one afterwards. Raises NetworkError where the
     machine has not the memory.
     """
+    found = with_each_array_once(flat(graph))
+    graph = found.graph
     kernels = _kernel_of(graph)
     place = places(graph)
-    written = _written_outputs(graph, place)
-    moved = tuple(name for name, part in graph.parts.items() if part.position is not None)
+    loops = loop_memory(found, place)
+    written = _written_outputs(graph, place, loops)
+    in_loops = frozenset(moved_parts(found))
+    moved = tuple(name for name, part in graph.parts.items() if part.position is not None and name not in in_loops)
     workspaces = [codes[kernels[n]].main.workspace_bytes if n in kernels else 0 for n in range(len(graph.nodes))]
-    memory = arena(lifetimes(graph, place, (*written, *moved), workspaces))
+    outside = (*written, *moved, *loops.moving)
+    memory = arena(lifetimes(graph, place, outside, workspaces, loops.uses))
     given = sum(graph.types[name].nbytes for name in (*graph.inputs, *written))
     require_memory(memory.nbytes + given, "buffers")
-    weights = packed_weights(graph, kernels, codes, place, target, shared)
-    numbers = {name: number for number, name in enumerate((*graph.inputs, *written, *moved), FIRST)}
-    planner = _Planner(graph, codes, kernels, place, memory, weights, numbers)
+    weights = packed_weights(graph, kernels, codes, place, target, shared, loops.reads)
+    numbers = {name: number for number, name in enumerate((*graph.inputs, *written, *moved, *loops.moving), FIRST)}
+    planner = _Planner(found, codes, kernels, place, memory, weights, numbers, loops)
     return Executable(planner.plan(written, moved), weights, target)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of the table: what it is, the number of its kernel or what else it does, and its arguments."""
+
+    info: StepInfo
+    step: int
+    places: tuple[RootOffset, ...]
+    numbers: tuple[int, ...] = ()
 
 
 class _Planner:
@@ -51,74 +69,92 @@ class _Planner:
 
     def __init__(
         self,
-        graph: Graph,
+        found: FlatGraph,
         codes: Mapping[str, TaskCode],
         kernels: Mapping[int, str],
         place: Mapping[str, ValuePlace],
         memory: Arena,
         weights: Weights,
         numbers: Mapping[str, int],
+        loops: LoopMemory,
     ) -> None:
-        self._graph = graph
+        self._flat = found
+        self._graph = found.graph
         self._codes = codes
+        self._code_numbers = {key: number for number, key in enumerate(codes)}
         self._kernels = kernels
         self._place = place
         self._arena = memory
         self._weights = weights
         self._numbers = numbers
+        own = {key: RootOffset(WEIGHTS, offset) for key, offset in weights.offsets.items() if isinstance(key, str)}
+        self._where = Locations(place, numbers, own, memory.offsets)
+        self._at = self._where.at
+        self._loops = LoopActions(found, loops, self._where)
+        self._moved_in_loops = frozenset(moved_parts(found))
 
     def plan(self, written: Mapping[str, int], moved: Sequence[str]) -> ExecutionPlan:
         """`written` are the outputs' numbers by their roots, `moved` the parts that begin at a position."""
         graph, place = self._graph, self._place
-        held = frozenset(graph.states.values())
+        hidden = {*graph.states.values(), *graph.counts.values()}
         made = dict(graph.outputs)
-        nodes = [(n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute)]
-        code_numbers = {key: number for number, key in enumerate(self._codes)}
+        entries = list(self._entries(0, len(graph.nodes), self._flat.outermost))
+        given = FIRST + len(graph.inputs) + len(written) + len(moved)
         return ExecutionPlan(
             tuple((name, graph.types[name]) for name in graph.inputs),
             tuple((label, graph.types[name]) for label, name in graph.outputs),
-            tuple(self._result(n, written) for n, (label, _) in enumerate(graph.outputs) if label not in held),
+            tuple(self._result(n, written) for n, (label, _) in enumerate(graph.outputs) if label not in hidden),
             self._arena,
             self._weights.nbytes,
             tuple(code.main for code in self._codes.values()),
-            tuple(self._info(n, node) for n, node in nodes),
-            tuple(code_numbers[self._kernels[n]] for n, _ in nodes),
-            tuple(tuple(self._step_places(n, node)) for n, node in nodes),
+            tuple(entry.info for entry in entries),
+            tuple(entry.step for entry in entries),
+            tuple(entry.places for entry in entries),
+            tuple(entry.numbers for entry in entries),
             tuple(
                 KeptState(self._numbers[name], self._at(made[label]), graph.types[name].nbytes)
                 for name, label in graph.states.items()
                 if place[made[label]] != place[name]
             ),
             tuple(self._moved_part(name) for name in moved),
+            FIRST + len(self._numbers) - given,
         )
+
+    # --- the table
+
+    def _entries(self, number: int, end: int, loops: Sequence[int]) -> Iterator[_Entry]:
+        """Entries of nodes from one number to another, among which are these loops, and those in them."""
+        for loop in loops:
+            yield from self._of_nodes(number, self._flat.loops[loop].first)
+            yield from self._of_loop(loop)
+            number = self._flat.loops[loop].end
+        yield from self._of_nodes(number, end)
+
+    def _of_nodes(self, number: int, end: int) -> Iterator[_Entry]:
+        for n in range(number, end):
+            node = self._graph.nodes[n]
+            if isinstance(node, Compute):
+                for name in self._moved_in_loops.intersection(node.outputs):
+                    yield self._action(node.name, node.op, self._loops.placed(name))
+                yield _Entry(
+                    self._info(n, node), self._code_numbers[self._kernels[n]], tuple(self._step_places(n, node))
+                )
+
+    def _of_loop(self, number: int) -> Iterator[_Entry]:
+        loop, actions = self._flat.loops[number], self._loops
+        inside = list(self._entries(loop.first, loop.end, self._flat.inside(number)))
+        inside += [self._action(loop.name, loop.op, action) for action in actions.after_each(number)]
+        for action in (*actions.before(number), actions.loop(number, len(inside))):
+            yield self._action(loop.name, loop.op, action)
+        yield from inside
+
+    def _action(self, node: str, op: str, action: Action) -> _Entry:
+        return _Entry(StepInfo(node, op, "", None, ""), int(action.action), action.places, action.numbers)
 
     def _info(self, number: int, node: Compute) -> StepInfo:
         kernel = self._kernels[number]
         code = self._codes[kernel]
         return StepInfo(node.name, node.op, self._graph.kernels[kernel].task, code.trace, code.origin)
-
-    def _moved_part(self, name: str) -> MovedPart:
-        graph, part = self._graph, self._graph.parts[name]
-        assert part.position is not None
-        size = graph.types[name].dtype.bytes
-        numbers = graph.inputs.index(part.of), graph.inputs.index(part.position.input)
-        return MovedPart(numbers[0], part.of, part.offset * size, numbers[1], part.position, part.position.step * size)
-
-    def _result(self, number: int, written: Mapping[str, int]) -> NetworkResult:
-        name = self._graph.outputs[number][1]
-        root = self._place[name].root
-        if written.get(root) == number:
-            return NetworkResult(self._graph.types[name], self._numbers[root], None)
-        return NetworkResult(self._graph.types[name], None, self._at(name))
-
-    def _at(self, name: str) -> RootOffset:
-        """Where a value is."""
-        root, offset = self._place[name].root, self._place[name].offset
-        if root in self._numbers:
-            return RootOffset(self._numbers[root], offset)
-        if root in self._weights.offsets:
-            return RootOffset(WEIGHTS, self._weights.offsets[root] + offset)
-        return RootOffset(ARENA, self._arena.offsets[root] + offset)
 
     def _step_places(self, number: int, node: Compute) -> list[RootOffset]:
         kernel = self._kernels[number]
@@ -135,6 +171,24 @@ class _Planner:
             found.append(RootOffset(ARENA, self._arena.offsets[workspace_name(number)]))
         return found
 
+    # --- what goes in and out
+
+    def _moved_part(self, name: str) -> MovedPart:
+        graph, part = self._graph, self._graph.parts[name]
+        assert part.position is not None
+        size = graph.types[name].dtype.bytes
+        numbers = graph.inputs.index(part.of), graph.inputs.index(part.position.input)
+        return MovedPart(numbers[0], part.of, part.offset * size, numbers[1], part.position, part.position.step * size)
+
+    def _result(self, number: int, written: Mapping[str, int]) -> NetworkResult:
+        graph = self._graph
+        label, name = graph.outputs[number]
+        root = self._place[name].root
+        count = self._at(dict(graph.outputs)[graph.counts[label]]) if label in graph.counts else None
+        if written.get(root) == number:
+            return NetworkResult(graph.types[name], self._numbers[root], None, count)
+        return NetworkResult(graph.types[name], None, self._at(name), count)
+
 
 def _kernel_of(graph: Graph) -> dict[int, str]:
     """The keys of the kernels of a graph's nodes, by the nodes' numbers."""
@@ -142,13 +196,14 @@ def _kernel_of(graph: Graph) -> dict[int, str]:
     return {n: keys[id(node)] for n, node in enumerate(graph.nodes) if isinstance(node, Compute)}
 
 
-def _written_outputs(graph: Graph, place: Mapping[str, ValuePlace]) -> dict[str, int]:
+def _written_outputs(graph: Graph, place: Mapping[str, ValuePlace], loops: LoopMemory) -> dict[str, int]:
     """The roots that are written as outputs of the network, and the numbers of these: a root is the first's of it."""
-    apart = {*graph.inputs, *graph.constants}
+    apart = {*graph.inputs, *graph.constants, *loops.moving}
+    hidden = {*graph.states.values(), *graph.counts.values()}
     found: dict[str, int] = {}
     for number, (label, name) in enumerate(graph.outputs):
         root = place[name].root
-        if label in graph.states.values():
+        if label in hidden:
             continue
         if root not in apart and graph.types[root].nbytes == graph.types[name].nbytes:
             found.setdefault(root, number)

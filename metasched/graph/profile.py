@@ -18,6 +18,7 @@ from metasched.cost.core import Core
 from metasched.cost.expected import least_cycles
 from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import StepInfo
+from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.ir.notebook import TextReport
 from metasched.report.limits import Bound, ceilings_of
@@ -38,7 +39,7 @@ class KernelProfile:
         node: the node of the model that it comes from, `op` that node's type.
         program: the program that it runs, with its parameters.
         task: the key of its task; kernels of one task run the same code.
-        seconds: the median over the runs.
+        seconds: the median over the runs, of all its calls in one.
         share: of the sum over all kernels.
         flops: floating-point operations, `operations` those on integers that are data too.
         nbytes: of its inputs and outputs, each counted once; `weight_bytes` are those of constants.
@@ -46,6 +47,7 @@ class KernelProfile:
             arithmetic at the peak, and its bytes at the speed of the last cache (for weights that are
             larger than it together, of memory).
         origin: where its schedule comes from.
+        calls: how often a run of the network calls it: more than once in a loop.
 
     """
 
@@ -61,23 +63,24 @@ class KernelProfile:
     weight_bytes: int
     limit: float
     origin: str
+    calls: int = 1
 
     @property
     def gflops(self) -> float:
         """Billions of floating-point operations a second."""
-        return self.flops / self.seconds / 1e9
+        return self.flops * self.calls / self.seconds / 1e9
 
     @property
     def gigabytes(self) -> float:
         """Billions of bytes a second."""
-        return self.nbytes / self.seconds / 1e9
+        return self.nbytes * self.calls / self.seconds / 1e9
 
     @property
     def speed(self) -> str:
         """For a person: of what limits it, arithmetic or memory."""
         # An operation for each four bytes that are touched: fewer, and memory sets the pace.
         if self.operations * 4 > self.nbytes:
-            return f"{self.operations / self.seconds / 1e9:.1f} G{'FL' if self.flops else ''}OP/s"
+            return f"{self.operations * self.calls / self.seconds / 1e9:.1f} G{'FL' if self.flops else ''}OP/s"
         return f"{self.gigabytes:.1f} GB/s"
 
 
@@ -118,10 +121,11 @@ class NetworkProfile(TextReport):
                 lines.append(f"{sum(k.seconds for k in rest) * 1e3:9.3f} {1 - shown:6.1%} in {len(rest)} others")
                 break
             shown += kernel.share
+            times = f", {kernel.calls} times" if kernel.calls != 1 else ""
             name = kernel.node if len(kernel.node) <= _WIDTH else f"...{kernel.node[3 - _WIDTH :]}"
             lines.append(
                 f"{kernel.seconds * 1e3:9.3f} {kernel.share:6.1%} {kernel.speed:>16} {kernel.limit:8.1%}  "
-                f"{name} ({kernel.op}): {kernel.origin}"
+                f"{name} ({kernel.op}{times}): {kernel.origin}"
             )
         return "\n".join(lines)
 
@@ -130,7 +134,7 @@ def profiled(
     executable: Executable, graph: Graph, inputs: Sequence[Array], target: Target, runs: int = _RUNS
 ) -> NetworkProfile:
     """Run a network on these inputs and say where its time goes. `graph` is what the executable runs."""
-    wholes, parts = [], []
+    wholes, parts, calls = [], [], []
     for run in range(_WARM_UP + runs):
         began = time.perf_counter()
         executable.run(inputs)
@@ -138,14 +142,16 @@ def profiled(
         times = executable.run_timed(inputs)
         if run >= _WARM_UP:
             wholes.append(whole)
-            parts.append(times)
+            parts.append(times.nanoseconds)
+            calls.append(times.runs)
     measured = np.array(parts).reshape(runs, -1) * 1e-9
     seconds = np.maximum(np.median(measured, axis=0), 1e-9)
+    graph = flat(graph).graph
     limits = _Limits(graph, target, executable.weights.nbytes)
-    nodes = list(graph.computes)
+    counts = np.median(np.array(calls).reshape(runs, -1), axis=0)
     kernels = [
-        limits.kernel(step, node, float(spent), float(spent / seconds.sum()))
-        for step, node, spent in zip(executable.steps, nodes, seconds, strict=True)
+        limits.kernel(step, node, float(spent), float(spent / seconds.sum()), int(count))
+        for step, node, spent, count in zip(executable.steps, graph.computes, seconds, counts, strict=True)
     ]
     return NetworkProfile(
         graph.name, tuple(kernels), float(np.median(wholes)), float(np.median(measured.sum(axis=1))), runs
@@ -165,7 +171,7 @@ class _Limits:
         self._weight_rate = rates[Bound.L3 if weight_bytes <= target.l3 else Bound.MEMORY]
         self._arithmetic: dict[str, float] = {}
 
-    def kernel(self, step: StepInfo, node: Compute, seconds: float, share: float) -> KernelProfile:
+    def kernel(self, step: StepInfo, node: Compute, seconds: float, share: float, calls: int) -> KernelProfile:
         sizes: Mapping[str, int] = {name: self._graph.types[name].nbytes for name in (*node.inputs, *node.outputs)}
         weights = sum(size for name, size in sizes.items() if name in self._graph.constants)
         total = sum(sizes.values())
@@ -185,6 +191,7 @@ class _Limits:
             work.operations,
             total,
             weights,
-            least / seconds,
+            calls * least / seconds,
             step.origin,
+            calls,
         )

@@ -15,6 +15,7 @@ import psutil
 
 from metasched.graph.executable import Executable
 from metasched.graph.ir import Array
+from metasched.graph.loop_node import ASSUMED_STEPS
 from metasched.report.progress_text import duration
 
 # Turns of all executables: as many as fit into these seconds, within these numbers.
@@ -157,6 +158,7 @@ def _in_turns(first: Executable, second: Executable, inputs: Sequence[Array]) ->
         if turn >= _LEAST_TURNS and time.perf_counter() > until:
             break
         for which in (0, 1) if turn % 2 else (1, 0):
-            both[which].run(inputs)  # it brings its weights and code back to the caches
-            steps[which].append(both[which].run_timed(inputs))
+            # The first run brings weights and code back to the caches. Inputs that mean nothing may never end a loop.
+            both[which].run(inputs, ASSUMED_STEPS)
+            steps[which].append(both[which].run_timed(inputs, ASSUMED_STEPS).nanoseconds)
     return _Turns((np.median(steps[0], axis=0) * 1e-9, np.median(steps[1], axis=0) * 1e-9))

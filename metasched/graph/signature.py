@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from metasched.graph.ir import Graph, Growth, ValueType
@@ -19,6 +19,8 @@ class Signature:
         outputs: labels and types of all outputs.
         states: inputs that are held between calls, and the labels of the outputs that they are next.
         growth: what grows from call to call, of inputs by their names and of outputs by their labels.
+        counts: outputs whose first size a call decides, which is at most that of their type; by their labels those of
+            the outputs that say it, which are not returned.
 
     """
 
@@ -27,6 +29,7 @@ class Signature:
     outputs: Mapping[str, ValueType]
     states: Mapping[str, str]
     growth: Growth | None = None
+    counts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
@@ -37,6 +40,7 @@ class Signature:
             {label: graph.types[name] for label, name in graph.outputs},
             dict(graph.states),
             _labelled(graph),
+            dict(graph.counts),
         )
 
     @property
@@ -47,7 +51,7 @@ class Signature:
     @property
     def returned(self) -> Mapping[str, ValueType]:
         """The outputs that calls return."""
-        held = set(self.states.values())
+        held = {*self.states.values(), *self.counts.values()}
         return {label: type_ for label, type_ in self.outputs.items() if label not in held}
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,10 +26,23 @@ def names(count: int) -> tuple[str, ...]:
 # Imports the nodes of a graph that reads some values as its inputs, under a name for this time. Gives its outputs.
 # Raises BodyRefused where a node of it is refused.
 RunBody: TypeAlias = Callable[[Sequence[GraphValue], str], list[GraphValue]]
+Made = TypeVar("Made")
 
 
-def _no_body(_: Any) -> RunBody:
-    raise Unsupported("it runs a graph, which nodes of this origin have not")
+class SiteGraphs:
+    """What imports graphs that a node has. Nodes of most origins have none."""
+
+    def body(self, graph: Any, fixed: Mapping[str, GraphValue]) -> RunBody:
+        """What imports a graph for given inputs, any number of times; `fixed` are inputs that are always the same."""
+        raise Unsupported("it runs a graph, which nodes of this origin have not")
+
+    def branch(self, graph: Any) -> RunBody:
+        """What imports a graph without inputs: all of it each time, as nothing says that it runs."""
+        raise Unsupported("it runs a graph, which nodes of this origin have not")
+
+    def attempt(self, run: Callable[[], Made]) -> Made | None:
+        """What something makes; None where it is refused, of which nothing is said then."""
+        raise Unsupported("it runs a graph, which nodes of this origin have not")
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class NodeSite:
         attributes: by name, with tensors as arrays.
         wanted: for each output, whether it has a name.
         builder: the graph that is made.
-        body: of a graph among the attributes, what imports it for given inputs, any number of times.
+        graphs: what imports graphs among the attributes.
 
     """
 
@@ -53,7 +66,7 @@ class NodeSite:
     attributes: Mapping[str, Any]
     wanted: tuple[bool, ...]
     builder: GraphBuilder = field(repr=False)
-    body: Callable[[Any], RunBody] = field(default=_no_body, repr=False)
+    graphs: SiteGraphs = field(default_factory=SiteGraphs, repr=False)
 
     @property
     def op(self) -> str:

@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from metasched.compiler.cpu.emit import runtime
-from metasched.compiler.cpu.emit.steps import STATUSES, STEP, STEPS, STEPS_MODULE, TIMED_STEPS
+from metasched.compiler.cpu.emit import runtime, step_actions
+from metasched.compiler.cpu.emit.steps import (
+    LOOPS_MODULE,
+    STATUSES,
+    STEP,
+    STEPS,
+    STEPS_MODULE,
+    TIMED_STEPS,
+    TIMED_STEPS_MODULE,
+)
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.errors import KernelError
-from metasched.graph.execution_plan import RootOffset
+from metasched.graph.execution_plan import RootOffset, TableAction
+from metasched.graph.loop_node import ENDLESS
 from metasched.graph.step_code import StepCode
 from metasched.runtime import threads
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.target import Target
 
+if TYPE_CHECKING:
+    from metasched.compiler.cpu.codegen import LoadedCode
+
 _POINTER = ctypes.c_void_p
+
+
+# By what an entry does, the function that does it; a loop has none.
+ACTION_FUNCTIONS = {
+    TableAction.LOOP: "",
+    TableAction.COPY: step_actions.COPY,
+    TableAction.STORE: step_actions.STORE,
+    TableAction.POINT: step_actions.POINT,
+    TableAction.ADVANCE: step_actions.ADVANCE,
+    TableAction.SWAP: step_actions.SWAP,
+    TableAction.PLACE: step_actions.PLACE,
+}
 
 
 class LoadedStep:
@@ -35,37 +60,56 @@ class LoadedStep:
         self.address = self._loaded.address(STEP)
 
 
-class StepTable:
-    """Steps with their arguments: one call runs them all, in order. Several threads may run one table at once.
-
-    Each of `places` says where the arguments of a step are, in its order, and then its workspace where it has one.
+class TableEntry(NamedTuple):
+    """A kernel, or what is done between kernels; where its arguments are, in its order, and then the workspace of a
+    kernel that has one; and numbers that it takes.
     """
 
-    def __init__(self, steps: Sequence[LoadedStep], places: Sequence[Sequence[RootOffset]], target: Target) -> None:
-        self._steps = tuple(steps)
-        self._functions = _functions(target.with_threads(1))
-        self._parallel = any(step.code.parallel for step in steps)
-        flat = [number for step in places for place in step for number in place]
+    step: LoadedStep | TableAction
+    places: Sequence[RootOffset]
+    numbers: Sequence[int] = ()
+
+
+class StepTable:
+    """Steps with their arguments: one call runs them all, in order. Several threads may run one table at once."""
+
+    def __init__(self, entries: Sequence[TableEntry], target: Target) -> None:
+        self._entries = tuple(entries)
+        self._target = target.with_threads(1)
+        has_actions = any(isinstance(entry.step, TableAction) for entry in entries)
+        self._functions = _loop_functions(self._target) if has_actions else _functions(self._target)
+        kernels = [entry.step for entry in entries if isinstance(entry.step, LoadedStep)]
+        self._parallel = any(step.code.parallel for step in kernels)
+        flat = [n for entry in entries for n in (*(n for place in entry.places for n in place), *entry.numbers)]
         self._arguments = (ctypes.c_int64 * max(len(flat), 1))(*flat)
         at = ctypes.addressof(self._arguments)
-        entries: list[int] = []
-        for step, given in zip(steps, places, strict=True):
-            entries += (step.address, at)
-            at += 16 * len(given)
-        self._table = (ctypes.c_int64 * max(len(entries), 1))(*entries)
+        table: list[int] = []
+        for step, places, numbers in entries:
+            table += (step.address if isinstance(step, LoadedStep) else self._functions.actions[step], at)
+            at += 8 * (2 * len(places) + len(numbers))
+        self._table = (ctypes.c_int64 * max(len(table), 1))(*table)
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._entries)
 
-    def run(self, roots: ctypes.Array[ctypes.c_int64]) -> int:
-        """Run every step on these addresses of roots. Returns 0, or what `require_success` explains."""
-        self._prepare()
-        return self._functions.run(self._table, len(self._steps), roots)
+    def run(self, roots: ctypes.Array[ctypes.c_int64], most: int = ENDLESS) -> int:
+        """Run every entry on these addresses of roots, and of each loop so many steps at most.
 
-    def run_timed(self, roots: ctypes.Array[ctypes.c_int64], times: ctypes.Array[ctypes.c_int64]) -> int:
-        """The same, with the clock in nanoseconds before the first step and after each in `times`."""
+        Returns 0, or what `require_success` explains.
+        """
         self._prepare()
-        return self._functions.run_timed(self._table, len(self._steps), roots, times)
+        return self._functions.run(self._table, len(self), roots, most)
+
+    def run_timed(
+        self,
+        roots: ctypes.Array[ctypes.c_int64],
+        times: ctypes.Array[ctypes.c_int64],
+        runs: ctypes.Array[ctypes.c_int64],
+        most: int = ENDLESS,
+    ) -> int:
+        """The same; adds the nanoseconds of each entry to `times`, and how often it ran to `runs`."""
+        self._prepare()
+        return _timed_functions(self._target).run(self._table, len(self), roots, most, times, runs)
 
     def _prepare(self) -> None:
         if self._parallel:
@@ -83,20 +127,40 @@ def require_success(result: int, names: Sequence[str]) -> None:
 
 
 class _Functions(NamedTuple):
+    """What runs tables, in a piece of code that is there as long as this; and what is done between kernels."""
+
     code: object
     run: Callable[..., int]
-    run_timed: Callable[..., int]
+    actions: Mapping[TableAction, int] = MappingProxyType({})
+
+
+_TAKEN = (_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64)
 
 
 @lru_cache(maxsize=4)
 def _functions(target: Target) -> _Functions:
+    """For tables of kernels alone."""
+    code = _loaded(STEPS_MODULE, target)
+    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN)(code.address(STEPS)))
+
+
+@lru_cache(maxsize=4)
+def _loop_functions(target: Target) -> _Functions:
+    """For any table."""
+    code = _loaded(LOOPS_MODULE, target)
+    actions = {action: code.address(name) if name else 0 for action, name in ACTION_FUNCTIONS.items()}
+    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN)(code.address(STEPS)), actions)
+
+
+@lru_cache(maxsize=4)
+def _timed_functions(target: Target) -> _Functions:
+    """For any table, with the clock."""
+    code = _loaded(TIMED_STEPS_MODULE, target)
+    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN, _POINTER, _POINTER)(code.address(TIMED_STEPS)))
+
+
+def _loaded(text: str, target: Target) -> LoadedCode:
     import_code_generator()
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 
-    code = LoadedCode(compile_text(STEPS_MODULE, target))
-    given = (_POINTER, ctypes.c_int64, _POINTER)
-    return _Functions(
-        code,
-        ctypes.CFUNCTYPE(ctypes.c_int64, *given)(code.address(STEPS)),
-        ctypes.CFUNCTYPE(ctypes.c_int64, *given, _POINTER)(code.address(TIMED_STEPS)),
-    )
+    return LoadedCode(compile_text(text, target))

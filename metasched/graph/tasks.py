@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Compute, Graph, type_of
 from metasched.ir.program import Program
 from metasched.ir.work import speed_text
@@ -24,7 +25,7 @@ class NetworkTask:
         key: the hash of the program up to names, by which `Graph.tasks` and choices know it.
         program: that of the first node.
         nodes: the nodes that run it, up to names, in their order.
-        weight: how often a run of the network runs it.
+        weight: how often a run of the network runs it; of loops that data end, how often it is taken to.
     """
 
     key: str
@@ -45,7 +46,12 @@ class NetworkTask:
 
 def tasks_of(graph: Graph) -> tuple[NetworkTask, ...]:
     """The tasks of a graph, in the order of their first nodes."""
-    return tuple(NetworkTask(key, nodes[0].program, nodes, len(nodes)) for key, nodes in graph.tasks.items())
+    found = flat(graph)
+    runs = {id(node): found.assumed_runs(n) for n, node in enumerate(found.graph.nodes)}
+    return tuple(
+        NetworkTask(key, nodes[0].program, nodes, sum(runs[id(node)] for node in nodes))
+        for key, nodes in found.graph.tasks.items()
+    )
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,42 @@ class StretchUpdate:
     stretch: Stages
 
 
+@dataclass(frozen=True)
+class PositionApart:
+    """A program in two: `position` computes where its stretch begins, which `rest` reads as its input of that name."""
+
+    position: Stages
+    rest: Stages
+
+
+def position_apart(program: Program) -> PositionApart | None:
+    """A program whose last stage asks for one whole number that it computes before; None for any other."""
+    stages = stages_of(program)
+    if stages is None or not isinstance(stages.stages[-1].value, IfElse):
+        return None
+    names = {read.buffer for read in reads(stages.stages[-1].value.cond)}
+    if len(names) != 1 or names & {*stages.inputs}:
+        return None
+    (name,) = names
+    type_ = stages.types[name]
+    if type_.size != 1 or not type_.dtype.is_integer:
+        return None
+    return PositionApart(_computing(stages, (name,), ()), _computing(stages, stages.outputs, (name,)))
+
+
+def _computing(stages: Stages, outputs: tuple[str, ...], given: tuple[str, ...]) -> Stages:
+    """The stages that compute some buffers, with others as inputs."""
+    needed, kept = {*outputs}, list[Stage]()
+    for stage in reversed(stages.stages):
+        if needed.intersection(stage.targets) and not {*given}.intersection(stage.targets):
+            kept.insert(0, stage)
+            needed.update(read.buffer for read in reads(stage.value))
+    made = {name for stage in kept for name in stage.targets}
+    types = {name: type_ for name, type_ in stages.types.items() if name in needed | made}
+    inputs = tuple(name for name in (*given, *stages.inputs) if name in needed)
+    return Stages(types, inputs, stages.consts & {*inputs}, outputs, tuple(kept))
+
+
 def stretch_update(program: Program) -> StretchUpdate | None:
     """What an unscheduled program replaces; None where it does anything else."""
     stages = stages_of(program)

@@ -22,7 +22,7 @@ from metasched.graph.memory import MappedMemory
 from metasched.graph.plain_constants import CopyMemory
 from metasched.graph.plan import ValuePlace, aligned
 from metasched.graph.step_code import StepArgumentKind, StepCode, TaskCode
-from metasched.graph.steps import LoadedStep, StepTable, require_success
+from metasched.graph.steps import LoadedStep, StepTable, TableEntry, require_success
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.target import Target
 
@@ -141,8 +141,10 @@ def packed_weights(
     place: Mapping[str, ValuePlace],
     target: Target,
     shared: WeightStore | None = None,
+    more: Collection[str] = (),
 ) -> Weights:
-    """Pack the constants of a graph. `kernels` are the keys of its nodes' kernels, by the nodes' numbers.
+    """Pack the constants of a graph. `kernels` are the keys of its nodes' kernels, by the nodes' numbers; `more` is
+    what is read by no node.
 
     What is in `shared` already is taken from there, and the rest is there afterwards.
 
@@ -157,9 +159,9 @@ def packed_weights(
             assert isinstance(node, Compute)
             constants = _constants(node, prologue, place)
             packings[kernels[number], constants] = _Packing(kernels[number], prologue, constants)
-    for _, name in graph.outputs:
-        if place[name].root in graph.constants:
-            copied[place[name].root] = graph.constants[place[name].root].nbytes
+    for root in (*(place[name].root for _, name in graph.outputs), *more):
+        if root in graph.constants:
+            copied[root] = graph.constants[root].nbytes
     if shared is None:
         return _placed(graph, copied, packings.values(), target)
     with shared.lock:
@@ -251,4 +253,4 @@ def _call(packing: _Packing, step: LoadedStep, arrays: list[Array], weights: Wei
         else:
             places.append(RootOffset(next(given), 0))
     places.append(RootOffset(1, 0))
-    require_success(StepTable([step], [places], target).run(roots), [packing.kernel])
+    require_success(StepTable([TableEntry(step, places)], target).run(roots), [packing.kernel])

@@ -11,6 +11,8 @@ from numpy.lib.stride_tricks import as_strided
 
 import metasched as ms
 from metasched.graph.ir import Compute, Graph, InPlace
+from metasched.graph.loop_node import Loop, LoopOutputKind
+from metasched.graph.loop_node import LoopInputKind as Kind
 from metasched.graph.passes.declaration import PassContext, PassOptions
 from metasched.reference.execution import reference
 from metasched.target import Target
@@ -31,7 +33,9 @@ def by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     known = {**graph.constants, **inputs}
     memory: dict[str, Any] = {}
     for node in graph.nodes:
-        if isinstance(node, Compute):
+        if isinstance(node, Loop):
+            known |= _looped(node, known)
+        elif isinstance(node, Compute):
             made = reference(node.program)(*(known[name] for name in node.inputs))
             known |= dict(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True))
             for name in node.outputs:
@@ -45,6 +49,37 @@ def by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
         else:
             known[node.output] = np.reshape(known[node.input], graph.types[node.output].shape)
     return [known[name] for _, name in graph.outputs]
+
+
+def _looped(loop: Loop, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a loop gives: its body is computed step by step."""
+    given = dict(zip(loop.takes, (known[name] for name in loop.inputs), strict=True))
+    limit = min([loop.most, *(int(np.reshape(x, ())) for own, x in given.items() if own.kind is Kind.LIMIT)])
+    goes_on = all(np.reshape(x, ()) for own, x in given.items() if own.kind is Kind.CONDITION)
+    states = {own.body: x for own, x in given.items() if own.kind is Kind.STATE}
+    types, steps = {name: loop.body.types[own] for name, own in loop.body.outputs}, 0
+    elements: dict[str, list[Any]] = {own.body: [] for own in loop.gives if own.kind is LoopOutputKind.ELEMENTS}
+    while goes_on and steps < limit:
+        inputs = {own.body: x for own, x in given.items() if own.kind is Kind.WHOLE} | states
+        for own, x in given.items():
+            if own.kind is Kind.ELEMENTS:
+                inputs[own.body] = x[-1 - steps if own.backwards else steps]
+        inputs |= {loop.counter: np.array(steps)} if loop.counter else {}
+        made = dict(zip((label for label, _ in loop.body.outputs), by_reference(loop.body, inputs), strict=True))
+        states = {name: made[label] for name, label in loop.body.states.items()}
+        for label, found in elements.items():
+            found.append(made[label])
+        goes_on, steps = not loop.goes_on or bool(np.reshape(made[loop.goes_on], ())), steps + 1
+    found = {}
+    for name, own in zip(loop.outputs, loop.gives, strict=True):
+        if own.kind is LoopOutputKind.ELEMENTS:
+            whole = np.zeros((loop.most, *types[own.body].shape), types[own.body].dtype.numpy)
+            for step, element in enumerate(elements[own.body]):
+                whole[-1 - step if own.backwards else step] = element
+            found[name] = whole
+        else:
+            found[name] = np.array(steps) if own.kind is LoopOutputKind.STEPS else states[own.body]
+    return found
 
 
 def in_memory(graph: Graph, memory: dict[str, Any], name: str) -> Any:

@@ -80,6 +80,13 @@ def grown_graphs(
     NetworkError where there is no room, and where what the model computes depends on the length otherwise.
     """
     looked = _looked_at(make, smallest)
+    loop = next(looked.loops, None)
+    if loop is not None:
+        raise NetworkError(
+            f"the model cannot be one network for all lengths of `{name}`: `{loop.name}` is a loop that runs a graph, "
+            "whose steps are not compared at several lengths\n"
+            "  hint: load it for one length, by a number"
+        )
     found = caches(looked, axes)
     try:
         return _joined_graphs(make, name, size, axes, same)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metasched.graph.ir import Compute, Graph
+from metasched.graph.ir import Graph, ShapeView
 
 
 def with_names_of(graph: Graph, before: Mapping[str, str]) -> Graph:
@@ -19,9 +19,9 @@ def with_names_of(graph: Graph, before: Mapping[str, str]) -> Graph:
     if not names:
         return graph
     nodes = tuple(
-        replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
-        if isinstance(node, Compute)
-        else node
+        node
+        if isinstance(node, ShapeView)
+        else replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
         for node in graph.nodes
     )
     return replace(

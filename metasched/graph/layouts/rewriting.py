@@ -50,7 +50,7 @@ class _Rewriting:
             elif isinstance(node, Compute):
                 self._compute(number, node)
             else:
-                self.nodes.append(node)
+                self.nodes.append(replace(node, inputs=tuple(map(self._as_given, node.inputs))))
         outputs = tuple((label, self._as_given(name)) for label, name in graph.outputs)
         made = replace(graph, types=self.types, constants=self.constants, nodes=tuple(self.nodes), outputs=outputs)
         before = {own: name for (name, _), own in self.copies.items()}

@@ -6,6 +6,7 @@ An index that is out of range picks zero; one that is known at load and out of r
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -204,6 +205,9 @@ def _scattered(
     if not index.type.size:
         return x
     own = at("A", over)
+    if mode == "none" and count == 1:
+        picked, there = at("U", ["0" if name == "r0" else name for name in places]), re.sub(r"\br0\b", "0", met)
+        return site.single([f"{at('Y', over)} = {picked} if {there} else {own}"], x.type, A=x, I=index, U=updates)
     if mode == "none":
         last = at("P", over)
         picked = at("U", [f"{last} - 1" if name == "r0" else name for name in places])

@@ -1,26 +1,36 @@
-"""Loops, step by step: how many steps they take is known at load.
+"""Loops: of few steps, each step is nodes of its own; others are nodes that run a graph.
 
-Each step is nodes of its own. Steps are the same programs, so they are the same tasks, however many there are; what no
-step changes is computed once.
+How many steps there are may be computed from data. What no step changes is computed once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
-from metasched.graph.node_types.movement import sliced, stacked
+from metasched.graph.loop_building import (
+    LoopElements,
+    LoopFrame,
+    LoopPlaces,
+    LoopResults,
+    RunStep,
+    StepResults,
+    looped,
+)
+from metasched.graph.loop_node import ENDLESS
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.tensors import element_type
+from metasched.graph.unrolled_loops import unrolled, unrolled_if_few
 
-Results = tuple[GraphValue, ...]
+Results = tuple[GraphValue | None, ...]
 
-# Steps that a node is taken apart into; each is a few kernels.
-_MOST_STEPS = 2048
+# Inputs of a loop's body before its states: the number of the step, and the condition.
+_OWN_INPUTS = 2
 
 
 @node_type("Scan")
@@ -32,9 +42,10 @@ def scan(site: NodeSite) -> Results:
     operands = site.operands
     if not 1 <= count <= len(operands):
         raise Unsupported(f"it goes through {count} of its {len(operands)} inputs")
-    states, through = list(operands[: len(operands) - count]), operands[len(operands) - count :]
-    results = len(graph.output) - len(states)
+    states, through = operands[: len(operands) - count], operands[len(operands) - count :]
+    wanted = [n for n in range(len(graph.output) - len(states)) if site.wants(len(states) + n)]
     input_axes, backwards = _numbers(site, "scan_input_axes", count), _numbers(site, "scan_input_directions", count)
+    results = len(graph.output) - len(states)
     output_axes = _numbers(site, "scan_output_axes", results)
     prepended = _numbers(site, "scan_output_directions", results)
     axes = [site.axis(axis, x.rank) for axis, x in zip(input_axes, through, strict=True)]
@@ -42,62 +53,86 @@ def scan(site: NodeSite) -> Results:
     if len(lengths) != 1 or not all(x.rank for x in through):
         raise Unsupported(f"its inputs are not of one length: {', '.join(str(x.type) for x in through)}")
     (steps,) = lengths
-    require_few(steps)
-    run = site.body(graph)
-    made: list[list[GraphValue]] = []
-    for step in range(steps):
-        places = [steps - 1 - step if is_backward else step for is_backward in backwards]
-        taken = [_element(site, x, axis, place) for x, axis, place in zip(through, axes, places, strict=True)]
-        found = run([*states, *taken], str(step))
-        states, values = found[: len(states)], found[len(states) :]
-        made.append(values)
-    outputs = []
-    for number, axis in enumerate(output_axes):
-        values = [step[number] for step in made]
-        ordered = values[::-1] if prepended[number] else values
-        outputs.append(_together(site, ordered, axis, graph.output[len(states) + number]))
-    return (*states, *outputs)[: len(site.wanted)]
+    fixed = _unchanged(graph, 0, 0, states)
+    run = site.graphs.body(graph, fixed)
+
+    def step(name: str, _: GraphValue, states: Sequence[GraphValue], elements: Sequence[GraphValue]) -> StepResults:
+        found = run([*states, *elements], name)
+        return StepResults(found[: len(states)], [found[len(states) + n] for n in wanted])
+
+    frame = LoopFrame(
+        states,
+        [LoopElements(x, axis, bool(back)) for x, axis, back in zip(through, axes, backwards, strict=True)],
+        [LoopPlaces(output_axes[n], bool(prepended[n])) for n in wanted],
+        steps,
+    )
+    return _outputs(site, _taken(site, frame, step, [graph.output[len(states) + n] for n in wanted]), wanted)
 
 
 @node_type("Loop")
 def loop(site: NodeSite) -> Results:
-    """Steps while a condition holds that is known at load, up to a number that is."""
+    """Steps while a condition holds, up to a number of steps: both may be known at load, or computed from data."""
     graph = site.required("body")
-    limit = None if site.optional(0) is None else site.integers(0, "number of steps")[0]
-    goes_on = site.optional(1) is None or bool(site.known(1, "condition").reshape(-1)[0])
+    limit, condition = site.optional(0), site.optional(1)
     states = [site.operand(number) for number in range(2, len(site.inputs))]
-    if limit is None and site.optional(1) is None:
+    if limit is None and condition is None:
         raise Unsupported("nothing says when it ends")
-    if goes_on and limit is not None and site.optional(1) is None:
-        require_few(limit)
-    run = site.body(graph)
-    made: list[list[GraphValue]] = []
-    while goes_on and (limit is None or len(made) < limit):
-        require_few(len(made) + 1)
-        step = site.constant(np.array(len(made), np.int64), DType.I64)
-        condition, *found = run([step, site.constant(np.array(True), DType.BOOL), *states], str(len(made)))
-        states, values = found[: len(states)], found[len(states) :]
-        made.append(values)
-        if site.optional(1) is not None:
-            goes_on = _is_known_to_hold(condition)
-    outputs = [
-        _together(site, [step[number] for step in made], 0, declared)
-        for number, declared in enumerate(graph.output[1 + len(states) :])
-    ]
-    return (*states, *outputs)[: len(site.wanted)]
+    most = ENDLESS
+    if limit is not None and limit.constant is not None:
+        most, limit = max(site.integers(0, "number of steps")[0], 0), None
+    has_condition = condition is not None
+    if condition is not None and condition.constant is not None:
+        most, condition = (most if condition.constant.reshape(-1)[0] else 0), None
+    if most == 0:
+        limit = condition = None
+    wanted = [n for n in range(len(graph.output) - 1 - len(states)) if site.wants(len(states) + n)]
+    run = site.graphs.body(graph, _unchanged(graph, _OWN_INPUTS, 1, states))
+    holds = site.constant(np.array(True), DType.BOOL)
+
+    def step(name: str, number: GraphValue, states: Sequence[GraphValue], _: Sequence[GraphValue]) -> StepResults:
+        goes_on, *found = run([number, holds, *states], name)
+        values = [found[len(states) + n] for n in wanted]
+        return StepResults(found[: len(states)], values, goes_on if has_condition else None)
+
+    frame = LoopFrame(states, (), [LoopPlaces()] * len(wanted), most, limit, condition)
+    declared = [graph.output[1 + len(states) + n] for n in wanted]
+    return _outputs(site, _taken(site, frame, step, declared), wanted)
 
 
-def require_few(steps: int) -> None:
-    """Raise Unsupported for more steps than a node is taken apart into."""
-    if steps > _MOST_STEPS:
-        raise Unsupported(f"it has {steps} steps or more, each of which is kernels of its own; {_MOST_STEPS} are taken")
+def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Results:
+    """The outputs of a node: states, and of what steps give out that which is wanted."""
+    values = dict(zip(wanted, found.values, strict=True))
+    given = (values.get(n) for n in range(len(site.wanted) - len(found.states)))
+    return (*found.states, *given)[: len(site.wanted)]
 
 
-def _is_known_to_hold(condition: GraphValue) -> bool:
-    if condition.constant is None:
-        reason = "whether it goes on is computed from data, and decides what is computed"
-        raise Unsupported(reason, tuple(sorted(condition.depends)))
-    return bool(condition.constant.reshape(-1)[0])
+def _taken(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
+    """A loop in the way that suits it: its steps one by one where they are few, else its body once.
+
+    One whose body has sizes that steps change has to be taken apart, if how many steps there are is known.
+    """
+    found = unrolled_if_few(site, frame, step, declared)
+    if found is None:
+        found = site.graphs.attempt(lambda: looped(site, frame, step))
+    if found is None:
+        found = unrolled(site, frame, step, declared)
+    return looped(site, frame, step) if found is None else found
+
+
+def _unchanged(graph: Any, first: int, first_output: int, states: Sequence[GraphValue]) -> dict[str, GraphValue]:
+    """The states of a body that each step gives on as they are, by the body's inputs that have them.
+
+    `first` and `first_output` are the numbers of the first state among its inputs and outputs.
+    """
+    same = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
+    found: dict[str, GraphValue] = {}
+    for number, value in enumerate(states):
+        name, own = graph.output[first_output + number].name, graph.input[first + number].name
+        while name in same:
+            name = same[name]
+        if name == own:
+            found[own] = value
+    return found
 
 
 def _numbers(site: NodeSite, name: str, count: int) -> list[int]:
@@ -107,32 +142,3 @@ def _numbers(site: NodeSite, name: str, count: int) -> list[int]:
     if len(found) != count:
         raise Unsupported(f"`{name}` has {len(found)} numbers for {count} values")
     return found
-
-
-def _element(site: NodeSite, x: GraphValue, axis: int, place: int) -> GraphValue:
-    """What of a value is at a place along an axis."""
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if x.constant is not None:
-        return site.constant(x.constant.take(place, axis), x.type.dtype)
-    return site.view(sliced(site, x, {axis: (place, 1, 1)}), shape)
-
-
-def _together(site: NodeSite, values: list[GraphValue], axis: int, declared: object) -> GraphValue:
-    """What all steps made, along a new axis; `declared` is the body's output, for a loop that takes no step."""
-    if not values:
-        return _of_no_step(site, axis, declared)
-    if len({value.type for value in values}) > 1:
-        raise Unsupported("steps make values of different types, which are put together")
-    return stacked(site, values, site.axis(axis, values[0].rank + 1))
-
-
-def _of_no_step(site: NodeSite, axis: int, declared: object) -> GraphValue:
-    type_ = declared.type.tensor_type  # type: ignore[attr-defined]
-    known = type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim)
-    if not known:
-        raise Unsupported("it takes no step, and nothing says the shape of what a step makes")
-    dtype = element_type(type_.elem_type)
-    shape = [int(dim.dim_value) for dim in type_.shape.dim]
-    shape.insert(site.axis(axis, len(shape) + 1), 0)
-    made = ValueType(dtype, tuple(shape))
-    return site.constant(np.empty(made.shape, dtype.numpy), dtype)

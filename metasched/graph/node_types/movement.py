@@ -24,13 +24,18 @@ def transpose(site: NodeSite) -> Results:
     order = site.axes(site.attribute("perm", tuple(reversed(range(x.rank)))), x.rank)
     if len(order) != x.rank:
         raise Unsupported(f"its `perm` has {len(order)} axes, and {x.type} has {x.rank}")
+    return (transposed(site, x, order),)
+
+
+def transposed(site: NodeSite, x: GraphValue, order: Sequence[int]) -> GraphValue:
+    """A value with its dimensions in another order."""
     shape = tuple(x.shape[axis] for axis in order)
     moved = [axis for axis in order if x.shape[axis] != 1]
     if moved == sorted(moved):
-        return (site.view(x, shape),)
+        return site.view(x, shape)
     over = indices(x.rank)
     subscripts = [over[order.index(axis)] for axis in range(x.rank)]
-    return (site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x),)
+    return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x)
 
 
 @node_type("Concat")

@@ -1,7 +1,7 @@
 """Recurrent layers, step by step.
 
 Products with the inputs of all steps are one product; then each step is a product with what the step before made, and
-its gates. Steps are the same programs, so they are the same tasks, however many there are.
+its gates. Steps are the same programs, so they are the same tasks, however many there are; many are a loop.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
-from metasched.graph.node_types.loops import require_few
+from metasched.graph.loop_building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
 from metasched.graph.node_types.movement import sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
+from metasched.graph.unrolled_loops import are_few
 
 Results = tuple[GraphValue | None, ...]
+
+# Programs of a step, of which most have two.
+_PROGRAMS = 2
 
 
 @dataclass(frozen=True)
@@ -57,30 +61,35 @@ class _Layer:
 
     Attributes:
         site: the node.
-        inputs: of each step, its products with the weights, and biases: `f32[batch, gates * hidden]`.
+        inputs: for each step, its products with the weights, and biases: `f32[steps, batch, gates * hidden]`.
         recurrent: the weights of what the step before made: `f32[gates * hidden, hidden]`.
         bias: what is added to products with these, gate by gate, where it is not among `inputs`.
         peepholes: weights of cells in gates.
         hidden, cells: what the first step begins with; None for zeros.
-        active: of each step, which rows of the batch have it; empty where all have.
+        active: for each step, which rows of the batch have it, `bool[steps, batch]`; None where all have.
         functions: the activations, as texts with {0}.
 
     """
 
     site: NodeSite
-    inputs: Sequence[GraphValue]
+    inputs: GraphValue
     recurrent: GraphValue
     bias: GraphValue | None
     peepholes: GraphValue | None
     hidden: GraphValue | None
     cells: GraphValue | None
-    active: Sequence[GraphValue]
+    active: GraphValue | None
     functions: Sequence[str]
 
     @property
     def type(self) -> ValueType:
         """That of what a step makes."""
-        return ValueType(DType.F32, (self.inputs[0].shape[0], self.recurrent.shape[1]))
+        return ValueType(DType.F32, (self.inputs.shape[1], self.recurrent.shape[1]))
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return self.inputs.shape[0]
 
     def product(self, hidden: GraphValue | None, begin: int, end: int, added: GraphValue) -> GraphValue:
         """Products of what the step before made with some gates' weights, and what is added to each."""
@@ -166,21 +175,72 @@ def _lstm_step(
     return made_hidden, after
 
 
-def _run(layer: _Layer, step: _Step, order: Sequence[int]) -> tuple[list[GraphValue], GraphValue, GraphValue | None]:
-    """What each step makes, in the order of the inputs, and the last hidden values and cells."""
+@dataclass(frozen=True)
+class _Made:
+    """What steps make: all of it, `f32[steps, batch, hidden]`, where that is wanted, and the last hidden values and
+    cells.
+    """
+
+    all: GraphValue | None
+    hidden: GraphValue
+    cells: GraphValue | None
+
+
+def _step_by_step(layer: _Layer, kind: _Kind, *, backwards: bool) -> _Made:
+    """Steps as nodes of their own."""
     hidden, cells = layer.hidden, layer.cells
     made: dict[int, GraphValue] = {}
-    for number in order:
-        before = hidden, cells
-        hidden, cells = step(layer, layer.inputs[number], hidden, cells)
-        made[number] = hidden
-        if layer.active:
-            own = layer.active[number]
-            made[number] = _where(layer, own, hidden, None)
-            hidden = _where(layer, own, hidden, before[0])
-            cells = None if cells is None else _where(layer, own, cells, before[1])
+    for number in range(layer.steps)[:: -1 if backwards else 1]:
+        active = None if layer.active is None else _at_step(layer.site, layer.active, number)
+        made[number], hidden, cells = _one(
+            layer, kind.step, (_at_step(layer.site, layer.inputs, number), active), hidden, cells
+        )
     assert hidden is not None
-    return [made[number] for number in sorted(made)], hidden, cells
+    values = [made[number] for number in sorted(made)]
+    return _Made(stacked(layer.site, values, 0) if layer.site.wants(0) else None, hidden, cells)
+
+
+def _in_a_loop(layer: _Layer, kind: _Kind, *, backwards: bool) -> _Made:
+    """Steps as a loop."""
+    has_cells = kind.cells is not None
+    states = [layer.hidden or layer.zeros()] + [layer.cells or layer.zeros()] * has_cells
+    rows = [layer.inputs] + ([] if layer.active is None else [layer.active])
+    is_wanted = layer.site.wants(0)
+
+    def run(_: str, __: GraphValue, states: Sequence[GraphValue], elements: Sequence[GraphValue]) -> StepResults:
+        added, active = (*elements, None)[:2]
+        assert added is not None
+        made, hidden, cells = _one(layer, kind.step, (added, active), states[0], states[1] if has_cells else None)
+        return StepResults([hidden] if cells is None else [hidden, cells], [made] if is_wanted else [])
+
+    frame = LoopFrame(
+        states,
+        [LoopElements(row, 0, backwards) for row in rows],
+        [LoopPlaces(0, backwards)] * is_wanted,
+        layer.steps,
+    )
+    found = looped(layer.site, frame, run)
+    return _Made(found.values[0] if is_wanted else None, found.states[0], found.states[1] if has_cells else None)
+
+
+def _one(
+    layer: _Layer,
+    step: _Step,
+    given: tuple[GraphValue, GraphValue | None],
+    hidden: GraphValue | None,
+    cells: GraphValue | None,
+) -> tuple[GraphValue, GraphValue, GraphValue | None]:
+    """What a step gives out of what is added for it and of which rows have it, and what the next begins with."""
+    added, active = given
+    made, after = step(layer, added, hidden, cells)
+    if active is None:
+        return made, made, after
+    kept = None if after is None else _where(layer, active, after, cells)
+    return _where(layer, active, made, None), _where(layer, active, made, hidden), kept
+
+
+def _at_step(site: NodeSite, whole: GraphValue, number: int) -> GraphValue:
+    return site.view(sliced(site, whole, {0: (number, 1, 1)}), whole.shape[1:])
 
 
 def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValue | None) -> GraphValue:
@@ -222,7 +282,6 @@ def recurrent(site: NodeSite) -> Results:
     steps, batch, _ = x.shape
     if steps < 1:
         raise Unsupported("it has no steps")
-    require_few(steps)
     if site.flag("input_forget"):
         raise Unsupported("input and forget gates that are one are not known")
     word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
@@ -232,12 +291,11 @@ def recurrent(site: NodeSite) -> Results:
     outputs, last, cells = [], [], []
     for number, is_reverse in enumerate(backwards):
         layer = _layer(site, kind, number, x, functions[number], active)
-        order = range(steps)[::-1] if is_reverse else range(steps)
-        made, hidden, cell = _run(layer, kind.step, order)
-        if site.wants(0):
-            outputs.append(stacked(site, made, 0))
-        last.append(hidden)
-        cells += [] if cell is None else [cell]
+        run = _step_by_step if are_few(steps * _PROGRAMS) else _in_a_loop
+        made = run(layer, kind, backwards=is_reverse)
+        outputs += [] if made.all is None else [made.all]
+        last.append(made.hidden)
+        cells += [] if made.cells is None else [made.cells]
     dtype, own_layout = x.type.dtype, site.flag("layout")
     ends = [stacked(site, values, 1 if own_layout else 0) if values else None for values in (last, cells)]
     whole = stacked(site, outputs, 1) if outputs else None
@@ -247,7 +305,7 @@ def recurrent(site: NodeSite) -> Results:
 
 
 def _layer(
-    site: NodeSite, kind: _Kind, number: int, x: GraphValue, functions: Sequence[str], active: Sequence[GraphValue]
+    site: NodeSite, kind: _Kind, number: int, x: GraphValue, functions: Sequence[str], active: GraphValue | None
 ) -> _Layer:
     """The layer of one direction."""
     weights, own = (_direction(site, site.operand(n), number) for n in (1, 2))
@@ -260,10 +318,9 @@ def _layer(
     if bias is not None:
         first, second = _rows(site, bias, 0, rows), _rows(site, bias, rows, 2 * rows)
         inner, bias = (second, first) if apart else (None, site.elementwise("{0} + {1}", first, second))
-    products = _inputs(site, x, weights, bias)
     return _Layer(
         site,
-        [site.view(sliced(site, products, {0: (n, 1, 1)}), products.shape[1:]) for n in range(x.shape[0])],
+        _inputs(site, x, weights, bias),
         own,
         inner,
         None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
@@ -314,14 +371,12 @@ def _with_numbers(site: NodeSite, activations: Sequence[_Activation]) -> Iterato
         yield text
 
 
-def _active(site: NodeSite, steps: int, batch: int) -> list[GraphValue]:
-    """Of each step, which rows have it; none where all rows have all steps."""
+def _active(site: NodeSite, steps: int, batch: int) -> GraphValue | None:
+    """For each step, which rows have it; None where all rows have all steps."""
     lengths = site.optional(4)
     if lengths is None or (lengths.constant is not None and (lengths.constant >= steps).all()):
-        return []
-    type_ = ValueType(DType.BOOL, (steps, batch))
-    all_ = site.single(["Y[i, j] = i64(A[j]) > i"], type_, A=lengths)
-    return [site.view(sliced(site, all_, {0: (n, 1, 1)}), (batch,)) for n in range(steps)]
+        return None
+    return site.single(["Y[i, j] = i64(A[j]) > i"], ValueType(DType.BOOL, (steps, batch)), A=lengths)
 
 
 def _begin(site: NodeSite, number: int, direction: int, *, is_state: bool) -> GraphValue | None:

@@ -4,8 +4,10 @@ Its files, in reading order:
 
 - `declaration`: How a pass is declared, and what it is given
 - `dead_code`: What no output depends on is left out
+- `constants_into_loops`: What a loop reads that is computed of constants alone is computed in its body
 - `integer_products`: Products of quantised numbers are products of bytes, with totals of 32 bits
 - `constant_folding`: What depends on constants alone is computed once
+- `loop_invariants`: What no step of a loop changes is computed once
 - `common_subexpressions`: What is computed twice from the same values is computed once
 - `shapes`: Nodes go over their data in the shape in front of a view, where the view would cost something
 - `layouts`: The order of dimensions in memory is chosen once for each region of values that go together

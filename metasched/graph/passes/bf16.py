@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
-from metasched.graph.ir import Compute, Graph, Node, ValueType
+from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView, ValueType
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.choice import ProductPrecision
@@ -39,7 +39,7 @@ class _Narrowing:
         }
         self._roots: dict[str, str] = {}
         for node in graph.nodes:
-            if not isinstance(node, Compute):
+            if isinstance(node, ShapeView | InPlace):
                 self._join(node)
         self._narrow = self._found()
         self._constants: dict[str, str] = {}
@@ -61,6 +61,7 @@ class _Narrowing:
         graph = self._graph
         given = {self._root(name) for name in (*graph.inputs, *graph.constants)}
         fixed = given | {self._root(name) for _, name in graph.outputs}
+        fixed.update(self._root(name) for loop in graph.loops for name in (*loop.inputs, *loop.outputs))
         factors = set[str]()
         for node in graph.computes:
             flow = self._flows.get(id(node))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.graph.ir import Array, Compute, Graph, InPlace, Node
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
@@ -20,7 +20,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 _LOOKED_AT = 64
 
 
-@graph_pass(after=("constant_folding",))
+@graph_pass(after=("constant_folding", "loop_invariants"))
 def common_subexpressions(graph: Graph, context: PassContext) -> Graph:
     """What is computed twice from the same values is computed once."""
     same: dict[str, str] = {}
@@ -44,9 +44,9 @@ def reading(node: Node, same: dict[str, str]) -> Node:
     """A node that reads other values instead of some."""
     if not any(name in same for name in node.inputs):
         return node
-    if isinstance(node, Compute | InPlace):
-        return replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
-    return replace(node, input=same.get(node.input, node.input))
+    if isinstance(node, ShapeView):
+        return replace(node, input=same.get(node.input, node.input))
+    return replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
 
 
 def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:
@@ -76,5 +76,7 @@ def _bytes(array: Array) -> Array:
 def _key(graph: Graph, node: Node, equal: Mapping[str, str]) -> Hashable:
     if isinstance(node, Compute):
         return (node.program.structural_hash(), tuple(equal.get(name, name) for name in node.inputs))
-    # What is in place is a part of one value: another like it lies elsewhere.
-    return (node.output,) if isinstance(node, InPlace) else (node.input, graph.types[node.output])
+    if isinstance(node, ShapeView):
+        return (node.input, graph.types[node.output])
+    # What is in place is a part of one value: another like it lies elsewhere. Bodies of loops are not compared.
+    return node.outputs

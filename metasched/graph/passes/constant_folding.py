@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.graph.ir import Array, Compute, Graph, InPlace, Node, ShapeView, type_of
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, type_of
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.program import Program
@@ -34,7 +34,7 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
             nodes.append(node)
         elif isinstance(node, ShapeView):
             constants[node.output] = constants[node.input].reshape(types[node.output].shape)
-        elif isinstance(node, InPlace):
+        elif not isinstance(node, Compute):
             nodes.append(node)
         elif _grows(graph, node):
             nodes.append(node)

@@ -22,6 +22,8 @@ def without_dead_code(graph: Graph) -> Graph:
         if needed.intersection(node.outputs):
             nodes.append(node)
             needed.update(node.inputs)
+            places = (graph.parts[name].position for name in node.outputs if name in graph.parts)
+            needed.update(position.input for position in places if position is not None)
     constants = {name: array for name, array in graph.constants.items() if name in needed}
     kept = {*graph.inputs, *constants, *(name for node in nodes for name in node.outputs)}
     parts = {name: part for name, part in graph.parts.items() if name in kept}

@@ -6,7 +6,8 @@ A pass is a file of this folder, with a function of its name under `@graph_pass`
     def constant_folding(graph: Graph, context: PassContext) -> Graph:
         "What depends on constants alone is computed once, before anything runs."
 
-It returns a graph that computes the same outputs; its docstring's first line says what it does.
+It returns a graph that computes the same outputs; its docstring's first line says what it does. It is run on the bodies
+of loops as well, each as a graph of its own: to a pass, a loop is a node that it can not look into.
 """
 
 from __future__ import annotations
@@ -42,10 +43,18 @@ class PassOptions:
 
 @dataclass(frozen=True)
 class PassContext:
-    """What a pass is given besides the graph: the options, and where it says what it did and what it refused to do."""
+    """What a pass is given besides the graph: the options, and where it says what it did and what it refused to do.
+
+    Attributes:
+        options: what passes go by.
+        remarks: what there is to say.
+        in_loop: whether the graph is the body of a loop, whose states begin as values of the graph around it.
+
+    """
 
     options: PassOptions
     remarks: list[str] = field(default_factory=list)
+    in_loop: bool = False
 
     def remark(self, text: str) -> None:
         """Note something that a person who looks at this pass wants to know, such as what was not fused and why."""

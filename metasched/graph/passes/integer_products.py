@@ -33,7 +33,7 @@ from metasched.ir.source import Apply, Axis, IntLit, Name, Operation, Read, Sour
 _RAISED = 128
 
 
-@graph_pass(after=("dead_code",))
+@graph_pass(after=("constants_into_loops", "dead_code"))
 def integer_products(graph: Graph, _: PassContext) -> Graph:
     """Products of quantised numbers are products of bytes, with totals of 32 bits."""
     return without_dead_code(_Integers(graph).graph())

@@ -46,8 +46,10 @@ class _Placing:
         self._context = context
         self._types = dict(graph.types)
         self._parts: dict[str, ValuePart] = dict(graph.parts)
-        self._given = {*graph.inputs, *graph.constants}
-        self._results = {name for _, name in graph.outputs}
+        loops = list(graph.loops)
+        self._given = {*graph.inputs, *graph.constants, *(name for loop in loops for name in loop.outputs)}
+        # Bodies of loops take values as callers take results.
+        self._results = {*(name for _, name in graph.outputs), *(name for loop in loops for name in loop.inputs)}
         self._views: dict[str, list[ShapeView]] = {}
         self._viewed: dict[str, ShapeView] = {}
         for node in graph.nodes:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
-from metasched.graph.ir import Graph, print_graph
+from metasched.graph.flat_graph import flat
+from metasched.graph.ir import Graph
+from metasched.graph.loop_bodies import settled, with_bodies
+from metasched.graph.loop_node import Loop
 from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
+from metasched.graph.printing import print_graph
 from metasched.support.collection import put_off
 from metasched.support.declared_files import DeclaredFiles
 
@@ -78,7 +82,8 @@ class PassReport:
     remarks: tuple[str, ...]
 
     def __str__(self) -> str:
-        counts = [f"{sum(1 for _ in g.computes)} kernels, {len(g.tasks)} distinct" for g in (self.before, self.after)]
+        both = [flat(graph).graph for graph in (self.before, self.after)]
+        counts = [f"{sum(1 for _ in graph.computes)} kernels, {len(graph.tasks)} distinct" for graph in both]
         head = [f"{self.name}: {self.purpose}", f"  {counts[0]} -> {counts[1]}"]
         return "\n".join([*head, *(f"  {remark}" for remark in self.remarks)])
 
@@ -96,11 +101,25 @@ def run_passes(graph: Graph, options: PassOptions) -> Iterator[PassReport]:
         if one.name in options.without:
             continue
         context = PassContext(options)
-        after = one.run(graph, context)
+        after = settled(_passed(one, graph, context))
         after.validate()
         LOGGER.debug("pass %s: %d nodes -> %d", one.name, len(graph.nodes), len(after.nodes))
         yield PassReport(one.name, one.purpose, graph, after, tuple(context.remarks))
         graph = after
+
+
+def _passed(one: Pass, graph: Graph, context: PassContext) -> Graph:
+    """A graph after a pass, which runs on the bodies of its loops, too."""
+    after = one.run(graph, context)
+    return with_bodies(after, lambda loop: _passed_body(one, loop, context))
+
+
+def _passed_body(one: Pass, loop: Loop, context: PassContext) -> Graph:
+    inside = replace(context, remarks=[], in_loop=True)
+    made = _passed(one, loop.body, inside)
+    for remark in inside.remarks:
+        context.remark(f"in each step of `{loop.name}`: {remark}")
+    return made
 
 
 @put_off()

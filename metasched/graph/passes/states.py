@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from metasched.dtypes import DType
 from metasched.graph.fusion.stages import program_of
 from metasched.graph.ir import Compute, Graph, InPlace, Node, Position, ShapeView, ValuePart, type_of
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.updates import StretchUpdate, stretch_update
+from metasched.graph.updates import StretchUpdate, position_apart, stretch_update
 from metasched.ir.pitch import packed_strides
 
 
@@ -17,7 +18,11 @@ def states(graph: Graph, context: PassContext) -> Graph:
     """What a state of the network is next is written into it, where only a stretch of it changes."""
     made = dict(graph.outputs)
     for state, label in graph.states.items():
-        found = _updated(graph, state, made[label])
+        found = _updated(graph, state, made[label], context)
+        apart = _position_apart(graph, made[label]) if isinstance(found, str) and context.in_loop else None
+        if apart is not None:
+            with_position = _updated(apart, state, made[label], context)
+            found = found if isinstance(with_position, str) else with_position
         if isinstance(found, str):
             context.remark(f"`{state}` is copied: {found}")
         else:
@@ -25,7 +30,34 @@ def states(graph: Graph, context: PassContext) -> Graph:
     return graph
 
 
-def _updated(graph: Graph, state: str, output: str) -> Graph | str:
+def _position_apart(graph: Graph, output: str) -> Graph | None:
+    """The graph in which a node of its own computes the position of an update; None where nothing computes one."""
+    made = _source(graph, output)
+    number = next((n for n, node in enumerate(graph.nodes) if made in node.outputs), None)
+    node = None if number is None else graph.nodes[number]
+    found = position_apart(node.program) if isinstance(node, Compute) else None
+    if number is None or not isinstance(node, Compute) or found is None:
+        return None
+    position = f"{made}.position"
+    while position in graph.types:
+        position += "'"
+    values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
+    values |= dict.fromkeys(found.position.outputs, position)
+    first, rest = (
+        Compute(
+            node.name,
+            node.op,
+            program_of(stages, node.program.name),
+            tuple(values[name] for name in stages.inputs),
+            outputs,
+        )
+        for stages, outputs in ((found.position, (position,)), (found.rest, node.outputs))
+    )
+    types = {**graph.types, position: found.position.types[found.position.outputs[0]]}
+    return replace(graph, types=types, nodes=(*graph.nodes[:number], first, rest, *graph.nodes[number + 1 :]))
+
+
+def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Graph | str:
     """The graph with a state updated in place, or why it is not."""
     made = _source(graph, output)
     number = next((n for n, node in enumerate(graph.nodes) if made in node.outputs), None)
@@ -37,8 +69,12 @@ def _updated(graph: Graph, state: str, output: str) -> Graph | str:
     whole, position = values[update.whole], _source(graph, values[update.position])
     if _source(graph, whole) != state or made in graph.parts:
         return f"`{output}` is not `{state}` with a stretch replaced"
-    if position not in graph.inputs or position in graph.states:
+    if not context.in_loop and (position not in graph.inputs or position in graph.states):
         return f"the position, `{position}`, is no input of the network"
+    if context.in_loop and graph.types[position].dtype not in (DType.I32, DType.I64):
+        return f"the position, `{position}`, is {graph.types[position].dtype}"
+    if context.in_loop and update.count > 1:
+        return f"{update.count} places are written at once, of which some may not be there in a later step"
     views = {state, *(other.output for other in _views(graph) if _source(graph, other.output) == state)}
     readers = [other.name for other in _others(graph, node) if views.intersection(other.inputs)]
     if readers or any(name in views for _, name in graph.outputs):

@@ -27,6 +27,7 @@ from metasched.runtime.shared_pool import PoolCode, shared_pool
 _POINTER = ctypes.c_void_p
 _STATUSES = 256
 _NO_TILES = 3
+_ENDLESS = 2**63 - 1
 # Of the roots of a call, the arena is the first, and the weights are the second.
 _OWN_ROOTS = 2
 
@@ -41,7 +42,7 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 class _Member:
     """A network of fixed sizes: a table of steps, each the address of its code, and where its arguments are."""
 
-    def __init__(self, said: Mapping[str, Any], codes: Sequence[int], run: Any, weights: Array) -> None:
+    def __init__(self, said: Mapping[str, Any], codes: Mapping[int, int], run: Any, weights: Array) -> None:
         self.inputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["inputs"]]
         self.shapes = {name: shape for name, _, shape in self.inputs}
         self.labels = list(said["labels"])
@@ -52,32 +53,39 @@ class _Member:
         self._names = said["nodes"]
         self._run, self._weights = run, weights
         self._arenas: list[Array] = []
-        flat = [number for step in said["places"] for place in step for number in place]
+        taken = [
+            [*(number for place in places for number in place), *numbers]
+            for places, numbers in zip(said["places"], said["numbers"], strict=True)
+        ]
+        flat = [number for one in taken for number in one]
         self._arguments = (ctypes.c_int64 * max(len(flat), 1))(*flat)
         at = ctypes.addressof(self._arguments)
         entries: list[int] = []
-        for code, places in zip(said["steps"], said["places"], strict=True):
+        for code, numbers in zip(said["steps"], taken, strict=True):
             entries += (codes[code], at)
-            at += 16 * len(places)
+            at += 8 * len(numbers)
+        self._moving = int(said["moving"])
         self._table = (ctypes.c_int64 * max(len(entries), 1))(*entries)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results for arrays of all inputs, states among them, which are next then."""
-        made = [np.empty(shape, dtype) for dtype, shape, _, _ in self._results]
+        made = [np.empty(shape, dtype) for dtype, shape, *_ in self._results]
         written = [array for array, result in zip(made, self._results, strict=True) if result[2]]
         moved = [self._moved_part(part, inputs) for part in self._moved]
         arena = (
             self._arenas.pop() if self._arenas else np.frombuffer(mmap.mmap(-1, max(self._arena_bytes, 1)), np.uint8)
         )
-        addresses = [*map(_address, (arena, self._weights, *inputs, *written)), *moved]
+        addresses = [*map(_address, (arena, self._weights, *inputs, *written)), *moved, *[0] * self._moving]
         roots = (ctypes.c_int64 * len(addresses))(*addresses)
-        status = self._run(self._table, len(self._names), roots)
+        status = self._run(self._table, len(self._names), roots, _ENDLESS)
         if not status:
             for root, (found, offset), nbytes in self._kept:
                 ctypes.memmove(roots[root], roots[found] + offset, nbytes)
-            for array, (_, _, _, copied) in zip(made, self._results, strict=True):
+            for n, (array, (_, _, _, copied, count)) in enumerate(zip(made, self._results, strict=True)):
                 if copied is not None:
                     ctypes.memmove(_address(array), roots[copied[0]] + copied[1], array.nbytes)
+                if count is not None:
+                    made[n] = array[: ctypes.c_int64.from_address(roots[count[0]] + count[1]).value]
         self._arenas.append(arena)
         if status:
             raise self._error(*divmod(status, _STATUSES))
@@ -139,8 +147,8 @@ class ExportedNetwork:
             raise ImportError(f"{path} has not the {nbytes} bytes of {self.name}'s weights")
         return np.memmap(path, np.uint8, "r")
 
-    def _load_code(self, said: dict[str, Any], data: bytes) -> tuple[list[int], Any]:
-        """The addresses of kernels, and what runs a table of them."""
+    def _load_code(self, said: dict[str, Any], data: bytes) -> tuple[dict[int, int], Any]:
+        """The addresses of kernels and of what is done between them, by number; and what runs a table of these."""
         if hashlib.sha256(data).hexdigest() != said["code_hash"]:
             raise ImportError(f"the machine code of {self.name} is damaged: it has another hash")
         pieces = []
@@ -158,10 +166,11 @@ class ExportedNetwork:
         for image in self._images:
             _POINTER.from_address(image.symbols[said["state"]]).value = ctypes.addressof(self._slots)
         self._table_image = Image(table)
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER)
-        return [image.symbols[said["step"]] for image in self._images], prototype(
-            self._table_image.symbols[said["run"]]
-        )
+        own = self._table_image.symbols
+        codes = {n: image.symbols[said["step"]] for n, image in enumerate(self._images)}
+        codes |= {number: own[name] if name else 0 for number, name in said["actions"]}
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64)
+        return codes, prototype(own[said["run"]])
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network. Raises TypeError and ValueError for inputs that it does not take."""

@@ -12,6 +12,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph.choices import Choice
+from tests.support.loops import decoder, decoder_inputs
 from tests.support.onnx_models import model, node, random, value
 
 X, W = random(64, 128), random(128, 256, seed=1)
@@ -96,3 +97,44 @@ def test_damaged_files_are_not_run(tmp_path: Path, file: str, message: str) -> N
     assert run.returncode
     assert message in run.stderr
     assert json.loads((folder / "network.json").read_text())["inputs"] == [["X", "float32", [64, 128]]]
+
+
+LOOP_ALONE = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"metasched", "numba", "llvmlite", "onnx", "scipy"}:
+            raise ImportError(f"{name} is not to be imported")
+
+sys.meta_path.insert(0, Refused())
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from fast.network import run
+
+given = np.load("given.npz")
+calls = [[given[f"{name}{n}"] for name in ("x", "pos", "cache", "last")] for n in range(3)]
+with ThreadPoolExecutor(3) as pool:
+    found = list(pool.map(lambda call: run(*call), calls * 4))
+np.savez("results.npz", **{f"{label}{n}": a for n, one in enumerate(found[:3]) for label, a in zip("abc", one)})
+for n, one in enumerate(found):
+    for again, first in zip(one, found[n % 3], strict=True):
+        np.testing.assert_array_equal(again, first)
+"""
+
+
+def test_loops_that_data_end_run_with_numpy_alone(tmp_path: Path) -> None:
+    net = decoder()
+    net.export(tmp_path / "fast")
+    calls = [decoder_inputs(at, last) for at, last in ((2, 1), (9, 99), (0, 3))]
+    names = ("x", "pos", "cache", "last")
+    given = {f"{name}{n}": array for n, call in enumerate(calls) for name, array in zip(names, call, strict=True)}
+    np.savez(tmp_path / "given.npz", **given)
+    subprocess.run([sys.executable, "-c", LOOP_ALONE], check=True, cwd=tmp_path)
+    results = np.load(tmp_path / "results.npz")
+    lengths = []
+    for n, call in enumerate(calls):
+        for label, wanted in zip("abc", net(*call), strict=True):
+            np.testing.assert_array_equal(results[f"{label}{n}"], wanted)
+        lengths.append(len(results[f"a{n}"]))
+    assert len(set(lengths)) > 1

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import metasched as ms
@@ -15,6 +16,7 @@ from metasched.graph.network_archive import network_bytes, network_of
 from metasched.graph.network_cache import NetworkCache
 from metasched.graph.network_key import model_digest, network_key
 from metasched.graph.precision.choice import ProductPrecision
+from metasched.graph.signature import DeferredGraph
 from metasched.target import Target
 from tests.support.decoders import Decoder
 from tests.support.onnx_models import model, node, random, value
@@ -250,3 +252,32 @@ ms.load_onnx(sys.argv[1]).compile()
 def test_a_large_network_is_kept_by_a_process_that_ends_at_once(cache: NetworkCache, path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", ENDS_AT_ONCE, str(path)], check=True)
     assert cache.executable(key_of(path), Target.detect()) is not None
+
+
+def test_loops_that_data_end_are_kept_and_found(cache: NetworkCache, tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 22]>
+    m (float[4] a) => (root, seen) <int64 most = {40}, bool yes = {1}, float tiny = {0.00001}, float[1] two = {2}> {
+        root, seen = Loop(most, yes, a) <body = step
+          (int64 i, bool c, float[4] x) => (bool go, float[4] y, float[4] z) {
+            quotient = Div(a, x)
+            sum = Add(x, quotient)
+            y = Div(sum, two)
+            change = Sub(x, y)
+            size = Abs(change)
+            largest = ReduceMax<keepdims = 0>(size)
+            go = Greater(largest, tiny)
+            z = Identity(y)
+        }>
+    }"""
+    path = tmp_path / "loop.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    a = np.float32([4, 9, 2, 100])
+    first = ms.load_onnx(path)
+    wanted = first(a)
+    again = ms.load_onnx(path)
+    assert isinstance(again._given, DeferredGraph)
+    assert again.compiled().plan == first.compiled().plan
+    for got, want in zip(again(a), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert len(wanted[1]) < 40
+    assert not cache.ignored

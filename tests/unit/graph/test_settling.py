@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from metasched.graph import settling
+from metasched.graph.executable import RunTimes
 from metasched.graph.execution_plan import StepInfo
 from metasched.graph.ir import Array
 from metasched.graph.settling import Settlement, expected_seconds, settle
@@ -39,11 +40,11 @@ class FakeExecutable:
         self.steps = tuple(StepInfo(task, "op", task, schedule_of(task, tuned), "") for task in TASKS)
         self.weights = self.arena = SimpleNamespace(nbytes=8)
 
-    def run(self, inputs: Sequence[Array]) -> None:
+    def run(self, inputs: Sequence[Array], most: int) -> None:
         self.clock.now += sum(self.times) * 1e-9
 
-    def run_timed(self, inputs: Sequence[Array]) -> Array:
-        return np.array(self.times)
+    def run_timed(self, inputs: Sequence[Array], most: int) -> RunTimes:
+        return RunTimes(np.array(self.times), np.ones(len(self.times)))
 
 
 def schedule_of(task: str, tuned: Set[str]) -> str:

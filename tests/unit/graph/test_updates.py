@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metasched.graph.fusion.stages import program_of
-from metasched.graph.updates import stretch_update
+from metasched.graph.updates import position_apart, stretch_update
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.reference.execution import reference
@@ -90,3 +90,34 @@ def test_what_does_anything_else_is_none(arguments: str, value: str) -> None:
 def test_a_stretch_at_a_fixed_place_has_no_position() -> None:
     text = "program p(A: f32[7], U: f32[7]) -> Y: f32[7]:\n    Y[i] = U[i] if i == 3 else A[i]\n"
     assert stretch_update(parse_program(text)) is None
+
+
+def test_a_position_that_is_computed_before_may_be_a_program_of_its_own() -> None:
+    whole = program(
+        "U: f32[2, 4], Q: i64[]",
+        "R: i64[]",
+        "T: f32[2]",
+        "R[] = P[0] * 2 + Q[]",
+        "T[i] = sum[r](U[i, r])",
+        "Y[i, j, k] = U[i, k] + T[i] if j == R[] else A[i, j, k]",
+    )
+    assert stretch_update(whole) is None
+    found = position_apart(whole)
+    assert found is not None
+    assert [stage.buffer for stage in found.position.stages] == ["R"]
+    assert [stage.buffer for stage in found.rest.stages] == ["T", "Y"]
+    assert {*found.position.inputs} == {"P", "Q"}
+    update = stretch_update(program_of(found.rest, "rest"))
+    assert update is not None
+    assert (update.whole, update.position, update.count) == ("A", "R", 1)
+    rng = np.random.default_rng(2)
+    a, u = rng.random((2, 7, 4)).astype(np.float32), rng.random((2, 4)).astype(np.float32)
+    given = {"A": a, "U": u, "Q": np.array(1), "P": np.array([2])}
+    r = reference(program_of(found.position, "place"))(*(given[name] for name in found.position.inputs))
+    made = reference(program_of(found.rest, "rest"))(*({**given, "R": r}[name] for name in found.rest.inputs))
+    np.testing.assert_array_equal(made, reference(whole)(*(given[b.name] for b in whole.inputs)))
+
+
+@pytest.mark.parametrize("stage", ["A[i, j, k] + U[i, k] * f32(P[0])", "U[i, k] if j == P[0] else A[i, j, k]"])
+def test_a_position_that_is_given_is_not_taken_apart(stage: str) -> None:
+    assert position_apart(program("U: f32[2, 4]", f"Y[i, j, k] = {stage}")) is None

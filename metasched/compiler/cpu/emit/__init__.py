@@ -39,5 +39,6 @@ Its files, in reading order:
 - `module`: A whole LLVM module for a kernel: its body, functions for each parallel region, and the entry
 - `python_entry`: A second entry that takes NumPy arrays as they are: it checks their headers, and calls the kernel with
   their data
+- `step_actions`: What a table of steps does between kernels, as functions that are called like them
 - `steps`: Kernels called one after another from compiled code, from a table: a network's steps
 """

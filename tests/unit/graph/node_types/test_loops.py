@@ -118,22 +118,73 @@ def test_loops_end_by_their_number_or_their_condition(limit: int | None, conditi
     np.testing.assert_array_equal(seen, np.array(before, np.float32).reshape(steps, 2))
 
 
-def test_what_is_not_known_at_load_is_refused() -> None:
-    data = body(
-        [node("ReduceSum", "x", "sum", keepdims=0), node("Less", "sum most", "goes_on"), node("Neg", "x", "y")],
-        [("i", INT, ()), ("_", BOOL, ()), ("x", FLOAT, (2,))], [unknown("goes_on"), unknown("y")], most=np.float32(3),
-    )  # fmt: skip
-    x = value("x", np.zeros(2, np.float32))
-    known = {"n": np.array(5), "on": np.array(True), "many": np.array(5000)}
-    for inputs, reason in (
-        ("n on x", "whether it goes on is computed from data"),
-        ("- - x", "nothing says when it ends"),
-        ("many - x", "5000 steps or more.*2048 are taken"),
-        ("m - x", "its number of steps, `m`, is computed from data"),
-    ):
-        given = [x, helper.make_tensor_value_info("m", INT, ())] if inputs[0] == "m" else [x]
+def doubling(*more: Any, outputs: tuple[str, ...] = ()) -> Any:
+    """Doubles what is carried while its largest element is below 3."""
+    nodes = [
+        node("ReduceMax", "y", "largest", keepdims=0),
+        node("Less", "largest most", "goes_on"),
+        *more,
+    ]
+    given = [("i", INT, ()), ("_", BOOL, ()), ("x", FLOAT, (2,))]
+    made = [unknown(name) for name in ("goes_on", "y", *outputs)]
+    return body([node("Add", "x x", "y"), *nodes], given, made, most=np.float32(3))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "most"), [("n on x", 2), ("- on x", None), ("many on x", None), ("m - x", 5), ("m on x", None)]
+)
+def test_data_may_end_loops(inputs: str, most: int | None) -> None:
+    known = {"n": np.array(2), "on": np.array(True), "many": np.array(2**63 - 1)}
+    x, m = np.float32([0.3, -2]), np.array(5)
+    given = [value("x", x), *([value("m", m)] if inputs[0] == "m" else [])]
+    net = ms.load_onnx(model([node("Loop", inputs, "y", body=doubling())], given, ["y"], known))
+    assert len(list(net.graph.loops)) == 1
+    steps = {"n on x": 2, "m - x": 5}.get(inputs, 4)
+    assert most is None or steps == most
+    np.testing.assert_array_equal(net(*[x, m][: len(given)]), x * 2**steps)
+
+
+def test_what_a_loop_cannot_be_is_refused() -> None:
+    known = {"n": np.array(5), "on": np.array(True)}
+    longer = doubling(node("Concat", "x x", "z", axis=0))
+    longer.output[1].name = "z"
+    for inputs, outputs, graph, reason in (
+        ("- - x", "y", doubling(), "nothing says when it ends"),
+        ("n on x", "y", longer, r"a state begins as f32\[2\], and a step makes f32\[4\] of it"),
+        ("- on x", "y z", doubling(node("Neg", "y", "z"), outputs=("z",)), "size of their number, which only a call"),
+        ("n on x", "y", doubling(node("Range", "i n n", "r")), "its start, `y.step.*`, is computed from data"),
+    ):  # fmt: skip
+        made = [node("Loop", inputs, outputs, body=graph)]
         with pytest.raises(ms.RefusedModel, match=reason):
-            ms.load_onnx(model([node("Loop", inputs, "y", body=data)], given, ["y"], known))
+            ms.load_onnx(model(made, [value("x", np.zeros(2, np.float32))], ["y"], known))
+
+
+def test_what_steps_give_out_of_a_loop_that_data_end_is_cut_as_an_output_and_refused_elsewhere() -> None:
+    known = {"n": np.array(5), "on": np.array(True)}
+    graph = doubling(node("Neg", "y", "z"), outputs=("z",))
+    x = np.float32([1, -2])
+    loop = node("Loop", "n on x", "y z", body=graph)
+    net = ms.load_onnx(model([loop], [value("x", x)], ["y", "z"], known))
+    assert [str(type_) for type_ in net.outputs.values()] == ["f32[2]", "f32[5, 2]"]
+    y, z = net(x)
+    np.testing.assert_array_equal(z, [[-2, 4], [-4, 8]])
+    np.testing.assert_array_equal(y, [4, -8])
+    with pytest.raises(ms.RefusedModel, match="it can be an output of the network"):
+        ms.load_onnx(model([loop, node("Neg", "z", "u")], [value("x", x)], ["u"], known))
+
+
+def test_long_loops_run_a_graph_and_short_ones_are_taken_apart() -> None:
+    for steps, kernels in ((9, 9), (5000, 1)):
+        x = np.zeros((steps, 4, 2), np.float32)
+        x[::1700] = X[0]
+        made = node("Scan", "h0 x", "h seen", body=recurrence(), num_scan_inputs=1, scan_input_directions=[1])
+        net = ms.load_onnx(model([made], [value("h0", X[0]), value("x", x)], ["h", "seen"], {"outside": W}))
+        whole = [one for graph in (net.graph, *(loop.body for loop in net.graph.loops)) for one in graph.computes]
+        assert len([one for one in whole if one.op == "MatMul"]) == kernels
+        h, seen = net(np.zeros((4, 2), np.float32), x)
+        expected, before = scanned(x, list(range(steps))[::-1])
+        np.testing.assert_allclose(h, expected, rtol=1e-5)
+        np.testing.assert_allclose(seen, np.stack(before), rtol=1e-5)
 
 
 def test_a_node_of_a_body_is_refused_once() -> None:

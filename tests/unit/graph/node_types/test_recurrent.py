@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.graph import unrolled_loops
+from tests.support.graphs import by_reference
 from tests.support.onnx_models import model, node, random, value
 from tests.support.traced_functions import run_graph
 
@@ -66,6 +68,31 @@ def expected(op: str, arrays: dict[str, np.ndarray], directions: list[bool], len
 def test_layers(op: str, direction: str, lengths: Any, attributes: dict[str, Any]) -> None:
     if "linear_before_reset" in attributes and op != "GRU":
         return
+    made, arrays, wanted = layer(op, direction, lengths, attributes)
+    graph = ms.load_onnx(made).graph
+    require_close(run_graph(graph, [arrays[name] for name in graph.inputs]), wanted)
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize(("direction", "lengths"), [("reverse", None), ("bidirectional", [2, 3])])
+def test_many_steps_are_a_loop(op: str, direction: str, lengths: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unrolled_loops, "_MOST_PROGRAMS", 5)
+    made, arrays, wanted = layer(op, direction, lengths, {})
+    net = ms.load_onnx(made)
+    loops = list(net.graph.loops)
+    assert [loop.most for loop in loops] == [STEPS] * (2 if direction == "bidirectional" else 1)
+    assert not any(loop.is_ended_by_data for loop in loops)
+    require_close(by_reference(net.graph, arrays), wanted)
+    require_close(net(**{name: arrays[name] for name in net.inputs}), wanted)
+
+
+def require_close(found: Any, wanted: list[Any]) -> None:
+    for made, other in zip(found, wanted, strict=False):
+        np.testing.assert_allclose(made, other, rtol=1e-4, atol=1e-5)
+
+
+def layer(op: str, direction: str, lengths: Any, attributes: dict[str, Any]) -> tuple[Any, dict[str, Any], list[Any]]:
+    """A model of a layer, arrays for it, and what it computes of them."""
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     rows, count = GATES[op] * HIDDEN, len(directions)
     shapes = {"X": (STEPS, BATCH, WIDTH), "W": (count, rows, WIDTH), "R": (count, rows, HIDDEN), "B": (count, 2 * rows)}
@@ -83,9 +110,7 @@ def test_layers(op: str, direction: str, lengths: Any, attributes: dict[str, Any
     outputs = ["Y", "Yh"] + ["Yc"] * has_cells
     one = node(op, inputs, " ".join(outputs), hidden_size=HIDDEN, direction=direction, **attributes)
     given = [value(name, arrays[name]) for name in "Xhc"[: 2 + has_cells]]
-    graph = ms.load_onnx(model([one], given, outputs, constants)).graph
-    for made, other in zip(run_graph(graph, [arrays[name] for name in graph.inputs]), wanted, strict=False):
-        np.testing.assert_allclose(made, other, rtol=1e-4, atol=1e-5)
+    return model([one], given, outputs, constants), arrays, wanted
 
 
 ACTIVATIONS = {
