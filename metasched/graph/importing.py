@@ -321,7 +321,7 @@ class _Importer:
         onnx = onnx_module()
         value = onnx.helper.get_attribute_value(attribute)
         if isinstance(value, onnx.TensorProto):
-            return array_of(value, self._model.folder)[1]
+            return array_of(value, self._model.folder, self._model.content)[1]
         return value
 
     def _expanded(
