@@ -40,6 +40,8 @@ class GraphValue:
         constant: its elements, where they are known.
         depends: inputs of the network that it is computed from.
         bits: of integers that the model has in fewer bits than the type has, how many; 0 of any others.
+        elements: of a sequence of tensors, which no program reads, all of them; its type is that of its elements, and
+            its shape says how many there are.
 
     """
 
@@ -48,6 +50,7 @@ class GraphValue:
     constant: Array | None = field(default=None, compare=False, repr=False)
     depends: frozenset[str] = frozenset()
     bits: int = 0
+    elements: tuple[GraphValue, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

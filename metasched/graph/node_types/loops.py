@@ -65,7 +65,7 @@ def loop(site: NodeSite) -> Results:
     graph = site.required("body")
     limit = None if site.optional(0) is None else site.integers(0, "number of steps")[0]
     goes_on = site.optional(1) is None or bool(site.known(1, "condition").reshape(-1)[0])
-    states = [site.operand(number) for number in range(2, len(site.inputs))]
+    states = [site.value(number) for number in range(2, len(site.inputs))]
     if limit is None and site.optional(1) is None:
         raise Unsupported("nothing says when it ends")
     if goes_on and limit is not None and site.optional(1) is None:
