@@ -1,4 +1,4 @@
-"""Sequences of tensors, whose lengths are known at load: they are taken apart, and nothing of them is left at a call."""
+"""Sequences of tensors, whose lengths are known at load: they are taken apart, and no call knows of them."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def test_a_tensor_is_split(sizes: Any, axis: int, keepdims: int, expected: list[
         constants["sizes"] = np.array(sizes, np.int64)
     split = node("SplitToSequence", "x" if sizes is None else "x sizes", "s", axis=axis, keepdims=keepdims)
     taken = [node("SequenceAt", f"s p{n}", f"o{n}") for n in range(len(expected))]
-    for found, part in zip(run([split, *taken], [f"o{n}" for n in range(len(expected))], **constants), expected):
+    made = run([split, *taken], [f"o{n}" for n in range(len(expected))], **constants)
+    for found, part in zip(made, expected, strict=True):
         np.testing.assert_array_equal(found, part)
 
 
