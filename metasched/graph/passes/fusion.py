@@ -226,7 +226,7 @@ class _Grouping:
         return made if isinstance(made, str) else ""
 
     def _together(self, members: list[int]) -> Stages | str:
-        """The stages of nodes as those of one program; why there is none where places that data decide are in the way."""
+        """The stages of nodes as those of one program, or why there is none: places that data decide are in the way."""
         nodes = [self._graph.nodes[n] for n in members]
         try:
             return stages_together(self._graph, nodes, nodes[-1].outputs)
