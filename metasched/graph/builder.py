@@ -45,6 +45,8 @@ class GraphValue:
         bits: of integers that the model has in fewer bits than the type has, how many; 0 of any others.
         count: the value that says how many of its elements along the first dimension there are, where only a call
             knows; there is room for all that there may be.
+        elements: of a sequence of tensors, which no program reads, all of them; its type is that of its elements, and
+            its shape says how many there are.
 
     """
 
@@ -54,6 +56,7 @@ class GraphValue:
     depends: frozenset[str] = frozenset()
     bits: int = 0
     count: str | None = None
+    elements: tuple[GraphValue, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

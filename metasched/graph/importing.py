@@ -114,9 +114,12 @@ class _Importer:
         missing = [value.name for value in proto.output if value.name not in scope.values]
         if missing:
             raise NetworkError(f"{self._model.name}: nothing computes the output {', '.join(missing)}")
+        outputs = [(value.name, scope.values[value.name]) for value in proto.output]
+        for name, value in outputs:
+            if isinstance(value, GraphValue) and value.elements is not None:
+                self._refusals.append(Refusal(name, "output", 0, (), "it is a sequence, and not a tensor"))
         if self._refusals:
             raise RefusedModel(self._model.name, tuple(self._refusals), self._model.unconverted)
-        outputs = [(value.name, scope.values[value.name]) for value in proto.output]
         made = self._builder.graph(
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
         )
@@ -322,7 +325,7 @@ class _Importer:
         onnx = onnx_module()
         value = onnx.helper.get_attribute_value(attribute)
         if isinstance(value, onnx.TensorProto):
-            return array_of(value, self._model.folder)[1]
+            return array_of(value, self._model.folder, self._model.content)[1]
         return value
 
     def _expanded(

@@ -100,6 +100,8 @@ def looped(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
 
 class _Looping:
     def __init__(self, site: NodeSite, frame: LoopFrame, run: RunStep) -> None:
+        if any(state.elements is not None for state in frame.states):
+            raise Unsupported("a state is a sequence, which has to be taken apart: only steps known at load can be")
         self._site = site
         self._frame = frame
         builder, like = site.builder, site.origin.value

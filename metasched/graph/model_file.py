@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from metasched.graph.channel_slopes import BROADCAST_OPSET, with_slopes_along_channels
 from metasched.graph.errors import NetworkError
 from metasched.graph.mapped_files import MappedFile, message_of_file
 from metasched.support.imports import imports
@@ -89,7 +90,7 @@ def _converted(model: ModelFile) -> ModelFile:
         made = converter.convert_version(model.proto, OLDEST_OPSET)
         changed = _changed_inputs(model.proto, made)
         if not changed:
-            return replace(model, proto=made)
+            return replace(model, proto=made if opset >= BROADCAST_OPSET else with_slopes_along_channels(made))
         reason = f"it gives {', '.join(f'`{name}`' for name in changed)} another type"  # as of `Scan` of opset 8
     except (converter.ConvertError, RuntimeError) as error:
         reason = str(error).strip()

@@ -78,15 +78,25 @@ class NodeSite:
         return tuple(self.operand(n) for n in range(len(self.inputs)))
 
     def operand(self, number: int) -> GraphValue:
-        """An input by its position. Raises Unsupported where it was left out."""
+        """A tensor by its position among the inputs. Raises Unsupported for a sequence, and where it was left out."""
         found = self.optional(number)
         if found is None:
             raise Unsupported(f"it has no input {number}")
         return found
 
     def optional(self, number: int) -> GraphValue | None:
-        """An input by its position; None where it was left out."""
-        return self.inputs[number] if number < len(self.inputs) else None
+        """A tensor by its position among the inputs; None where it was left out. Raises Unsupported for a sequence."""
+        found = self.inputs[number] if number < len(self.inputs) else None
+        if found is not None and found.elements is not None:
+            raise Unsupported(f"its input `{found.name}` is a sequence, and not a tensor")
+        return found
+
+    def value(self, number: int) -> GraphValue:
+        """An input by its position, a tensor or a sequence. Raises Unsupported where it was left out."""
+        found = self.inputs[number] if number < len(self.inputs) else None
+        if found is None:
+            raise Unsupported(f"it has no input {number}")
+        return found
 
     def wants(self, number: int) -> bool:
         """Whether an output is used."""

@@ -141,7 +141,12 @@ class Assumptions:
             # A condition may relate an atom to its own parts (`i >= i // 2`); recursive queries get no bound.
             self._structures[atom] = Range(-math.inf, math.inf)
             self._structures[atom] = _in_type(atom, self._structure(atom))
-        lo, hi = self._structures[atom]
+        found = self._under_conditions(atom, self._structures[atom])
+        return found if _is_finite(found) else _both(found, *self._of_shifted_atoms(atom))
+
+    def _under_conditions(self, atom: Expr, found: Range) -> Range:
+        """A range, improved by the conditions that are about this atom alone."""
+        lo, hi = found
         for fact in self.known:
             if len(fact.terms) != 1:
                 continue
@@ -151,6 +156,27 @@ class Assumptions:
             elif coefficient < 0:
                 hi = min(hi, fact.const // -coefficient)
         return Range(lo, hi)
+
+    def _of_shifted_atoms(self, atom: Expr) -> Iterator[Range]:
+        """What conditions say of data by atoms that are the same but for a number, such as `T[i] - 1` of `T[i]`.
+
+        Such an atom may wrap, so its range says something only where it has two ends, and where the shift back stays in
+        64 bits.
+        """
+        if atom.dtype is not INDEX or not depends_on_data(atom):
+            return
+        own = self._unwrapped(atom)
+        for other in dict.fromkeys(other for fact in self.known for other, _ in fact.terms):
+            shift = own.plus(self._unwrapped(other), -1) if other != atom and other.dtype is INDEX else None
+            if shift is None or shift.terms:
+                continue
+            lo, hi = (end + shift.const for end in self._under_conditions(other, _UNKNOWN))
+            if _is_finite(Range(lo, hi)) and fits(INDEX, lo, hi):
+                yield Range(lo, hi)
+
+    def _unwrapped(self, atom: Expr) -> Linear:
+        """The form of an atom as if it did not wrap; equal up to a multiple of 2^64."""
+        return form_of_sum(atom, self._unwrapped) or Linear.of_atom(atom)
 
     def _structure(self, atom: Expr) -> Range:
         match atom:
@@ -246,6 +272,14 @@ def _nonnegative(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, 
         case (BinOp.EQ, True) | (BinOp.NE, False):
             return difference, opposite
     return ()
+
+
+def _is_finite(found: Range) -> bool:
+    return not (math.isinf(found.lo) or math.isinf(found.hi))
+
+
+def _both(first: Range, *others: Range) -> Range:
+    return Range(max(r.lo for r in (first, *others)), min(r.hi for r in (first, *others)))
 
 
 def _floordiv(value: Bound, divisor: int) -> Bound:

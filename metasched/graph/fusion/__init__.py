@@ -7,6 +7,7 @@ Its files, in reading order:
 - `stages`: The stages of a program with every shape and range written out, and a program made of stages
 - `views`: Reads through a shape view as reads of what it is a view of
 - `inlining`: Intermediate values that are written into what reads them
+- `repeated`: Intermediate values without dimensions along which they repeat
 - `canonical`: One text for equal stages: order, names, and index expressions
 - `merge`: Nodes of a graph joined to one, and the program that it runs
 - `rows`: The outer indices over which all stages of a program are independent

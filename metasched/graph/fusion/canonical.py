@@ -10,6 +10,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, rewritten, substituted, with_reads
 from metasched.graph.fusion.indices import Extents, decided, linear
 from metasched.graph.fusion.inlining import inlined, used_counts, without_copies
+from metasched.graph.fusion.repeated import without_repeated_elements
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.site import names as letters
 from metasched.ir.nodes import BinOp
@@ -39,7 +40,7 @@ def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]
 
     What nothing needs is left out; outputs keep their order.
     """
-    made = without_copies(inlined(simplified(_needed(stages))))
+    made = without_repeated_elements(without_copies(inlined(simplified(_needed(stages)))))
     return _renamed(_ordered(_needed(_computed_first(_along_own_axes(_with_reciprocals(simplified(made)))))))
 
 

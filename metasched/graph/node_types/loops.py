@@ -74,7 +74,7 @@ def loop(site: NodeSite) -> Results:
     """Steps while a condition holds, up to a number of steps: both may be known at load, or computed from data."""
     graph = site.required("body")
     limit, condition = site.optional(0), site.optional(1)
-    states = [site.operand(number) for number in range(2, len(site.inputs))]
+    states = [site.value(number) for number in range(2, len(site.inputs))]
     if limit is None and condition is None:
         raise Unsupported("nothing says when it ends")
     most = ENDLESS

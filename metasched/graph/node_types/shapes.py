@@ -20,7 +20,7 @@ Results = tuple[GraphValue, ...]
 
 @node_type("Identity")
 def identity(site: NodeSite) -> Results:
-    return (site.operand(0),)
+    return (site.value(0),)
 
 
 @node_type("Dropout")

@@ -1,19 +1,22 @@
 """The largest elements of each row.
 
 There is no order among iterations to sort by: the rank of an element is how many come before it, which takes n * n
-comparisons a row. Where few of many elements are wanted, they are looked for in rounds: the first of each block go on
-to the next, as in a tournament.
+comparisons a row. Few elements are picked one by one instead: each step looks for the first of those that come after
+the one before. Where more of many elements are wanted, they are looked for in rounds: the first of each block go on to
+the next, as in a tournament.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
+from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
@@ -25,6 +28,8 @@ _LONGEST = 4096
 _AT_ONCE = 1024
 # The least elements of a block, which is whole vectors where it can be.
 _BLOCK, _VECTORS = 256, 64
+# So many elements are picked one by one at most, each by a kernel that takes as long as so many comparisons by itself.
+_MOST_STEPS, _OF_A_KERNEL = 128, 1024
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ def top_k(site: NodeSite) -> Results:
     k, largest = site.integers(1, "k")[0], site.flag("largest", 1)
     if not 0 <= k <= row.extent:
         raise Unsupported(f"it takes {k} of {row.extent} elements")
+    if 0 < k <= _MOST_STEPS and _is_picked_faster(row, k):
+        return _one_by_one(site, row, k, largest=largest)
     while row.extent > _AT_ONCE and 0 < 4 * k <= row.extent:
         row = _first_of_blocks(site, row, k, largest=largest)
     if row.extent > _LONGEST:
@@ -73,6 +80,59 @@ def top_k(site: NodeSite) -> Results:
     # Exactly one element has each rank.
     place = f"sum[r0 < {extent} if {at('R', row.along('r0'))} == {i}](r0)"
     return _picked(site, row, stages, place, row.along(i), row.shape(k))
+
+
+def _is_picked_faster(row: _Row, k: int) -> bool:
+    """Whether `k` steps over all elements take fewer comparisons than ranks."""
+    rows = prod(row.shape())
+    return k * (rows * row.extent + _OF_A_KERNEL) < rows * row.extent**2
+
+
+def _one_by_one(site: NodeSite, row: _Row, k: int, *, largest: bool) -> Results:
+    """The first `k` elements, each of them the first of those that come after the one before.
+
+    What an element is compared by is its value and, among equal ones, its turn: its place, or for half of the elements,
+    by whether they are NaN, its place behind all of these. So NaN is the largest of all.
+    """
+    step: tuple[GraphValue, ...] = ()
+    turns = []
+    for _ in range(k):
+        step = _next(site, row, step, largest=largest)
+        turns.append(step[1])
+    shape = row.shape(k)
+    turn = at("T", row.along("s"))
+    place = f"{turn} if {turn} < {row.extent} else {turn} - {row.extent}"
+    return _picked(site, row, [], place, row.along("s"), shape, T=stacked(site, turns, row.axis))
+
+
+def _next(site: NodeSite, row: _Row, before: Sequence[GraphValue], *, largest: bool) -> Results:
+    """The value and the turn of the first element after another, whose own `before` has; of all where that is empty."""
+    dtype, over = row.elements.type.dtype, row.along()
+    value, turn = at("A", row.along("r0")), "r0"
+    if dtype.is_float:
+        nan = f"{value} != {value}"
+        value, turn = f"(inf if {nan} else {value})", f"(r0 if {nan} else r0 + {row.extent})"
+        turn = turn if largest else f"(r0 + {row.extent} if {nan} else r0)"
+    relation, best, worst = ("<", "max", _ends(dtype)[0]) if largest else (">", "min", _ends(dtype)[1])
+    is_best, element = f"{value} == {at('W', over)}", value
+    if before:
+        last, its_turn = at("V", over), at("P", over)
+        after = f"({value} {relation} {last} or ({value} == {last} and {turn} > {its_turn}))"
+        is_best, element = f"{is_best} and {after}", f"{value} if {after} else {worst}"
+    stages = [
+        f"{at('W', over)} = {best}[r0 < {row.extent}]({element})",
+        f"{at('Q', over)} = min[r0 < {row.extent}]({turn} if {is_best} else {2 * row.extent})",
+    ]
+    outputs = {"W": ValueType(dtype, row.shape()), "Q": ValueType(DType.I64, row.shape())}
+    return site.program(stages, outputs, A=row.elements, **dict(zip("VP", before, strict=False)))
+
+
+def _ends(dtype: DType) -> tuple[str, str]:
+    """The least and the largest number of a type, as a program says them."""
+    if dtype.is_float:
+        return "-inf", "inf"
+    lowest, highest = integer_range(dtype)
+    return str(lowest), str(highest)
 
 
 def _first_of_blocks(site: NodeSite, row: _Row, k: int, *, largest: bool) -> _Row:
@@ -95,7 +155,13 @@ def _first_of_blocks(site: NodeSite, row: _Row, k: int, *, largest: bool) -> _Ro
 
 
 def _picked(
-    site: NodeSite, row: _Row, stages: Sequence[str], place: str, over: Sequence[str], shape: tuple[int, ...]
+    site: NodeSite,
+    row: _Row,
+    stages: Sequence[str],
+    place: str,
+    over: Sequence[str],
+    shape: tuple[int, ...],
+    **inputs: GraphValue,
 ) -> Results:
     """The elements of a row at computed places, and where these are in the operand."""
     outputs = {"Y": ValueType(row.elements.type.dtype, shape), "I": ValueType(DType.I64, shape)}
@@ -110,7 +176,7 @@ def _picked(
     found.append(f"{at('Y', over)} = {of('A')}")
     if row.places is not None:
         found.append(f"{at('I', over)} = {of('K')}")
-    return site.program(found, outputs, A=row.elements, K=row.places)
+    return site.program(found, outputs, A=row.elements, K=row.places, **inputs)
 
 
 def _blocks(extent: int, k: int) -> tuple[int, int]:

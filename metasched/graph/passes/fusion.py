@@ -165,14 +165,15 @@ class _Grouping:
         for value in written:
             if value in self._results or any(n not in other.members for n in self._readers.get(value, ())):
                 return f"`{value}`, which is computed with it, is read by others"
-        name = source.values[0]
+        name, members = source.values[0], sorted({*other.members, *inside})
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
             return ""
         if group.kind is Kind.ANCHOR:
-            return "" if self._unpacks(other) else self._prologue_refusal(name, other)
+            refused = "" if self._unpacks(other) else self._prologue_refusal(name, other)
+            return refused or self._view_refusal(source, members)
         if other.kind is Kind.ANCHOR:
             return f"it does not read each element of `{name}` once, in an order of its own indices"
-        return self._rows_refusal(sorted({*other.members, *inside}))
+        return self._rows_refusal(members)
 
     def _is_in_place(self, number: int) -> bool:
         """Whether a node joins values that are computed before, so that nothing has to be copied (see `parts`)."""
@@ -219,13 +220,24 @@ class _Grouping:
         stages = [stage for stage in form.stages if own & {read.buffer for read in reads(stage.value)}]
         return all(isinstance(stage.value, IfElse) and operations(stage.value) == 1 for stage in stages)
 
-    def _rows_refusal(self, members: list[int]) -> str:
-        """Why one nest cannot compute nodes that memory limits; '' where it can."""
+    def _view_refusal(self, source: _Source, members: list[int]) -> str:
+        """Why nodes cannot be read through views at the places that they are read at; '' where they can."""
+        made = self._together(members) if source.views else ""
+        return made if isinstance(made, str) else ""
+
+    def _together(self, members: list[int]) -> Stages | str:
+        """The stages of nodes as those of one program, or why there is none: places that data decide are in the way."""
         nodes = [self._graph.nodes[n] for n in members]
         try:
-            together = stages_together(self._graph, nodes, nodes[-1].outputs)
+            return stages_together(self._graph, nodes, nodes[-1].outputs)
         except PlaceByData as e:
             return str(e)
+
+    def _rows_refusal(self, members: list[int]) -> str:
+        """Why one nest cannot compute nodes that memory limits; '' where it can."""
+        together = self._together(members)
+        if isinstance(together, str):
+            return together
         if len(together.stages) > _MOST_STAGES:
             return f"they would be {len(together.stages)} stages, and {_MOST_STAGES} are the most"
         if sum(type_.size for type_ in together.types.values()) <= _SMALL or rows(together) >= _LEAST_ROWS:

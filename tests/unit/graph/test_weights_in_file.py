@@ -106,6 +106,16 @@ def test_weights_of_a_model_that_is_converted_are_pages_of_its_file(tmp_path: Pa
     np.testing.assert_allclose(net(X), X @ LARGE, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("opset", [11, 21])
+def test_weights_in_a_node_are_those_of_the_file(opset: int, tmp_path: Path) -> None:
+    """As exporters write constants that code computes."""
+    constant = helper.make_node("Constant", [], ["C"], value=numpy_helper.from_array(LARGE, "C"))
+    made = model([constant, node("MatMul", "X C")], [value("X", X)])
+    made.opset_import[0].version = opset
+    net = ms.load_onnx(written(tmp_path / "m.onnx", made.SerializeToString()))
+    np.testing.assert_allclose(net(X), X @ LARGE, rtol=1e-4, atol=1e-4)
+
+
 def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ms.NetworkError, match="no ONNX model"):
         ms.load_onnx(written(tmp_path / "m.onnx", b""))

@@ -39,6 +39,26 @@ def test_a_few_of_many_elements(extent: int, k: int, axis: int, largest: int) ->
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_few_are_picked_one_by_one(dtype: Any, largest: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, (40, 3, 70)).astype(dtype)  # of equal elements, that of the lower place comes first
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < 0.1], x[rng.random(x.shape) < 0.05] = np.inf, np.nan
+        x[0], x[1], x[2] = np.nan, -np.inf, np.inf
+    else:
+        x[0], x[1] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    values, places = run("TopK", x, ints(4), constants=(1,), outputs=2, largest=largest, axis=2)
+    # NaN is the largest: first of the largest, last of the smallest.
+    nan = x != x
+    order = np.argsort(-x.astype(np.float64) if largest else x, axis=2, kind="stable")
+    turn = np.take_along_axis(nan, order, 2)
+    order = np.take_along_axis(order, np.argsort(~turn if largest else turn, axis=2, kind="stable"), 2)
+    np.testing.assert_array_equal(places, order[..., :4])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order[..., :4], 2))
+
+
 def test_rounds_have_whole_blocks_of_all_that_may_go_on() -> None:
     for extent, k in ((1025, 1), (8400, 100), (100_000, 128), (120_000, 1000), (4001, 1000)):
         count, size = _blocks(extent, k)

@@ -179,3 +179,16 @@ def test_a_sum_joins_the_operand_whose_program_is_more_common() -> None:
     )
     (joined,) = (node for node in graph.computes if node.op == "MatMul+Add")
     assert joined.inputs == ("a", "w", "c")
+
+
+def test_what_is_scattered_through_a_view_is_computed_before() -> None:
+    """Where an update lies is data, which no view of other dimensions can take apart."""
+    graph, remarks = fused(
+        """m (float[2, 3] x, float[2, 3] y, bool[2, 3] c, float[9] a) => (z)
+        <int64[2, 3, 1] i = {4, 2, 3, 8, 0, 1}> {
+            w = Where(c, x, y)
+            z = ScatterND(a, i, w)
+        }"""
+    )
+    assert [node.op for node in graph.computes] == ["Where", "ScatterND"]
+    assert any("in a dimension that a view divides or joins" in remark for remark in remarks)
