@@ -6,8 +6,12 @@ Its files, in reading order:
 - `index`: Index expressions as sums of coefficients times atoms, ready to be evaluated over a population
 - `conditions`: Conditions on indices, in a form that can be evaluated over a population
 - `operations`: What one instance of a statement computes, counted from its expression
+- `unfused`: Parallel loops that are several loops fused, taken apart
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
+- `caches`: What the caches of a CPU hold for a kernel
+- `threads`: What one thread does of a statement
+- `sums`: Which sums lowering can keep in registers
 - `shares`: For which share of a statement's instances a condition holds, and of its unrolled copies where that is known
 - `feature`: Declaring features of a statement, with the functions that compute them
 - `tensor_use`: What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its

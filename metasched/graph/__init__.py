@@ -3,9 +3,8 @@
 Its files, in reading order:
 
 - `errors`: What is wrong with a model, and what of it cannot be expressed
-- `loop_node`: A node that runs a graph again and again
+- `loop_node`: What the inputs and outputs of a loop are, and how many steps it is taken to run
 - `ir`: The graph: values, nodes that are programs, views or loops, constants
-- `printing`: The text of a graph
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it

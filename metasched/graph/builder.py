@@ -19,8 +19,7 @@ import numpy as np
 from metasched.errors import LanguageError
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.stages import parsed
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
-from metasched.graph.loop_node import Loop
+from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView, ValueType
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
@@ -237,7 +236,7 @@ class GraphBuilder:
         body = Graph(origin.node, types, inputs, made, constants, tuple(nodes), states=states)
         return without_dead_code(body), around
 
-    def loop(self, loop: Loop, types: Sequence[ValueType], depends: frozenset[str]) -> list[GraphValue]:
+    def loop(self, loop: LoopNode, types: Sequence[ValueType], depends: frozenset[str]) -> list[GraphValue]:
         """Add a loop, whose outputs are named after those that it has, and have these types."""
         names = tuple(self._typed(like, type_) for like, type_ in zip(loop.outputs, types, strict=True))
         self._nodes.append(replace(loop, outputs=names))

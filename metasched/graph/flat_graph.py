@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from metasched.graph.ir import Array, Compute, Graph, InPlace, Node, Position, ShapeView, ValuePart, ValueType
-from metasched.graph.loop_node import Loop, LoopInputKind, LoopOutputKind
+from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, Position, ShapeView, ValuePart, ValueType
+from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def with_each_array_once(found: FlatGraph) -> FlatGraph:
         if known != name:
             same[name] = known
     names = {**{name: name for name in graph.types}, **same}
-    nodes = tuple(_renamed(node, names) for node in graph.nodes if not isinstance(node, Loop))
+    nodes = tuple(_renamed(node, names) for node in graph.nodes if not isinstance(node, LoopNode))
     constants = {name: array for name, array in graph.constants.items() if name not in same}
     outputs = tuple((label, names[name]) for label, name in graph.outputs)
     loops = tuple(loop.renamed(names) for loop in found.loops)
@@ -194,7 +194,7 @@ class _Flattening:
     def _add(self, graph: Graph, names: dict[str, str]) -> dict[str, str]:
         """Add the nodes of a graph, whose values have other names. Returns these, with those of states for outputs."""
         for node in graph.nodes:
-            if isinstance(node, Loop):
+            if isinstance(node, LoopNode):
                 self._loop(node, names)
             else:
                 self.nodes.append(_renamed(node, names))
@@ -204,7 +204,7 @@ class _Flattening:
             self.parts[names[name]] = replace(part, of=names[part.of], position=moved)
         return names
 
-    def _loop(self, loop: Loop, names: dict[str, str]) -> None:
+    def _loop(self, loop: LoopNode, names: dict[str, str]) -> None:
         kinds, body = LoopInputKind, loop.body
         inner = {own.body: names[name] for name, own in loop.taken(kinds.WHOLE)}
         inner |= {name: self._fresh(name, type_) for name, type_ in body.types.items() if name not in inner}

@@ -9,7 +9,7 @@ its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
-from metasched.graph.loop_node import Loop
+from metasched.graph.loop_node import ASSUMED_STEPS, ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
@@ -26,6 +26,8 @@ from metasched.ir.program import Program
 from metasched.support.cached import cached_property
 
 Array = np.ndarray[Any, Any]
+
+_INDENT = "  "
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,109 @@ class InPlace:
         return (self.output,)
 
 
-Node: TypeAlias = Compute | ShapeView | InPlace | Loop
+@dataclass(frozen=True, eq=False)
+class LoopNode:
+    """A node that runs its body for each step, while a condition holds and up to a number of steps.
+
+    The body is a graph like any other, and passes rewrite it like any other: nothing of one side of its inputs and
+    outputs is joined with anything of the other. What a step leaves to the next are the body's states
+    (`Graph.states`).
+
+    Attributes:
+        name: the node of the model that it comes from.
+        op: that node's type.
+        body: what a step computes. Its inputs are those that `takes` names, and `counter`.
+        inputs: values of the graph around it.
+        outputs: values of the graph around it.
+        takes: what each input is.
+        gives: what each output is.
+        most: the most steps that it takes whatever its inputs are; ENDLESS where they alone end it.
+        counter: the body's input that is the number of the step, from 0 on; '' where it reads none.
+        goes_on: the label of the body's output that says whether there is another step; '' where nothing does.
+
+    """
+
+    name: str
+    op: str
+    body: Graph
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    takes: tuple[LoopInput, ...]
+    gives: tuple[LoopOutput, ...]
+    most: int = ENDLESS
+    counter: str = ""
+    goes_on: str = ""
+
+    def input_of(self, kind: LoopInputKind) -> str | None:
+        """The first input of a kind."""
+        return next((name for name, own in zip(self.inputs, self.takes, strict=True) if own.kind is kind), None)
+
+    def taken(self, kind: LoopInputKind) -> Iterator[tuple[str, LoopInput]]:
+        """The inputs of a kind."""
+        return ((name, own) for name, own in zip(self.inputs, self.takes, strict=True) if own.kind is kind)
+
+    def given(self, kind: LoopOutputKind) -> Iterator[tuple[str, LoopOutput]]:
+        """The outputs of a kind."""
+        return ((name, own) for name, own in zip(self.outputs, self.gives, strict=True) if own.kind is kind)
+
+    @property
+    def is_ended_by_data(self) -> bool:
+        """Whether it may take fewer steps than `most`."""
+        asked = (LoopInputKind.LIMIT, LoopInputKind.CONDITION)
+        return bool(self.goes_on) or any(own.kind in asked for own in self.takes)
+
+    @property
+    def assumed_steps(self) -> int:
+        """How many steps it is taken to run where nobody runs it."""
+        return min(self.most, ASSUMED_STEPS) if self.is_ended_by_data else self.most
+
+    def defects(self, around: Graph) -> Iterator[str]:
+        """What of it is not well formed in a graph whose values it reads."""
+        if len(self.inputs) != len(self.takes) or len(self.outputs) != len(self.gives):
+            yield "it has not as many inputs and outputs as it says what they are"
+            return
+        body, labels = self.body, dict(self.body.outputs)
+        named = [own.body for own in self.takes if own.body] + [self.counter] * bool(self.counter)
+        if sorted(named) != sorted(body.inputs):
+            yield f"its body has the inputs {sorted(body.inputs)}, and is given {sorted(named)}"
+            return
+        if {own.body for _, own in self.taken(LoopInputKind.STATE)} != body.states.keys():
+            yield f"its body has the states {sorted(body.states)}, which are others than begin"
+            return
+        if self.goes_on and (self.goes_on not in labels or not _is_one(body.types[labels[self.goes_on]], DType.BOOL)):
+            yield f"`{self.goes_on}` of its body is no condition"
+        yield from self._unlike(around, [around.types[name] for name in self.inputs])
+
+    def _unlike(self, around: Graph, types: Sequence[ValueType]) -> Iterator[str]:
+        """Inputs and outputs of other types than the body says."""
+        body, labels = self.body, dict(self.body.outputs)
+        for name, own, have in zip(self.inputs, self.takes, types, strict=True):
+            if own.kind is LoopInputKind.LIMIT:
+                fits = _is_one(have, DType.I64)
+            elif own.kind is LoopInputKind.CONDITION:
+                fits = _is_one(have, DType.BOOL)
+            elif own.kind is LoopInputKind.ELEMENTS:
+                fits = self._is_row(have, body.types[own.body])
+            else:
+                fits = have == body.types[own.body]
+            if not fits:
+                yield f"its {own.kind.value} `{name}` is {have}"
+        for name, made in zip(self.outputs, self.gives, strict=True):
+            have = around.types[name]
+            if made.kind is LoopOutputKind.STEPS:
+                fits = _is_one(have, DType.I64)
+            elif made.kind is LoopOutputKind.STATE:
+                fits = have == body.types[made.body]
+            else:
+                fits = self._is_row(have, body.types[labels[made.body]])
+            if not fits:
+                yield f"its {made.kind.value} `{name}` is {have}"
+
+    def _is_row(self, whole: ValueType, element: ValueType) -> bool:
+        return whole.dtype is element.dtype and whole.shape == (self.most, *element.shape)
+
+
+Node: TypeAlias = Compute | ShapeView | InPlace | LoopNode
 
 
 @dataclass(frozen=True)
@@ -229,9 +333,9 @@ class Graph:
         return (node for node in self.nodes if isinstance(node, Compute))
 
     @property
-    def loops(self) -> Iterator[Loop]:
+    def loops(self) -> Iterator[LoopNode]:
         """The nodes that run graphs."""
-        return (node for node in self.nodes if isinstance(node, Loop))
+        return (node for node in self.nodes if isinstance(node, LoopNode))
 
     @cached_property
     def tasks(self) -> Mapping[str, tuple[Compute, ...]]:
@@ -295,8 +399,6 @@ class Graph:
         return tuple(() if is_packed(shape, strides) else strides for shape, strides in pairs)
 
     def __str__(self) -> str:
-        from metasched.graph.printing import print_graph
-
         return print_graph(self)
 
     def validate(self) -> None:
@@ -346,7 +448,7 @@ class Graph:
         _require(begin >= 0 and end <= size, f"`{name}` lies outside of `{part.of}`, which it is a part of")
 
     def _check_types(self, node: Node) -> None:
-        if isinstance(node, Loop):
+        if isinstance(node, LoopNode):
             for defect in node.defects(self):
                 raise GraphError(f"the loop `{node.name}`: {defect}")
             node.body.validate()
@@ -392,3 +494,93 @@ def type_of(buffer: Buffer) -> ValueType:
 def _require(met: bool, message: str) -> None:
     if not met:
         raise GraphError(message)
+
+
+def _is_one(type_: ValueType, dtype: DType) -> bool:
+    return type_.dtype is dtype and type_.size == 1
+
+
+def print_graph(graph: Graph, *, programs: bool = True) -> str:
+    """The text of a graph; `programs`: whether those that its nodes run are printed after it."""
+    tasks = dict(_tasks(graph))
+    numbers = {key: number for number, key in enumerate(tasks)}
+    head = f"network {graph.name}({_typed(graph, graph.inputs)}) -> ({', '.join(label for label, _ in graph.outputs)}):"
+    lines = [head, *(_INDENT + line for line in _lines(graph, numbers))]
+    if programs:
+        for number, program in enumerate(tasks.values()):
+            lines += ["", f"# task {number}", str(program).rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+def _tasks(graph: Graph) -> Iterator[tuple[str, Program]]:
+    """The distinct programs of a graph, and of the bodies of its loops, by their hashes."""
+    yield from ((key, nodes[0].program) for key, nodes in graph.tasks.items())
+    for loop in graph.loops:
+        yield from _tasks(loop.body)
+
+
+def _lines(graph: Graph, numbers: Mapping[str, int]) -> Iterator[str]:
+    for name in graph.constants:
+        yield f"const {name}: {graph.types[name]}"
+    for node in graph.nodes:
+        if isinstance(node, LoopNode):
+            yield from _loop(graph, node, numbers)
+        else:
+            yield f"{_typed(graph, node.outputs)} = {_call(node, numbers)}"
+    for name, part in graph.parts.items():
+        moved = "" if part.position is None else f" + {part.position.step}*{part.position.input}"
+        yield f"{name} lies in {part.of} from element {part.offset}{moved} on, strides {list(part.strides)}"
+    for name, label in graph.states.items():
+        yield f"state {name} is next {label}"
+    for label, count in graph.counts.items():
+        yield f"{label} has as many elements as {count} says"
+    for label, name in graph.outputs:
+        if label != name:
+            yield f"return {label} = {name}"
+
+
+def _call(node: Node, numbers: Mapping[str, int]) -> str:
+    arguments = ", ".join(node.inputs)
+    if isinstance(node, Compute):
+        task = numbers[node.program.structural_hash()]
+        return f"{node.program.name}({arguments})  # task {task}, {node.op} `{node.name}`"
+    kind = "view" if isinstance(node, ShapeView) else "in place"
+    return f"{kind}({arguments})  # {node.op} `{node.name}`"
+
+
+def _loop(graph: Graph, loop: LoopNode, numbers: Mapping[str, int]) -> Iterator[str]:
+    body, labels = loop.body, dict(loop.body.outputs)
+    yield f"loop {', '.join(_ends(loop)) or 'without end'}:  # {loop.op} `{loop.name}`"
+    if loop.counter:
+        yield f"{_INDENT}{loop.counter}: {body.types[loop.counter]} counts the steps"
+    for name, own in loop.taken(LoopInputKind.STATE):
+        yield f"{_INDENT}{own.body}: {body.types[own.body]} begins as {name}"
+    for name, own in loop.taken(LoopInputKind.ELEMENTS):
+        way = ", from the last on" if own.backwards else ""
+        yield f"{_INDENT}{own.body}: {body.types[own.body]} goes through {name}{way}"
+    for name, own in loop.taken(LoopInputKind.WHOLE):
+        if own.body != name:
+            yield f"{_INDENT}{own.body}: {body.types[own.body]} is {name}"
+    yield from (_INDENT + line for line in _lines(body, numbers))
+    if loop.goes_on:
+        yield f"{_INDENT}while {labels[loop.goes_on]}"
+    for name, made in zip(loop.outputs, loop.gives, strict=True):
+        what = {
+            LoopOutputKind.STEPS: "how many steps there were",
+            LoopOutputKind.STATE: f"the last {made.body}",
+            LoopOutputKind.ELEMENTS: f"each {labels.get(made.body)}{', from the last on' if made.backwards else ''}",
+        }
+        yield f"{name}: {graph.types[name]} = {what[made.kind]}"
+
+
+def _ends(loop: LoopNode) -> Iterator[str]:
+    if loop.most < ENDLESS:
+        yield f"up to {loop.most} steps" if loop.is_ended_by_data else f"{loop.most} steps"
+    for kind, text in ((LoopInputKind.LIMIT, "up to {}"), (LoopInputKind.CONDITION, "if {}")):
+        name = loop.input_of(kind)
+        if name is not None:
+            yield text.format(name)
+
+
+def _typed(graph: Graph, names: Iterable[str]) -> str:
+    return ", ".join(f"{name}: {graph.types[name]}" for name in names)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from metasched.graph.ir import Array, Graph
+from metasched.graph.ir import Array, Graph, LoopNode
 from metasched.graph.loop_building import reading_what_it_needs
-from metasched.graph.loop_node import Loop, LoopInputKind
+from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.passes.dead_code import without_dead_code
 
 ChangeGraph = Callable[[Graph], Graph]
 
 
-def with_bodies(graph: Graph, change: Callable[[Loop], Graph]) -> Graph:
+def with_bodies(graph: Graph, change: Callable[[LoopNode], Graph]) -> Graph:
     """The graph in which each loop has another body, of the same inputs and outputs."""
     if not any(graph.loops):
         return graph
-    nodes = tuple(replace(node, body=change(node)) if isinstance(node, Loop) else node for node in graph.nodes)
+    nodes = tuple(replace(node, body=change(node)) if isinstance(node, LoopNode) else node for node in graph.nodes)
     return replace(graph, nodes=nodes)
 
 
@@ -35,11 +35,11 @@ def settled(graph: Graph) -> Graph:
     """A graph whose loops read what their bodies need only, where constants that they read are the bodies' own."""
     if not any(graph.loops):
         return graph
-    nodes = tuple(_settled(node, graph) if isinstance(node, Loop) else node for node in graph.nodes)
+    nodes = tuple(_settled(node, graph) if isinstance(node, LoopNode) else node for node in graph.nodes)
     return graph if nodes == graph.nodes else without_dead_code(replace(graph, nodes=nodes))
 
 
-def _settled(loop: Loop, graph: Graph) -> Loop:
+def _settled(loop: LoopNode, graph: Graph) -> LoopNode:
     """A loop that has its constants: what is computed of them alone is known ahead, whatever the step."""
     known = {
         own.body: graph.constants[name] for name, own in loop.taken(LoopInputKind.WHOLE) if name in graph.constants

@@ -9,15 +9,8 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Graph, ValueType
-from metasched.graph.loop_node import (
-    ENDLESS,
-    Loop,
-    LoopInput,
-    LoopInputKind,
-    LoopOutput,
-    LoopOutputKind,
-)
+from metasched.graph.ir import Graph, LoopNode, ValueType
+from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
 from metasched.graph.node_types.movement import transposed
 from metasched.graph.site import NodeSite
 
@@ -163,7 +156,7 @@ class _Looping:
         others = list(range(1, value.rank))
         return transposed(self._site, value, [*others[:axis], 0, *others[axis:]])
 
-    def _loop(self) -> Loop:
+    def _loop(self) -> LoopNode:
         """The loop, whose outputs are named after the node's."""
         body, around = self._body()
         frame, kinds = self._frame, LoopInputKind
@@ -182,7 +175,7 @@ class _Looping:
         ]
         origin = self._site.origin
         inputs, reads = (tuple(each) for each in zip(*takes, strict=True)) if takes else ((), ())
-        loop = Loop(
+        loop = LoopNode(
             origin.node,
             origin.op,
             body,
@@ -216,7 +209,7 @@ def _made(number: int) -> str:
     return f"element {number}"
 
 
-def reading_what_it_needs(loop: Loop) -> Loop:
+def reading_what_it_needs(loop: LoopNode) -> LoopNode:
     """A loop without inputs that its body does not read, and a body without those."""
     body = loop.body
     read = {*(name for node in body.nodes for name in node.inputs), *(name for _, name in body.outputs)}

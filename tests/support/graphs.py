@@ -10,9 +10,9 @@ import onnx.parser
 from numpy.lib.stride_tricks import as_strided
 
 import metasched as ms
-from metasched.graph.ir import Compute, Graph, InPlace
-from metasched.graph.loop_node import Loop, LoopOutputKind
+from metasched.graph.ir import Compute, Graph, InPlace, LoopNode
 from metasched.graph.loop_node import LoopInputKind as Kind
+from metasched.graph.loop_node import LoopOutputKind
 from metasched.graph.passes.declaration import PassContext, PassOptions
 from metasched.reference.execution import reference
 from metasched.target import Target
@@ -33,7 +33,7 @@ def by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     known = {**graph.constants, **inputs}
     memory: dict[str, Any] = {}
     for node in graph.nodes:
-        if isinstance(node, Loop):
+        if isinstance(node, LoopNode):
             known |= _looped(node, known)
         elif isinstance(node, Compute):
             made = reference(node.program)(*(known[name] for name in node.inputs))
@@ -51,7 +51,7 @@ def by_reference(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     return [known[name] for _, name in graph.outputs]
 
 
-def _looped(loop: Loop, known: Mapping[str, Any]) -> dict[str, Any]:
+def _looped(loop: LoopNode, known: Mapping[str, Any]) -> dict[str, Any]:
     """What a loop gives: its body is computed step by step."""
     given = dict(zip(loop.takes, (known[name] for name in loop.inputs), strict=True))
     limit = min([loop.most, *(int(np.reshape(x, ())) for own, x in given.items() if own.kind is Kind.LIMIT)])

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from metasched.graph.fusion.stages import Stages, stages_of
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
-from metasched.graph.loop_node import Loop
+from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView, ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit, SourceNode, Stage
 
@@ -104,7 +103,7 @@ class _Comparison:
         kinds = type(one) is type(two) and one.op == two.op
         arity = len(one.inputs) == len(two.inputs) and len(one.outputs) == len(two.outputs)
         _require(kinds and arity, f"`{one.name}` is {one.op} in one, `{two.name}`, {two.op}, in the other")
-        _require(not isinstance(one, Loop), f"`{one.name}` is a loop that runs a graph, which is not compared")
+        _require(not isinstance(one, LoopNode), f"`{one.name}` is a loop that runs a graph, which is not compared")
         _require(isinstance(one, Compute | ShapeView), f"`{one.name}` is in place")
         for ours, theirs in zip((*one.inputs, *one.outputs), (*two.inputs, *two.outputs), strict=True):
             self._same(ours, theirs)

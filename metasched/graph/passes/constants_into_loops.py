@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.loop_node import Loop, LoopInputKind
+from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
@@ -20,7 +20,7 @@ def constants_into_loops(graph: Graph, context: PassContext) -> Graph:
     makers: dict[str, Compute | ShapeView] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if isinstance(node, Loop):
+        if isinstance(node, LoopNode):
             nodes.append(_taking(node, graph, makers, context))
             continue
         if isinstance(node, Compute | ShapeView) and all(n in makers or n in graph.constants for n in node.inputs):
@@ -29,7 +29,7 @@ def constants_into_loops(graph: Graph, context: PassContext) -> Graph:
     return graph if tuple(nodes) == graph.nodes else without_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
-def _taking(loop: Loop, graph: Graph, makers: dict[str, Compute | ShapeView], context: PassContext) -> Loop:
+def _taking(loop: LoopNode, graph: Graph, makers: dict[str, Compute | ShapeView], context: PassContext) -> LoopNode:
     """A loop whose body computes what it reads of these makers."""
     names = {name: own.body for name, own in loop.taken(LoopInputKind.WHOLE) if name in makers}
     if not names:
@@ -52,7 +52,7 @@ def _taking(loop: Loop, graph: Graph, makers: dict[str, Compute | ShapeView], co
 class _Body:
     """A body to which nodes of the graph around it are added; `names` are what it calls what they make."""
 
-    def __init__(self, loop: Loop, graph: Graph, names: dict[str, str]) -> None:
+    def __init__(self, loop: LoopNode, graph: Graph, names: dict[str, str]) -> None:
         self._loop = loop
         self._graph = graph
         self._given = dict(names)
@@ -88,7 +88,7 @@ class _Body:
         self._types[own] = self._graph.types[name]
         return own
 
-    def loop(self) -> Loop:
+    def loop(self) -> LoopNode:
         """The loop with this body, which is not given what it computes."""
         body, loop, given = self._loop.body, self._loop, {*self._given.values()}
         pairs = [(name, own) for name, own in zip(loop.inputs, loop.takes, strict=True) if own.body not in given]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from metasched.graph.ir import Compute, Graph, Node, ShapeView
+from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.loop_building import reading_what_it_needs
-from metasched.graph.loop_node import Loop, LoopInput, LoopInputKind
+from metasched.graph.loop_node import LoopInput, LoopInputKind
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
@@ -40,7 +40,7 @@ class _Lifting:
 
     def _lifted(self, node: Node) -> Iterator[Node]:
         """A node, and before it what of its body no step changes. What loops in its body lift is in the body then."""
-        if not isinstance(node, Loop) or node.most == 1:  # a branch may not be taken
+        if not isinstance(node, LoopNode) or node.most == 1:  # a branch may not be taken
             yield node
             return
         body = loop_invariants(node.body, self._context)
@@ -94,7 +94,7 @@ def _renamed(node: Compute | ShapeView, inputs: dict[str, str], outputs: dict[st
     return replace(node, inputs=given, outputs=made)
 
 
-def _taking(loop: Loop, body: Graph, values: dict[str, str]) -> Loop:
+def _taking(loop: LoopNode, body: Graph, values: dict[str, str]) -> LoopNode:
     """A loop that reads values of the graph around it, which its body computed before, by their names there."""
     body = replace(body, inputs=(*body.inputs, *values))
     taken = replace(

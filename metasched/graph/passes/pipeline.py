@@ -10,11 +10,9 @@ from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
 from metasched.graph.flat_graph import flat
-from metasched.graph.ir import Graph
+from metasched.graph.ir import Graph, LoopNode, print_graph
 from metasched.graph.loop_bodies import settled, with_bodies
-from metasched.graph.loop_node import Loop
 from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
-from metasched.graph.printing import print_graph
 from metasched.support.collection import put_off
 from metasched.support.declared_files import DeclaredFiles
 
@@ -114,7 +112,7 @@ def _passed(one: Pass, graph: Graph, context: PassContext) -> Graph:
     return with_bodies(after, lambda loop: _passed_body(one, loop, context))
 
 
-def _passed_body(one: Pass, loop: Loop, context: PassContext) -> Graph:
+def _passed_body(one: Pass, loop: LoopNode, context: PassContext) -> Graph:
     inside = replace(context, remarks=[], in_loop=True)
     made = _passed(one, loop.body, inside)
     for remark in inside.remarks:

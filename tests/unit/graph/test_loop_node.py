@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from metasched.dtypes import DType
-from metasched.graph.ir import Graph, GraphError, ValueType
-from metasched.graph.loop_node import ENDLESS, Loop, LoopInputKind
+from metasched.graph.ir import Graph, GraphError, LoopNode, ValueType
+from metasched.graph.loop_node import ENDLESS, LoopInputKind
 from tests.support.loops import nested, newton
 
 
-def with_loop(graph: Graph, loop: Loop) -> Graph:
-    return replace(graph, nodes=tuple(loop if isinstance(node, Loop) else node for node in graph.nodes))
+def with_loop(graph: Graph, loop: LoopNode) -> Graph:
+    return replace(graph, nodes=tuple(loop if isinstance(node, LoopNode) else node for node in graph.nodes))
 
 
 def changed(**changes: object) -> Graph:
