@@ -26,6 +26,9 @@ from metasched.ir.regions import Starts
 LEAST_OF_MEMORY = 0.25
 # The least part of a thread's range of iterations that another takes over (`metasched.compiler.cpu.emit.sharing`).
 LEAST_PIECE = 1 / 16
+# Vectors that a parallel loop loads and stores, from which on it lasts long enough for a thread to be held up: some 30
+# us. Of measured pairs as many are ranked right from 2^18 to 2^21; 2^22 is too many.
+LASTING = 1 << 20
 
 
 def start_cycles(starts: Starts, core: Core) -> float:
@@ -330,14 +333,15 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
 
 
 def waiting(view: View) -> Array:
-    """The share of its own time that a thread waits at the end of a parallel loop for one that began later or was not
-    run for a while. Others take over whole iterations, and no less than a part of a thread's range.
+    """The share of its own time that a thread waits at the end of a long parallel loop for one that began later or was
+    not run for a while. Others take over whole iterations, and no less than a part of a thread's range.
     """
     threads = max(view.target.threads, 1)
     if not view.parallel or threads == 1:
         return view.full(0.0)
+    accesses = view.instances * (len(view.statement.accesses) + 1.0)
     piece = np.maximum(threads / view.tasks, LEAST_PIECE)
-    found: Array = np.minimum(0.5 * piece, view.core.late_thread)
+    found: Array = np.where(accesses < LASTING, 0.0, np.minimum(0.5 * piece, view.core.late_thread))
     return found
 
 

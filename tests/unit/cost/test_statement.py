@@ -407,7 +407,8 @@ program f[N=256, K=128](A: f32[N, K], B: f32[K, K]) -> C: f32[N, K]:
         schedule.parallel(i0)
         return feature(schedule, "s0.cycles", AVX512.with_threads(threads)) * threads
 
-    assert total("own", 4) == pytest.approx(total("own", 1), rel=0.05)
+    # Of the 8 iterations of a thread, others may wait for a half.
+    assert total("own", 4) == pytest.approx(total("own", 1) * (1 + 1 / 16), rel=0.05)
     assert total("one's", 4) > total("own", 4) + 4 * 128 * 128 * 4 * 0.7 / 2
 
 
