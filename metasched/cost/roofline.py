@@ -25,10 +25,10 @@ from metasched.ir.regions import Starts
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
 # The least part of a thread's range of iterations that another takes over (`metasched.compiler.cpu.emit.sharing`).
-LEAST_PIECE = 1 / 16
-# Vectors that a parallel loop loads and stores, from which on it lasts long enough for a thread to be held up: some 30
-# us. Of measured pairs as many are ranked right from 2^18 to 2^21; 2^22 is too many.
-LASTING = 1 << 20
+_LEAST_PIECE = 1 / 16
+# Vectors that a parallel loop loads and stores, from which on it lasts long enough for a thread to be held up. Of
+# measured pairs as many are ranked right from 2^18 to 2^21; 2^22 is too many.
+_LASTING = 1 << 20
 
 
 def start_cycles(starts: Starts, core: Core) -> float:
@@ -309,7 +309,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         total([traffic * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
         for by_access, level in zip(far, view.fits[1:], strict=True)
     ]
-    share = (1.0 + waiting(view)) / speedup
+    share = (1.0 + _waiting(view)) / speedup
     work = view.instances * alive_in_busiest(view) * share
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
@@ -332,7 +332,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     }
 
 
-def waiting(view: View) -> Array:
+def _waiting(view: View) -> Array:
     """The share of its own time that a thread waits at the end of a long parallel loop for one that began later or was
     not run for a while. Others take over whole iterations, and no less than a part of a thread's range.
     """
@@ -340,8 +340,8 @@ def waiting(view: View) -> Array:
     if not view.parallel or threads == 1:
         return view.full(0.0)
     accesses = view.instances * (len(view.statement.accesses) + 1.0)
-    piece = np.maximum(threads / view.tasks, LEAST_PIECE)
-    found: Array = np.where(accesses < LASTING, 0.0, np.minimum(0.5 * piece, view.core.late_thread))
+    piece = np.maximum(threads / view.tasks, _LEAST_PIECE)
+    found: Array = np.where(accesses < _LASTING, 0.0, np.minimum(0.5 * piece, view.core.late_thread))
     return found
 
 

@@ -20,7 +20,12 @@ from metasched.target import Target
 
 def network(body: str, opset: int = 22) -> ms.Network:
     """A network from the text of an ONNX graph: `m (float[2, 3] x) => (y) { y = Relu(x) }`."""
-    return ms.load_onnx(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]>\n{body}'))
+    return ms.load_onnx(parsed(body, opset))
+
+
+def parsed(body: str, opset: int = 22) -> onnx.ModelProto:
+    """A model of such a text."""
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]>\n{body}')
 
 
 def context() -> PassContext:

@@ -14,24 +14,27 @@ _RNG = np.random.default_rng(0)
 WEIGHT = _RNG.standard_normal((WIDTH, WIDTH)).round(3).astype(np.float32)
 
 
-def newton(most: int = 40) -> ms.Network:
+def newton_text(most: int = 40) -> str:
     """Square roots by Newton's iteration until they change by no more than 1e-5; and what they were, step by step."""
-    return network(
-        f"""m (float[4] a) => (root, seen) <int64 most = {{{most}}}, bool yes = {{1}}, float tiny = {{0.00001}}> {{
-            root, seen = Loop(most, yes, a) <body = step
-              (int64 i, bool c, float[4] x) => (bool go, float[4] y, float[4] z) {{
-                two = Constant<value_float = 2.0>()
-                quotient = Div(a, x)
-                sum = Add(x, quotient)
-                y = Div(sum, two)
-                change = Sub(x, y)
-                size = Abs(change)
-                largest = ReduceMax<keepdims=0>(size)
-                go = Greater(largest, tiny)
-                z = Identity(y)
-            }}>
-        }}"""
-    )
+    return f"""m (float[4] a) => (root, seen) <int64 most = {{{most}}}, bool yes = {{1}}, float tiny = {{0.00001}}> {{
+        root, seen = Loop(most, yes, a) <body = step
+          (int64 i, bool c, float[4] x) => (bool go, float[4] y, float[4] z) {{
+            two = Constant<value_float = 2.0>()
+            quotient = Div(a, x)
+            sum = Add(x, quotient)
+            y = Div(sum, two)
+            change = Sub(x, y)
+            size = Abs(change)
+            largest = ReduceMax<keepdims=0>(size)
+            go = Greater(largest, tiny)
+            z = Identity(y)
+        }}>
+    }}"""
+
+
+def newton(most: int = 40) -> ms.Network:
+    """The network of `newton_text`."""
+    return network(newton_text(most))
 
 
 def newton_by_numpy(a: Any, most: int = 40) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import metasched as ms
@@ -19,6 +18,8 @@ from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.signature import DeferredGraph
 from metasched.target import Target
 from tests.support.decoders import Decoder
+from tests.support.graphs import parsed
+from tests.support.loops import newton_text
 from tests.support.onnx_models import model, node, random, value
 from tests.unit.graph.test_ranged import MODEL, inputs
 
@@ -255,22 +256,8 @@ def test_a_large_network_is_kept_by_a_process_that_ends_at_once(cache: NetworkCa
 
 
 def test_loops_that_data_end_are_kept_and_found(cache: NetworkCache, tmp_path: Path) -> None:
-    text = """<ir_version: 10, opset_import: ["": 22]>
-    m (float[4] a) => (root, seen) <int64 most = {40}, bool yes = {1}, float tiny = {0.00001}, float[1] two = {2}> {
-        root, seen = Loop(most, yes, a) <body = step
-          (int64 i, bool c, float[4] x) => (bool go, float[4] y, float[4] z) {
-            quotient = Div(a, x)
-            sum = Add(x, quotient)
-            y = Div(sum, two)
-            change = Sub(x, y)
-            size = Abs(change)
-            largest = ReduceMax<keepdims = 0>(size)
-            go = Greater(largest, tiny)
-            z = Identity(y)
-        }>
-    }"""
     path = tmp_path / "loop.onnx"
-    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    path.write_bytes(parsed(newton_text()).SerializeToString())
     a = np.float32([4, 9, 2, 100])
     first = ms.load_onnx(path)
     wanted = first(a)

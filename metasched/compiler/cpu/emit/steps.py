@@ -64,6 +64,22 @@ define i32 @{STEP}(ptr %roots, ptr %arguments) nounwind {{
 """
 
 
+# The function and the arguments of entry `%n`.
+_ENTRY = """\
+  %step.at = getelementptr { ptr, ptr }, ptr %steps, i64 %n
+  %function = load ptr, ptr %step.at
+  %arguments.at = getelementptr { ptr, ptr }, ptr %steps, i64 %n, i32 1
+  %arguments = load ptr, ptr %arguments.at
+"""
+# The result where entry `%n` ends with `%status`.
+_FAILURE = f"""\
+  %wide = zext i32 %status to i64
+  %shifted = mul i64 %n, {STATUSES}
+  %result = add i64 %shifted, %wide
+  ret i64 %result
+"""
+
+
 def _running(name: str, parameters: str, values: str, after_each: str) -> str:
     """What runs entries from one number to another, and what runs a loop's entries again and again."""
     loop_lines = [line for n in range(_LOOP_PLACES) for line in place_text(n)]
@@ -78,11 +94,7 @@ test:
   %more = icmp slt i64 %n, %end
   br i1 %more, label %step, label %done
 step:
-  %step.at = getelementptr {{ ptr, ptr }}, ptr %steps, i64 %n
-  %function = load ptr, ptr %step.at
-  %arguments.at = getelementptr {{ ptr, ptr }}, ptr %steps, i64 %n, i32 1
-  %arguments = load ptr, ptr %arguments.at
-  %is.loop = icmp eq ptr %function, null
+{_ENTRY}  %is.loop = icmp eq ptr %function, null
   br i1 %is.loop, label %loop, label %call
 call:
   %status = call i32 %function(ptr %roots, ptr %arguments)
@@ -98,11 +110,7 @@ skip:
   %n.skipped = add i64 %n, 2
   br label %test
 fail:
-  %wide = zext i32 %status to i64
-  %shifted = mul i64 %n, {STATUSES}
-  %result = add i64 %shifted, %wide
-  ret i64 %result
-loop:
+{_FAILURE}loop:
   %begin = add i64 %n, 1
   %inside = call i64 @{name}_loop(ptr %steps, i64 %begin, ptr %arguments, ptr %roots, i64 %most{values})
   %loop.failed = icmp ne i64 %inside, 0
@@ -182,22 +190,14 @@ test:
   %more = icmp slt i64 %n, %count
   br i1 %more, label %step, label %done
 step:
-  %step.at = getelementptr {{ ptr, ptr }}, ptr %steps, i64 %n
-  %function = load ptr, ptr %step.at
-  %arguments.at = getelementptr {{ ptr, ptr }}, ptr %steps, i64 %n, i32 1
-  %arguments = load ptr, ptr %arguments.at
-  %status = call i32 %function(ptr %roots, ptr %arguments)
+{_ENTRY}  %status = call i32 %function(ptr %roots, ptr %arguments)
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %stop, label %ran
 ran:
   %n.next = add i64 %n, 1
   br label %test
 stop:
-  %wide = zext i32 %status to i64
-  %shifted = mul i64 %n, {STATUSES}
-  %result = add i64 %shifted, %wide
-  ret i64 %result
-done:
+{_FAILURE}done:
   ret i64 0
 }}
 """
