@@ -305,8 +305,9 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     each = instance_cycles(view, conditions)
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     near, *far = view.traffic
+    in_two_lines = [_in_two_lines(view, n) for n in range(len(near))]
     scattered = [
-        total([traffic * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
+        total([traffic * in_two_lines[n] * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
         for by_access, level in zip(far, view.fits[1:], strict=True)
     ]
     share = (1.0 + _waiting(view)) / speedup
@@ -314,7 +315,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
     read = there(view)
-    l2 = total([traffic * _in_two_lines(view, n) for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
+    l2 = total([traffic * in_two_lines[n] for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
     l3 = scattered[0] / view.core.l3_bytes * share * read
     memory = scattered[1] / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     parts = core + l2 + l3 + memory
@@ -352,7 +353,7 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     """
     run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
     slower: Array = 1.0 + (view.core.scatter - 1.0) * (1.0 - np.minimum(run / view.core.stream_bytes, 1.0))
-    return slower * _in_two_lines(view, access)
+    return slower
 
 
 def _in_two_lines(view: View, access: int) -> Array:
@@ -371,11 +372,13 @@ def _straddled(view: View, access: int) -> Array:
         return view.full(0.0)
     lanes = np.minimum(view.vector.lanes, view.target.vector_bits / (8.0 * place.element_bytes))
     width = lanes * place.element_bytes
-    unit = np.full(view.rows, LINE)
+    # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
+    steps = np.full(view.rows, LINE)
     for loop in range(view.statement.depth):
         moved = np.abs(flat_step(place, view.marks[access], view.ranges, loop)) * place.element_bytes
         bytes_of = width if loop == along else np.where(view.iterates[loop], moved, 0.0)
-        unit = np.gcd(unit, np.mod(bytes_of, LINE).astype(np.int64))
+        steps |= np.fmod(bytes_of, LINE).astype(np.int64)
+    unit = steps & -steps
     in_two = np.where(view.steps[access] == 1, np.maximum(width - unit, 0.0) / LINE, 0.0)
     found: Array = in_two * (LINE / width)
     return found

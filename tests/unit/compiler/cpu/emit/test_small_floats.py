@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,13 +126,19 @@ def test_the_table_of_types_says_the_same(name: str) -> None:
     assert dtype.smallest_normal == 2.0 ** (1 - kind.bias)
 
 
+@cache
+def finite_numbers(name: str) -> tuple[tuple[float, int], ...]:
+    """What codes from zero up stand for, and the codes."""
+    known = ((FORMATS[name].value(code), code) for code in range(FORMATS[name].sign))
+    return tuple((value, code) for value, code in known if math.isfinite(value))
+
+
 def rounded(name: str, x: float) -> float:
     """The nearest number, of two the one with the even code; worked out from the list of all numbers."""
     kind = FORMATS[name]
     if math.isnan(x):
         return math.nan if kind.top else 0.0
-    known = [(kind.value(code), code) for code in range(kind.sign)]
-    finite = [(value, code) for value, code in known if math.isfinite(value)]
+    finite = list(finite_numbers(name))
     largest, last = finite[-1]
     # One more number, as if the exponent had no end: what is nearer to it than to the largest is beyond.
     step = largest - finite[-2][0]
@@ -158,14 +165,19 @@ def interesting(name: str) -> Array:
     return np.concatenate([*around, drawn, np.array([np.nan, -np.nan, 0.0, -0.0], np.float32)])
 
 
+@cache
+def interesting_and_rounded(name: str) -> tuple[Array, Array]:
+    with np.errstate(all="ignore"):
+        given = interesting(name)
+    return given, np.array([rounded(name, float(x)) for x in given], np.float32)
+
+
 @pytest.mark.parametrize("how", executors())
 @pytest.mark.parametrize("name", FORMATS)
 def test_numbers_are_rounded_to_the_nearest(name: str, how: str) -> None:
-    with np.errstate(all="ignore"):
-        given = interesting(name)
+    given, expected = interesting_and_rounded(name)
     found = executors()[how](program("f32", name, given.size), given)
     assert found.dtype == DType(name).numpy
-    expected = np.array([rounded(name, float(x)) for x in given], np.float32)
     got = values(name)[found.view(np.uint8)]
     np.testing.assert_array_equal(got, expected)
     numbers = ~np.isnan(expected) & ~np.isnan(given)
