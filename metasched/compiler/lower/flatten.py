@@ -95,14 +95,14 @@ class _Flattener:
                 loop.var,
                 loop.prefetch,
                 body,
-                lambda name: self._storages[name].kind in _IN_MEMORY,
+                self._bytes_in_memory,
                 lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
             )
         if loop.prefetch_tile:
             body = TilePrefetch(
                 loop.var,
                 loop.prefetch_tile,
-                lambda name: self._storages[name].dtype.bytes if self._storages[name].kind in _IN_MEMORY else 0,
+                self._bytes_in_memory,
                 lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
             ).within(body)
         if loop.place is not None:
@@ -116,6 +116,11 @@ class _Flattener:
             return lir.VectorLoop(loop.var, extent, loop.lanes, loop.unroll, body)
         mode = lir.LoopMode.UNROLLED if loop.unroll else _MODES[loop.kind]
         return lir.Loop(loop.var, extent, mode, body, loop.counter)
+
+    def _bytes_in_memory(self, array: str) -> int:
+        """Bytes of an element; 0 of an array that is in no memory."""
+        storage = self._storages[array]
+        return storage.dtype.bytes if storage.kind in _IN_MEMORY else 0
 
     def _assign(self, a: Assign, depths: Mapping[str, int]) -> lir.LStmt:
         if a.positions is not None:

@@ -2,8 +2,10 @@
 
 The loop at iteration `n` asks for the lines that iteration `n + distance` reads: in the first pass of the serial loops
 inside it, and all of the unrolled and vectorised ones. Elements are asked for one by one, and emission asks for each
-line once. A tile, a run of elements that the loops inside use more than once, is asked for in equal parts in all of
-their passes instead, so that it arrives evenly. Addresses past the end of an array are only hints.
+line once. Reads that an iteration moves by less than a line are left to the hardware, which follows them: asked for
+each time, they would take as many loads as the reads themselves. A tile, a run of elements that the loops inside use
+more than once, is asked for in equal parts in all of their passes instead, so that it arrives evenly. Addresses past
+the end of an array are only hints.
 """
 
 from __future__ import annotations
@@ -29,18 +31,22 @@ def ahead_of(
     var: str,
     distance: int,
     body: lir.LStmt,
-    in_memory: Callable[[str], bool],
+    bytes_of: Callable[[str], int],
     ordered: Callable[[Expr, _Loops], Expr],
 ) -> lir.LStmt:
     """`body` of the loop over `var`, after statements that ask for what it reads `distance` iterations later.
 
-    `in_memory` says which arrays are; `ordered` puts an index in the order of the loops around and those given.
+    `bytes_of` gives the bytes of an element of an array in memory, and 0 for one that is in none; `ordered` puts an
+    index in the order of the loops around and those given.
     """
     later = Binary(BinOp.ADD, Var(var), const(distance))
     asked: dict[lir.LStmt, None] = {}
     for loops, load in _reads(body, ()):
-        index = load.indices[0]
-        if var not in free_vars(index) or not in_memory(load.buffer) or any(isinstance(x, Load) for x in index.walk()):
+        index, size = load.indices[0], bytes_of(load.buffer)
+        if not size or var not in free_vars(index) or any(isinstance(x, Load) for x in index.walk()):
+            continue
+        step = _step(index, var)
+        if step is not None and abs(step) * size < LINE_BYTES:
             continue
         kept = tuple(x for x in loops if x.var in free_vars(index) and _is_straight(x))
         values: dict[str, Expr] = {x.var: ZERO for x in loops if x not in kept}
