@@ -17,7 +17,8 @@ SELDOM = 0.05  # How likely elements under a condition are taken one by one.
 def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (8, 16, 32)) -> ms.Skip | None:
     """Run the innermost loop, where it is data-parallel and the block is alone in it, in vector lanes.
 
-    For contiguous partial results, the loop over them is first moved innermost. The width is a random variable.
+    Loops of one iteration inside it are first moved outside: rows of 1 x 672 x 1 x 1 elements have 672. For contiguous
+    partial results, the loop over them is first moved innermost. The width is a random variable.
 
     A block that divides or calls a math function may also take twice the widest: that is a chain of dependent
     instructions, and interleaving several vectors hides their latency. So may one whose rows are cut into runs. A block
@@ -41,7 +42,8 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         return ms.skip("a loop around it is vectorized")
     if info.held[-1] > 1:
         return ms.skip("other blocks are in its innermost loop")
-    driven = info.iter_of(info.loops[-1])
+    at = _longest_inside(info)
+    driven = info.iter_of(info.loops[at])
     if info.kinds[-1] is not ms.LoopKind.SERIAL:
         return ms.skip("its innermost loop has been decided already")
     factored = sch.facts(block, Factored)
@@ -49,14 +51,30 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
         return _partial_results(sch, block, info, factored.lanes, lanes)
     if not driven or any(it.reduces for it in driven):
         return ms.skip("its innermost loop runs along the reduction")
-    if info.spatial and driven[-1].name != info.spatial[-1].name:
+    if info.spatial and driven[-1].name != _last_dimension(info):
         return ms.skip("its innermost loop does not run along the last dimension")
-    ways = {WRITTEN: partial(_vectorize, block=block, lanes=lanes)}
-    at = _row_read(info)
-    if at is not None:
-        ways[READ] = partial(_vectorize_from, block=block, lanes=lanes, at=at)
+    ways = {WRITTEN: partial(_vectorize_from, block=block, lanes=lanes, at=at)}
+    read = _row_read(info)
+    if read is not None:
+        ways[READ] = partial(_vectorize_from, block=block, lanes=lanes, at=read)
     legal = [how for how, steps in ways.items() if sch.refusal(steps) is None]
     return _checked(sch, ways[sch.choose("vectors", legal) if len(legal) > 1 else WRITTEN])
+
+
+def _longest_inside(info: ms.BlockInfo) -> int:
+    """The place of the innermost loop that has more than one iteration, where the block is alone in what is inside."""
+    for at in reversed(range(len(info.loops))):
+        if info.kinds[at] is not ms.LoopKind.SERIAL or info.held[at] > 1:
+            break
+        if info.extents[at] != 1:
+            return at
+    return len(info.loops) - 1
+
+
+def _last_dimension(info: ms.BlockInfo) -> str:
+    """The iteration variable of the last dimension that has more than one element."""
+    long = [it.name for it in info.spatial if it.extent != 1]
+    return long[-1] if long else info.spatial[-1].name
 
 
 def _partial_results(

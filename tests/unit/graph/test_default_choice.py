@@ -41,3 +41,18 @@ def test_a_few_math_functions_are_no_tiny_program() -> None:
     many, few = (default_choice.default_choice(ms.parse_program(GATES, N=n), ms.Target.detect()) for n in (128, 4))
     assert "vectorize" in str(many.trace)
     assert few.trace is None
+
+
+PRODUCT = """
+program product[N=24, K=64](A: f32[1, K], const B: f32[{shape}]) -> Y: f32[1, N]:
+    Y[i, j] = sum[k](A[i, k] * B[{at}])
+"""
+
+
+@pytest.mark.parametrize(("shape", "at", "packed"), [("N, K", "j, k", True), ("K, N", "k, j", False)])
+def test_constants_of_a_small_product_are_packed_where_its_vectors_would_gather_them(
+    shape: str, at: str, packed: bool
+) -> None:
+    choice = default_choice.default_choice(ms.parse_program(PRODUCT.format(shape=shape, at=at)), ms.Target.detect())
+    assert ("cache_read" in str(choice.trace)) is packed
+    assert "vectorize" in str(choice.trace)

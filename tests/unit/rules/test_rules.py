@@ -397,6 +397,14 @@ def test_elements_of_short_rows_may_be_taken_one_by_one() -> None:
         correct(sch)
 
 
+def test_loops_of_one_iteration_are_moved_out_of_vectors() -> None:
+    text = "program gate[C=50](X: f32[1, C, 1, 1]) -> Y: f32[1, C, 1, 1]:\n    Y[n, c, h, w] = X[n, c, h, w] * 2"
+    sch, _ = apply(text, "vectorize")
+    info = sch.describe(sch.get_block("Y"))
+    assert (info.extents[-1], info.kinds[-1]) == (50, LoopKind.VECTORIZED)
+    correct(sch)
+
+
 def test_what_transposes_for_others_is_in_vectors_along_what_it_reads_or_writes() -> None:
     program = ms.parse_program(
         "program scores[L=20, D=12](Q: f32[L, D], K: f32[L, D]) -> S: f32[L, L]:\n"
