@@ -75,7 +75,7 @@ def _reads_rows_across(block: Block, constants: Container[str]) -> bool:
     for load in block.store.value.walk():
         if isinstance(load, Load) and load.buffer in constants and len(load.indices) > 1:
             *rows, last = map(free_vars, load.indices)
-            if last and last <= summed and not summed.issuperset(*rows):
+            if last and last <= summed and not frozenset[str]().union(*rows) <= summed:
                 return True
     return False
 

@@ -8,8 +8,7 @@ may run one network at once; the GIL is released.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +57,9 @@ class Executable:
         self._names = plan.nodes
         self._arenas: list[MappedMemory] = []
         self._memories = [OutputMemory(result.type) for result in plan.results]
+        pairs = zip(plan.results, self._memories, strict=True)
+        self._written = [memory for result, memory in pairs if result.written is not None]
+        self._moving = (0,) * plan.moving
 
     @property
     def arena(self) -> Arena:
@@ -74,37 +76,42 @@ class Executable:
 
         Raises KernelError where a kernel fails.
         """
-        with self._roots(inputs) as (roots, arrays):
+        memory, taken = self._taken_arena(), [_readable(array) for array in inputs]
+        try:
+            roots, new = self._roots(memory, taken)
             require_success(self._table.run(roots, most), self._names)
             self._keep(roots)
-            return self._outputs(roots, arrays)
+            return self._outputs(roots, new)
+        finally:
+            self._arenas.append(memory)
 
     def run_timed(self, inputs: Sequence[Array], most: int = ENDLESS) -> RunTimes:
         """The times of the kernels of one run, in order; each loop takes so many steps at most."""
         times, runs = ((ctypes.c_int64 * max(len(self._table), 1))() for _ in range(2))
-        with self._roots(inputs) as (roots, _):
+        memory, taken = self._taken_arena(), [_readable(array) for array in inputs]
+        try:
+            roots, _new = self._roots(memory, taken)
             require_success(self._table.run_timed(roots, times, runs, most), self._names)
+        finally:
+            self._arenas.append(memory)
         kernels = list(self.plan.kernels)
         return RunTimes(*(np.array(each, np.int64)[kernels] for each in (times, runs)))
 
-    @contextmanager
-    def _roots(self, inputs: Sequence[Array]) -> Iterator[tuple[Roots, list[Array]]]:
-        """The addresses of every root for one call, and the new arrays among them. The arena is this call's."""
-        # References kept until the end: kernels read these in place.
-        taken = [np.require(array, requirements=("C", "A")) for array in inputs]
-        results = zip(self.plan.results, self._memories, strict=True)
-        new = [memory.array() for result, memory in results if result.written is not None]
-        places = (
-            *map(data_pointer, taken),
+    def _roots(self, memory: MappedMemory, inputs: Sequence[Array]) -> tuple[Roots, list[Array]]:
+        """The addresses of every root for one call in an arena, and the new arrays among them.
+
+        Kernels read and write all of these in place: the caller keeps them until the end.
+        """
+        new = [result.array() for result in self._written]
+        addresses = (
+            memory.address,
+            self.weights.memory.address,
+            *map(data_pointer, inputs),
             *map(data_pointer, new),
-            *(part.address(taken) for part in self.plan.moved),
+            *(part.address(inputs) for part in self.plan.moved),
+            *self._moving,
         )
-        memory = self._taken_arena()
-        addresses = (memory.address, self.weights.memory.address, *places, *(0,) * self.plan.moving)
-        try:
-            yield (ctypes.c_int64 * len(addresses))(*addresses), new
-        finally:
-            self._arenas.append(memory)
+        return (ctypes.c_int64 * len(addresses))(*addresses), new
 
     def _taken_arena(self) -> MappedMemory:
         try:
@@ -127,6 +134,12 @@ class Executable:
                 made = _copied(memory, roots[result.copied.root] + result.copied.offset)
             found.append(made if result.count is None else made[: _number_at(roots, result.count)])
         return found
+
+
+def _readable(array: Array) -> Array:
+    """The array, or a copy that kernels can read, where this one is not contiguous or not aligned."""
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.require(array, requirements=("C", "A"))
 
 
 def _number_at(roots: Roots, place: RootOffset) -> int:

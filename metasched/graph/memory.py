@@ -39,10 +39,7 @@ class MappedMemory:
         if nbytes >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
             pages.madvise(mmap.MADV_HUGEPAGE)
         self.bytes = np.frombuffer(pages, np.uint8)
-
-    @property
-    def address(self) -> int:
-        return data_pointer(self.bytes)
+        self.address = data_pointer(self.bytes)
 
     def array(self, offset: int, type_: ValueType) -> Array:
         """The value of a type at an offset, in place."""

@@ -371,7 +371,7 @@ class Network(MembersFace):
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""
         if named:
-            inputs = arguments.in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named)
+            inputs = arguments.in_order(f"network `{self.signature.name}`", tuple(self.inputs), inputs, named)
         return self.run_on(self.state, inputs)
 
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:

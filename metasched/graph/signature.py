@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from metasched.graph.ir import Graph, Growth, ValueType
+from metasched.support.cached import cached_property
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class Signature:
             dict(graph.counts),
         )
 
-    @property
+    @cached_property
     def given(self) -> Mapping[str, ValueType]:
         """The inputs that calls give."""
         return {name: type_ for name, type_ in self.inputs.items() if name not in self.states}
 
-    @property
+    @cached_property
     def returned(self) -> Mapping[str, ValueType]:
         """The outputs that calls return."""
         held = {*self.states.values(), *self.counts.values()}

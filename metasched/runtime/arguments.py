@@ -29,6 +29,8 @@ def in_order(
     `options` are the function's other keyword arguments, for a hint. Raises KernelError for a name that is none of
     `names`, and for an argument that is given twice or not at all.
     """
+    if not inputs and len(named) == len(names) and all(map(named.__contains__, names)):
+        return tuple(map(named.__getitem__, names))
     unknown = [name for name in named if name not in names]
     if unknown:
         hint = did_you_mean(unknown[0], (*names, *options)) or f"its arguments are {listing(names)}"

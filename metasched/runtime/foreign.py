@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 _OLD_DLPACK = np.lib.NumpyVersion(np.__version__) < "2.1.0"
 
 
+# What is passed on as it is.
+_PLAIN = (np.ndarray, np.generic, bool, int, float, str, bytes, list, tuple)
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__")
 
 
@@ -34,7 +36,7 @@ class Device(IntEnum):
 
 def is_foreign(value: Any) -> bool:
     """Whether a value is an array of another library, of one of the two protocols; NumPy's own and numbers are none."""
-    if isinstance(value, np.ndarray | np.generic | bool | int | float | str | bytes | list | tuple):
+    if isinstance(value, _PLAIN):
         return False
     kind = type(value)
     speaks = (
