@@ -57,11 +57,8 @@ _BETTER = 0.7
 _CARRIED_BETTER = 0.85
 # The share of the estimate that a call at full speed would take at most, for the space to be looked at.
 _ROOM = 1 / 3
-# The estimated cycles of a call from which on the model chooses as well: that takes as long as 10,000 such calls.
-_WORTH_LOOKING = 1e5
-# Where what is known takes so many times as long as a call at full speed, as it uses a slower instruction than the
-# target has, most of its time can be gained: then shorter calls are worth it, too.
-_FAR, _WORTH_LOOKING_IF_FAR = 8.0, 1e4
+# The estimated cycles of a call from which on the model chooses as well: three microseconds.
+_WORTH_LOOKING = 1e4
 _LIKED = "what the model likes best"
 
 
@@ -248,10 +245,9 @@ class _Guessing:
     def _leaves_room(self, start: _Start) -> bool:
         """Whether choosing from the space may gain enough over what is known to be worth its time."""
         cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
-        if cycles < _WORTH_LOOKING_IF_FAR:
+        if cycles < _WORTH_LOOKING:
             return False
-        least = max(least_cycles(*program), least_transfer_cycles(*program))
-        return least < _ROOM * cycles and (cycles >= _WORTH_LOOKING or _FAR * least < cycles)
+        return max(least_cycles(*program), least_transfer_cycles(*program)) < _ROOM * cycles
 
     def _ratio(self, func: Func, other: Func) -> float:
         """The time that the installed model expects of a program over that of another."""

@@ -319,11 +319,11 @@ def test_the_trace_for_a_size(size: int, dtype: str, variant: str) -> None:
 
 
 def test_weights_that_are_packed_once_cost_a_call_nothing() -> None:
-    program = operators.load("dense_bias_relu", M=1, N=256, K=256)
+    program = operators.load("dense_bias_relu", M=4, N=256, K=256)
     found = guess(program, ms.Target("sapphirerapids", FEATURES, 1, 48 << 10, 2 << 20, 32 << 20))
     assert found.expert == "dense_bias_relu.weights"
     assert found.expected is not None
     assert found.expected.prologue_cycles > 0
     assert "once for constant arguments" in str(found)
-    changing = ms.parse_program(str(program).replace("const ", ""), M=1, N=256, K=256)
+    changing = ms.parse_program(str(program).replace("const ", ""), M=4, N=256, K=256)
     assert guess(changing, SERVER.with_threads(1)).expert == "dense_bias_relu.from_bias"
