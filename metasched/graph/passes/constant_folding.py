@@ -6,10 +6,12 @@ reading it takes as long as making it.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
 
+from metasched.graph.fusion.stages import program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, type_of
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -44,7 +46,19 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
             constants |= dict(zip(node.outputs, made, strict=True))
     if len(nodes) == len(graph.nodes):
         return graph
+    nodes = [_told(node, constants.keys() - graph.constants.keys()) for node in nodes]
     return without_dead_code(replace(graph, nodes=tuple(nodes), constants=constants, types=types))
+
+
+def _told(node: Node, new: Set[str]) -> Node:
+    """The node, whose program says which of its inputs are constants now: they are weights, as those of the model."""
+    if not isinstance(node, Compute) or new.isdisjoint(node.inputs):
+        return node
+    stages = stages_of(node.program)
+    if stages is None:
+        return node
+    found = {own for own, name in zip(stages.inputs, node.inputs, strict=True) if name in new}
+    return replace(node, program=program_of(replace(stages, consts=stages.consts | found), node.program.name))
 
 
 def _grows(graph: Graph, node: Compute) -> bool:

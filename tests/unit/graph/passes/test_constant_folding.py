@@ -30,6 +30,8 @@ def test_weights_are_transposed_ahead() -> None:
     assert [node.name for node in made.computes] == ["y"]
     assert list(made.constants) == ["t"], "the weights themselves are let go"
     np.testing.assert_array_equal(made.constants["t"], graph.constants["w"].T)
+    (node,) = made.computes
+    assert [argument.name for argument in node.program.inputs if argument.const] == ["B"], "weights from now on"
 
 
 def test_what_is_larger_than_what_it_is_made_of_is_not_kept() -> None:
