@@ -375,6 +375,8 @@ def _straddled(view: View, access: int) -> Array:
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
     steps = np.full(view.rows, LINE)
     for loop in range(view.statement.depth):
+        if not any(dim.uses(loop) for dim in place.dims):
+            continue
         moved = np.abs(flat_step(place, view.marks[access], view.ranges, loop)) * place.element_bytes
         bytes_of = width if loop == along else np.where(view.iterates[loop], moved, 0.0)
         steps |= np.fmod(bytes_of, LINE).astype(np.int64)
