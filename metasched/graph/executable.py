@@ -76,7 +76,7 @@ class Executable:
 
         Raises KernelError where a kernel fails.
         """
-        memory, taken = self._taken_arena(), [_readable(array) for array in inputs]
+        taken, memory = [_readable(array) for array in inputs], self._taken_arena()
         try:
             roots, new = self._roots(memory, taken)
             require_success(self._table.run(roots, most), self._names)
@@ -88,7 +88,7 @@ class Executable:
     def run_timed(self, inputs: Sequence[Array], most: int = ENDLESS) -> RunTimes:
         """The times of the kernels of one run, in order; each loop takes so many steps at most."""
         times, runs = ((ctypes.c_int64 * max(len(self._table), 1))() for _ in range(2))
-        memory, taken = self._taken_arena(), [_readable(array) for array in inputs]
+        taken, memory = [_readable(array) for array in inputs], self._taken_arena()
         try:
             roots, _new = self._roots(memory, taken)
             require_success(self._table.run_timed(roots, times, runs, most), self._names)
