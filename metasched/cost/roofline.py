@@ -352,8 +352,8 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     Those that the second cache holds come as fast without them.
     """
     run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
-    slower: Array = 1.0 + (view.core.scatter - 1.0) * (1.0 - np.minimum(run / view.core.stream_bytes, 1.0))
-    return slower
+    short: Array = 1.0 - np.minimum(run / view.core.stream_bytes, 1.0)
+    return 1.0 + (view.core.scatter - 1.0) * short
 
 
 def _in_two_lines(view: View, access: int) -> Array:

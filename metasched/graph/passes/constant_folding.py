@@ -46,7 +46,8 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
             constants |= dict(zip(node.outputs, made, strict=True))
     if len(nodes) == len(graph.nodes):
         return graph
-    nodes = [_told(node, constants.keys() - graph.constants.keys()) for node in nodes]
+    new = constants.keys() - graph.constants.keys()
+    nodes = [_told(node, new) for node in nodes]
     return without_dead_code(replace(graph, nodes=tuple(nodes), constants=constants, types=types))
 
 
