@@ -58,7 +58,7 @@ TRACES = [f"trace {n}" for n in range(16)]
 
 def test_two_of_four_machines_are_lost_and_nothing_else(cluster: Cluster) -> None:
     cluster.start(delay_s=0.03)
-    cluster.start(delay_s=0.03, dies_at=2)
+    cluster.start(delay_s=0.03, dies_at=1)
     frozen = cluster.start(delay_s=0.2)
     cluster.start(delay_s=0.03)
     runner = cluster.runner()
