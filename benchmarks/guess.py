@@ -7,7 +7,8 @@ there are lines with geometric means of each operator, and of all.
 
 PyTorch runs in a virtual environment of its own: `--torch-python PATH`, or METASCHED_TORCH_PYTHON. Without it, the
 guess is compared with the search alone. `--only C2D,GMM` takes some operators, `--shapes N` the first N shapes of each,
-and `--trials N` is the length of the search. The whole of it takes about 50 minutes on two cores that are idle.
+and `--trials N` is the length of the search, of which there is none with 0. The whole of it takes about 50 minutes on
+two cores that are idle.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def run(options: Options) -> Iterator[Result]:
     summary = Summary()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         ours = [sys.executable, "-m", "benchmarks.kernel_side"]
-        commands = {GUESS: ours, TUNED: ours}
+        commands = {GUESS: ours, TUNED: ours} if options.trials else {GUESS: ours}
         if options.torch_python is not None:
             commands[TORCH] = [options.torch_python, "-m", "benchmarks.torch_side"]
         sides = [stack.enter_context(SideProcess(name, run, options.threads)) for name, run in commands.items()]
@@ -86,10 +87,12 @@ class _Shape:
         start = time.perf_counter()
         guessed = guess(program, target, core=core_of(target))
         guess_s = time.perf_counter() - start
-        trials = _QUICK_TRIALS if self.options.quick else self.options.trials
-        best = tuned(program, trials, seed=0, threads=self.options.threads).trace
+        trials = min(self.options.trials, _QUICK_TRIALS) if self.options.quick else self.options.trials
+        traces = {GUESS: str(guessed.trace)}
+        if trials:
+            traces[TUNED] = str(tuned(program, trials, seed=0, threads=self.options.threads).trace)
         tune_s = time.perf_counter() - start - guess_s
-        gap, prologues = self._prepare(program, {GUESS: str(guessed.trace), TUNED: str(best)})
+        gap, prologues = self._prepare(program, traces)
         times = alternate({side.name: side.measure for side in self.sides}, 1 if self.options.quick else _ROUNDS)
         return {
             **_times({name: side.median for name, side in times.items()} if gap <= TOLERANCE else {}),
@@ -100,7 +103,7 @@ class _Shape:
             "guess": guessed.expert or _BY_MODEL,
             "gap": gap,
             "prologue_ms": milliseconds(prologues[GUESS]),
-            "tuned_prologue_ms": milliseconds(prologues[TUNED]),
+            "tuned_prologue_ms": milliseconds(prologues.get(TUNED)),
             "trials": trials,
             "guess_s": guess_s,
             "tune_s": tune_s,

@@ -36,8 +36,9 @@ from metasched.ir.nodes import BinOp, Expr, Var
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _HOISTED = 12
-# Values of one array in memory that are kept for the next use: one used later is cheaper to read again than to spill.
-_REMEMBERED = 16
+# The share of the vector registers that values of one array in memory are kept in for the next use: one used later is
+# cheaper to read again than to spill.
+_REMEMBERED = 0.5
 # Values of a transposition that are kept: those of one strip of lanes, in all iterations of the largest tiles.
 _TRANSPOSED = 256
 
@@ -238,9 +239,17 @@ class Memory:
                     found = self._read(storage, form, width, read)
                 level.known.loaded(array.name, place, form.const, found, _HOISTED)
         if found is None:
+            if (array.name, place, form.const) in self.text.known.dropped:
+                # LLVM would keep the value from one read to the other, and spill what it has no register for.
+                self.text.barrier()
             found = self._read(storage, form, width, read)
-        self.text.known.loaded(array.name, place, form.const, found, _remembered(storage))
+        self.text.known.loaded(array.name, place, form.const, found, self._remembered(storage))
         return found
+
+    def _remembered(self, storage: ArrayPointer) -> int:
+        if storage.array.kind is ArrayKind.REGISTER:
+            return storage.array.size
+        return int(_REMEMBERED * self.arith.native.registers)
 
     def _read(self, storage: ArrayPointer, form: Linear, width: int, read: int) -> SSAValue:
         dtype = storage.array.dtype
@@ -458,7 +467,7 @@ class Memory:
             f"store {memory_text(dtype, write)} {text}, ptr {self.pointer(storage, form)}, align {dtype.bytes}"
         )
         place: Place = (form.terms, value.width, write, form.const % max(write, 1))
-        self.text.known.stored(storage.array.name, place, form.const, value, _remembered(storage))
+        self.text.known.stored(storage.array.name, place, form.const, value, self._remembered(storage))
 
     def stream(self, array: str, index: Expr, value: SSAValue) -> None:
         """`array[index] = value` past the caches, where that is a whole vector at a multiple of its size.
@@ -498,7 +507,7 @@ class Memory:
         text.line(f"br label %{after}")
         text.start_block(after)
         place: Place = (form.terms, width, width, form.const % width)
-        text.known.stored(storage.array.name, place, form.const, value, _remembered(storage))
+        text.known.stored(storage.array.name, place, form.const, value, self._remembered(storage))
 
     def prefetch(self, array: str, index: Expr, cache: int) -> None:
         """Ask for the lines that `array[index]` is in, a line apart from its first lane on, and each once."""
@@ -563,10 +572,6 @@ def _may_be_unwritten(array: Array, lane: Lane) -> bool:
     Their results are not used, but arithmetic on a subnormal number takes a hundred cycles.
     """
     return lane.mask is not None and array.dtype.is_float and array.kind in (ArrayKind.SHARED, ArrayKind.THREAD)
-
-
-def _remembered(storage: ArrayPointer) -> int:
-    return storage.array.size if storage.array.kind is ArrayKind.REGISTER else _REMEMBERED
 
 
 def _stored(dtype: DType) -> DType:

@@ -17,7 +17,8 @@ _MASKS = frozenset({"avx512f", "avx512vl", "avx512bw"})
 
 @dataclass(frozen=True)
 class Native:
-    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors. `gathers`: as in `Target`.
+    """`converts_f16`: between f16 and f32, in vectors. `scales`: x * 2^n, in vectors. `gathers`, `registers`: as in
+    `Target`.
 
     `masks`: a vector is loaded or picked by a mask in about the time of a plain load. AVX2's loads under masks take
     several times that, so that a branch around them is better where one condition decides for all lanes.
@@ -27,12 +28,14 @@ class Native:
     scales: bool = False
     gathers: bool = False
     masks: bool = False
+    registers: int = 16
 
     @classmethod
     def of(cls, target: Target) -> Native:
         features = target.features
         converts = any(needed <= features for needed in _CONVERTING)
-        return cls(converts, scales=features >= _SCALING, gathers=target.gathers, masks=features >= _MASKS)
+        masks = features >= _MASKS
+        return cls(converts, features >= _SCALING, target.gathers, masks, target.registers)
 
 
 NOTHING = Native()

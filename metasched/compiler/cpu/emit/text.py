@@ -22,11 +22,13 @@ Place = tuple[object, ...]
 class AvailableValues:
     """What has been computed at a point: pure instructions by text, and loads by array.
 
-    An array's loads are grouped by *place*: accesses of one place at different offsets do not overlap.
+    An array's loads are grouped by *place*: accesses of one place at different offsets do not overlap. `dropped` are
+    reads that are no longer kept, since the last barrier.
     """
 
     names: dict[object, str] = field(default_factory=dict)
     loads: dict[str, dict[Place, dict[int, SSAValue]]] = field(default_factory=dict)
+    dropped: set[tuple[str, Place, int]] = field(default_factory=set)
 
     def copy(self, changed: frozenset[str]) -> AvailableValues:
         """A copy without what is no longer known once the arrays `changed` may have been written."""
@@ -47,7 +49,9 @@ class AvailableValues:
         values = self.loads.setdefault(array, {}).setdefault(place, {})
         values[offset] = value
         if len(values) > most:
-            del values[next(iter(values))]
+            oldest = next(iter(values))
+            del values[oldest]
+            self.dropped.add((array, place, oldest))
 
     def stored(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
         """Record a write, and forget what it may overlap."""
@@ -166,6 +170,11 @@ class FunctionText:
         name = f"%v.{self._count}"
         self._lines.append(f"  {name} = {text}")
         return name
+
+    def barrier(self) -> None:
+        """Have LLVM make the reads that follow, though it knows what they read. It costs no instruction."""
+        self.line('call void asm sideeffect "", "~{memory}"()')
+        self.known.dropped.clear()
 
     def start_block(self, label: str) -> None:
         self._lines.append(f"{label}:")

@@ -10,13 +10,14 @@ import pytest
 
 import metasched as ms
 from metasched.compiler.cpu.emit.module import emit
+from metasched.compiler.cpu.spills import _inner_loops
 from metasched.compiler.lower import lower
 from metasched.errors import KernelError
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
 from metasched.target import Target
-from tests.support.cross import AVX2, WIDE
+from tests.support.cross import AVX2, WIDE, assembly, plain
 
 EMBEDDING = """
 program embedding[N=37, V=50, D=19](T: f32[V, D], I: i32[N]) -> Y: f32[N, D]:
@@ -232,3 +233,29 @@ def test_a_vector_that_no_lane_wants_is_of_memory_that_is_there() -> None:
 
 def build_here(schedule: ms.Schedule) -> Kernel:
     return Kernel(build(schedule.func, Target.detect()))
+
+
+WINDOWS = """
+program windows[L=1205, M=96](X: f32[L], K: f32[10, M]) -> Y: f32[240, M]:
+    Y[i, j] = sum[r](X[i*5 + r] * K[r, j])
+"""
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "sapphirerapids"])
+def test_taps_of_windows_are_read_again_where_keeping_them_takes_more_registers_than_there_are(cpu: str) -> None:
+    """Neighbours share half of their taps, all of which LLVM would keep until the last window has read them."""
+    features, tile = (AVX2, (6, 16)) if cpu == "haswell" else ((*AVX2, *WIDE), (12, 32))
+    schedule = ms.Schedule(ms.parse_program(WINDOWS))
+    block = schedule.get_block("Y")
+    i, j, r = schedule.get_loops(block)
+    i0, i1 = schedule.split(i, [None, tile[0]])
+    j0, j1 = schedule.split(j, [None, tile[1]])
+    schedule.reorder(j0, i0, r, i1, j1)
+    schedule.vectorize(j1, lanes=8 if cpu == "haswell" else 16)
+    schedule.annotate(block, "unroll_limit", 256)
+    text = assembly(schedule.func, plain(cpu, frozenset(features)), "x86_64-unknown-linux-gnu", cpu, "", comments=True)
+    loops = list(_inner_loops(text))
+    assert loops
+    assert sum(loop.stores for loop in loops) == 0
+    X, K = (np.random.default_rng(0).random(shape, np.float32) for shape in ((1205,), (10, 96)))
+    np.testing.assert_allclose(build_here(schedule)(X, K), reference(schedule.program)(X, K), rtol=1e-5)
