@@ -34,6 +34,9 @@ FEW_ELEMENTS = 4
 # transposed in registers: what x86 shuffles in one step, wherever it is in a vector.
 TRANSPOSED_BYTES = 16
 
+# Unrolling repeats statements so often at most, all statements of a program together.
+MAX_COPIES = 4096
+
 # AMX's tile registers; two are left for operands.
 TILE_REGISTERS = 8
 TILE_ACCUMULATORS = TILE_REGISTERS - 2

@@ -31,10 +31,10 @@ class Core:
     of one element under a condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask`
     more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
-    of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as
-    long to come from the last cache or memory, and `straddled_line` times longer for each vector of a line that lies
-    in the next as well. Of a last cache a kernel has `last_cache_bytes` at most. A cache
-    keeps what takes `kept_whole` of it from one run to the next, and nothing of what takes twice that.
+    of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from the
+    last cache or memory, those stored `scattered_store`, and `straddled_line` times longer for each vector of a line
+    that lies in the next as well. Of a last cache a kernel has `last_cache_bytes` at most. A cache keeps what takes
+    `kept_whole` of it from one run to the next, and nothing of what takes twice that.
     """
 
     operations: float = 2.0
@@ -50,6 +50,7 @@ class Core:
     memory_bytes: float = 5.0
     handed_over_bytes: float = 2.0
     scatter: float = 4.0
+    scattered_store: float = 2.0
     stream_bytes: float = 512.0
     straddled_line: float = 0.5
     loop_overhead: float = 1.2

@@ -264,15 +264,14 @@ class Footprint:
 
     elements, lines: (levels, rows), distinct elements and cache lines touched, counted per level.
     strides: per dimension, in elements of the buffer as stored: (rows,).
-    element_bytes: int. row_bytes: (rows,) distance of neighbouring rows of the last dimension but one.
-    run: (levels, rows) contiguous elements at a time.
+    run: (levels, rows) contiguous elements at a time. places: (levels, rows) where in a page runs begin, how many.
     """
 
     elements: Array
     lines: Array
     strides: tuple[Array, ...]
-    row_bytes: Array
     run: Array
+    places: Array
 
 
 def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
@@ -293,7 +292,7 @@ def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
     strides.reverse()
     if not spans:
         one = ones((ranges.depth + 1, rows))
-        return Footprint(one, one, (), np.zeros(rows, np.float32), one)
+        return Footprint(one, one, (), one, one)
     counts = [np.minimum(span, ranges.values(dim)) for span, dim in zip(spans, access.dims, strict=True)]
     elements = counts[0]
     for count in counts[1:]:
@@ -309,8 +308,7 @@ def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
     # Lines that are shared with what another iteration of an outer loop touches were counted for each.
     for level in range(1, ranges.depth + 1):
         np.minimum(lines[level], lines[level - 1], out=lines[level])
-    row = strides[-2] * access.element_bytes if len(strides) > 1 else np.zeros(rows, np.float32)
-    return Footprint(elements, lines, tuple(strides), row, run)
+    return Footprint(elements, lines, tuple(strides), run, _places(counts, strides, access.element_bytes))
 
 
 def _lines(
@@ -332,16 +330,31 @@ def _lines(
     return lines
 
 
+def _places(counts: Sequence[Array], strides: Sequence[Array], element_bytes: int) -> Array:
+    """At how many places of a page runs begin: (levels, rows).
+
+    Rows a distance `s` apart are at `PAGE / gcd(s, PAGE)` places; virtual memory scatters pages. `counts` of them are
+    touched of each dimension.
+    """
+    places: Array = ones(counts[-1].shape)
+    nearest = np.full(counts[-1].shape, PAGE, np.float32)
+    for count, stride in zip(counts[:-1], strides[:-1], strict=True):
+        step = (stride * element_bytes).astype(np.int64)
+        apart = np.maximum(np.minimum(step & -step, PAGE), 1).astype(np.float32)
+        places = places * np.minimum(count, PAGE / apart)
+        nearest = np.where(count > 1, np.minimum(nearest, apart), nearest)
+    found: Array = np.minimum(places, PAGE / nearest)
+    return found
+
+
 def usable_sets(mark: Footprint, element_bytes: int) -> Array:
     """The share of a cache's sets that an access's lines can be in, under each level: (levels, rows).
 
-    Rows a distance `s` apart start at `PAGE / gcd(s, PAGE)` places of a page, and virtual memory scatters pages: so it
-    is for a first-level cache, whose ways are a page, and on average for a second-level one.
+    It is that of a page: so it is for a first-level cache, whose ways are a page, and on average for a second-level
+    one.
     """
-    step = mark.row_bytes.astype(np.int64)
-    power = np.minimum(step & -step, PAGE).astype(np.float32)
-    places = np.where(power > 0, PAGE / np.maximum(power, 1.0), PAGE / LINE)
-    share: Array = np.minimum(places * np.ceil(mark.run * (element_bytes / LINE)) * (LINE / PAGE), 1.0)
+    lines = mark.places * np.ceil(mark.run * (element_bytes / LINE))
+    share: Array = np.minimum(lines * (LINE / PAGE), 1.0)
     return share
 
 

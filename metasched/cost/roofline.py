@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.compiler.policy import rereads
+from metasched.compiler.policy import MAX_COPIES, rereads
 from metasched.cost.condition_cycles import (
     alive_in_busiest,
     branches,
@@ -29,6 +29,8 @@ _LEAST_PIECE = 1 / 16
 # Vectors that a parallel loop loads and stores, from which on it lasts long enough for a thread to be held up. Of
 # measured pairs as many are ranked right from 2^18 to 2^21; 2^22 is too many.
 _LASTING = 1 << 20
+# How many times as long a program is taken for that is not compiled.
+_REFUSED = 1024.0
 
 
 def start_cycles(starts: Starts, core: Core) -> float:
@@ -40,6 +42,13 @@ def start_cycles(starts: Starts, core: Core) -> float:
 def code_bytes(view: View) -> Array:
     """Machine code of the unrolled copies, roughly."""
     per_copy = view.instructions + len(view.statement.accesses)
+    code: Array = _copies(view) * (per_copy * view.core.instruction_bytes)
+    return code
+
+
+@once
+def _copies(view: View) -> Array:
+    """The unrolled copies, but for those that conditions on unrolled loops leave out."""
     copies = view.copies
     for gate in view.statement.gates:
         if gate.skips:
@@ -47,7 +56,7 @@ def code_bytes(view: View) -> Array:
     for guard in view.statement.guards:
         if not isinstance(guard, Below):
             copies = copies * (1.0 - view.shares.in_copies(guard).excluded)
-    return copies * (per_copy * view.core.instruction_bytes)
+    return copies
 
 
 def instance_cycles(view: View, conditions: Columns) -> Columns:
@@ -320,6 +329,8 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     memory = scattered[1] / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     parts = core + l2 + l3 + memory
     worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
+    # What is not compiled has no time: it is not to be chosen.
+    refused = np.where(_copies(view) > MAX_COPIES, np.float32(_REFUSED), np.float32(1.0))
     return {
         "operation_cycles": work * each["operations"],
         "port_cycles": work * each["ports"],
@@ -329,7 +340,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "l2_cycles": l2,
         "l3_cycles": l3,
         "memory_cycles": memory,
-        "cycles": worst + 0.3 * (parts - worst) + _handed_over(view, share) / view.core.handed_over_bytes,
+        "cycles": (worst + 0.3 * (parts - worst) + _handed_over(view, share) / view.core.handed_over_bytes) * refused,
     }
 
 
@@ -351,14 +362,19 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
 
     Those that the second cache holds come as fast without them.
     """
-    run = at_level(view.marks[access].run, level) * view.statement.accesses[access].element_bytes
+    place = view.statement.accesses[access]
+    # Stores are seen in the order in which they are made: lines that follow much later are another run.
+    near = np.maximum(level, view.fits[0]) if place.is_store else level
+    run = at_level(view.marks[access].run, near) * place.element_bytes
     short: Array = 1.0 - np.minimum(run / view.core.stream_bytes, 1.0)
-    return 1.0 + (view.core.scatter - 1.0) * short
+    longest = view.core.scattered_store if place.is_store else view.core.scatter
+    return 1.0 + (longest - 1.0) * short
 
 
 def _in_two_lines(view: View, access: int) -> Array:
-    """How much longer lines take to come for vectors that lie in two of them."""
-    longer: Array = 1.0 + view.core.straddled_line * _straddled(view, access)
+    """How much longer lines take to come for vectors that lie in two of them: a store makes both come."""
+    times = 2.0 if view.statement.accesses[access].is_store else 1.0
+    longer: Array = 1.0 + times * view.core.straddled_line * _straddled(view, access)
     return longer
 
 

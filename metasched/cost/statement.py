@@ -18,7 +18,8 @@ from metasched.compiler.policy import (
     rereads,
     vectors_for,
 )
-from metasched.cost.caches import CACHES, capacities, last_cache, missing
+from metasched.cost.cache_use import CacheUse
+from metasched.cost.caches import last_cache, missing
 from metasched.cost.core import Core
 from metasched.cost.footprint import (
     LINE,
@@ -32,7 +33,6 @@ from metasched.cost.footprint import (
     footprint,
     ones,
     positions,
-    usable_sets,
 )
 from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
@@ -143,30 +143,20 @@ class View:
         rounds = np.ceil(self.tasks / max(target.threads, 1))
         self.speedup = self.tasks / rounds if self.parallel else self.full(1.0)
         self.of_a_thread = ranges_of_a_thread(self.ranges, statement, self.parallel, target.threads)
-        self.working_set = self._working_set()
-        self.between_uses = self._between_uses(self.working_set)
-        # (levels, rows) the lines of each access over the share of a cache's sets that they can be in.
-        self.pressures = [
-            mark.lines / usable_sets(mark, access.element_bytes)
-            for access, mark in zip(statement.accesses, self.marks, strict=True)
-        ]
-        conflicting = self._between_uses(self._conflicting_set())
-        # The last cache spreads its lines by a hash of the address; rows far apart do not meet in few of its sets.
-        self.fits = [
-            self._fit(capacity, uses)
-            for capacity, uses in zip(
-                capacities(target, core), (conflicting, conflicting, self.between_uses), strict=True
-            )
-        ]
+        streams = np.zeros(rows, np.bool_) if statement.streams is None else sizes[statement.streams] > 0
+        caches = CacheUse(statement, self.marks, self.outer, self.iterates, streams, target, core)
+        self.working_set = caches.working_set
+        self.between_uses = caches.between_uses
+        self.pressures = caches.pressures
+        self.fits = caches.fits
         self.tile = self._tile()
-        levels = dict(zip(CACHES, self.fits, strict=True))
         # Nothing comes into the first cache that was not asked for.
         of_thread = self._working_set_of_a_thread()
-        near = self._traffic(levels["l1"], missing(of_thread, target.l1, core), 0.0)
+        near = caches.moved_into_first(target.l1, missing(of_thread, target.l1, core))
         self.traffic = [
             [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
-            self._traffic(levels["l2"], missing(of_thread, target.l2, core), 0.0),
-            self._traffic(levels["l3"], missing(self.working_set[0], last_cache(target, core), core), 1.0),
+            caches.moved(1, missing(of_thread, target.l2, core)),
+            caches.moved(2, missing(self.working_set[0], last_cache(target, core), core), past=1.0),
         ]
 
     def full(self, value: float) -> Array:
@@ -352,14 +342,6 @@ class View:
 
     # --- memory
 
-    def _working_set(self) -> Array:
-        """(levels, rows) bytes of cache lines touched under each level, register buffers apart."""
-        total = np.zeros((self.depth + 1, self.rows), np.float32)
-        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
-            if not access.is_register:
-                total += mark.lines
-        return total * LINE
-
     def part_of_a_thread(self, access: StatementAccess) -> Array:
         """The share that one thread touches of what a statement touches by an access."""
         return part_of_a_thread(access, self.of_a_thread, self.ranges, self.parallel)
@@ -374,45 +356,6 @@ class View:
             if not access.is_register:
                 total = total + mark.lines[0] * self.part_of_a_thread(access)
         return total * LINE
-
-    def _conflicting_set(self) -> Array:
-        """The working set, or what the worst access takes with the part of the cache that its lines cannot use, if
-        more.
-
-        Accesses mostly conflict in different sets, so that these parts do not add up.
-        """
-        worst = self.working_set
-        for access, pressure in zip(self.statement.accesses, self.pressures, strict=True):
-            if not access.is_register:
-                worst = np.maximum(worst, pressure * LINE)
-        return worst
-
-    def _between_uses(self, working_set: Array) -> Array:
-        """(levels, rows) bytes touched by one iteration of the first loop at or below a level that iterates."""
-        out = np.zeros((self.depth + 1, self.rows), np.float32)
-        for loop in reversed(range(self.depth)):
-            out[loop] = np.where(self.iterates[loop], working_set[loop + 1], out[loop + 1])
-        return out
-
-    def _fit(self, capacity: float, uses: Array) -> Levels:
-        """The outermost level whose first loop finds, at every iteration, what the one before left in the cache."""
-        return positions((uses > capacity).sum(axis=0))
-
-    def _traffic(self, level: Levels, absent: Array, past: float) -> list[Array]:
-        """Bytes brought into a cache for each access, whose lines come once for every run of what is inside `level`.
-
-        What is stored moves twice; where it goes past the caches, it is `past` times what is moved. Kernels run again
-        and again: of what the statement touches, a share `absent` is not there from the run before.
-        """
-        runs = at_level(self.outer, level) * (LINE * absent)
-        streams = self.full(0.0) if self.statement.streams is None else self.sizes[self.statement.streams] > 0
-        out: list[Array] = []
-        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
-            moved = at_level(mark.lines, level) * runs * (0.0 if access.is_register else 1.0)
-            if access.is_store:
-                moved = np.where(streams, mark.lines[0] * LINE * past, 2.0 * moved)
-            out.append(moved)
-        return out
 
     def _touched(self) -> list[Array]:
         """For each access, the bytes of the lines that its instructions touch, counted anew for each of them.

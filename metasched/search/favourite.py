@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from metasched.cost.model import CostModel
+import numpy as np
+
+from metasched.cost.model import CostModel, Model
 from metasched.cost.trained import shipped
 from metasched.schedule.trace import Trace
 from metasched.search.arms import SpaceArms
+from metasched.search.space_protocol import Candidate
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
+from metasched.search.strategies.random import RandomSearch
 from metasched.search.structure_breeding import StructureConfig
 
 # A search looks at more structures, round by round. A guess is waited for: with twice as many of everything it takes
 # twice as long, and what it finds is estimated to be within 4 % of as fast, on either side.
 _QUICK = EvolutionConfig(population=1536, structures=StructureConfig(structures=8, bred=4))
-# How many are proposed where the first is of no use.
+# How many are proposed where the first is of no use, and drawn where these are not, either.
 _MORE = 16
+_DRAWN = 64
 
 
 def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     """The traces that a short evolutionary search by the model alone likes best, the best first.
 
-    It is made in time for the first one; who asks for another waits for the search again. There are none where no
+    It is made in time for the first one; who asks for another waits for the search again. What it likes may all be of
+    one kind that no machine runs: after some of it there are draws, the best of them first. There are none where no
     candidate is legal.
     """
     if space.first() is None:
@@ -29,4 +35,13 @@ def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     evolution = Evolution(space, CostModel(seed, shipped()), seed, _QUICK)
     first = evolution.propose(1)
     yield from (space.trace_of(one) for one in first)
-    yield from (space.trace_of(one) for one in evolution.propose(_MORE) if first and one not in first)
+    more = evolution.propose(_MORE) if first else []
+    yield from (space.trace_of(one) for one in more if one not in first)
+    drawn = RandomSearch(space, seed).propose(_DRAWN)
+    yield from map(space.trace_of, _best_first(space, evolution.model, drawn))
+
+
+def _best_first(space: SpaceArms, model: Model, candidates: Sequence[Candidate]) -> list[Candidate]:
+    features = [space[one.arm].features(np.array([one.row], np.int64).reshape(1, -1)) for one in candidates]
+    scores = model.predict(np.concatenate(features)) if features else np.empty(0)
+    return [candidates[n] for n in np.argsort(-scores, kind="stable")]

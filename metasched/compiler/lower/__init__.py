@@ -9,6 +9,7 @@ Its files; the passes come in the order in which they run:
 - `unroll`: which loops are unrolled, by kind and by unroll limits
 - `strip_mining`: a vectorised loop around other loops becomes a loop over its strips around one vector
 - `initialise`: where a reduction starts becomes a nest of its own, before the reduction
+- `residues`: Conditions on remainders, such as those of the parities of a strided transposed convolution
 - `partial_sums`: long sums are taken in blocks, where the schedule says so
 - `layouts`: what a buffer's layout says becomes its indices
 - `arg_positions`: The positions of an arg-reduction: in which order they come, where they start, and how small a type

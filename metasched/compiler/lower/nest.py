@@ -45,7 +45,8 @@ class Assign(NestStmt):
     value they start from, over the loops of that block. `fast` and `streams` are as in `lir.Write`. An arg-reduction
     and what starts one have `positions`. `block_length` is how many terms of a sum are summed at a time, 0 for all;
     where `common_factor`, what these have as a factor multiplies their sum.
-    `in_memory` says that it updates memory without accumulators, as it runs once for many terms.
+    `in_memory` says that it updates memory without accumulators, as it runs once for many terms. Where one of `wanted`
+    does not hold, nothing needs it: these become guards with the conditions of terms (`terms`).
     """
 
     block: str
@@ -66,6 +67,7 @@ class Assign(NestStmt):
     block_length: int = 0
     common_factor: bool = False
     in_memory: bool = False
+    wanted: tuple[Expr, ...] = ()
 
     @property
     def written(self) -> dict[str, tuple[Expr, ...]]:

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
+from metasched.compiler.absent_terms import split_terms
 from metasched.compiler.lower.nest import (
     Assign,
     NameSupply,
@@ -42,6 +43,7 @@ from metasched.compiler.lower.nest import (
     over_elements,
     with_body,
 )
+from metasched.compiler.lower.residues import without_multiples
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import const, free_vars
 from metasched.ir.index_map import resolve
@@ -111,6 +113,7 @@ class _Blocked:
         ranges = {loop.var: const(loop.extent) for loop in path}
         own, self._common = _factors(update, self._reduced(), ranges) if update.common_factor else ([update.value], [])
         self._term = _product(own)
+        self._wanted = _conditions_outside(path, self._inner, update)
 
     def within(self, stmt: NestStmt) -> NestStmt:
         """`stmt` with the loop that is cut replaced."""
@@ -142,6 +145,7 @@ class _Blocked:
             reduction=self._reduced(),
             block_length=0,
             streams=False,
+            wanted=self._wanted,
         )
 
     def _begin(self) -> NestStmt:
@@ -160,6 +164,7 @@ class _Blocked:
         return replace(
             update,
             guards=tuple(g for g in update.guards if gone.isdisjoint(free_vars(g))),
+            wanted=self._wanted,
             reduction=update.reduction - gone,
             block_length=0,
         )
@@ -173,6 +178,15 @@ class _Blocked:
 
     def _reduced(self) -> frozenset[str]:
         return self._update.reduction & {loop.var for loop in self._inner}
+
+
+def _conditions_outside(path: Path, inner: Path, update: Assign) -> tuple[Expr, ...]:
+    """The conditions of terms that the loops around a block decide: of the copies of code for the parities of a
+    transposed convolution, most have no term.
+    """
+    inside = {loop.var for loop in inner} | {loop.var for loop in path if loop.is_vector}
+    conditions, _ = split_terms(update.value, update.reducer, lambda _: False)
+    return tuple(cond for cond in map(without_multiples, conditions) if inside.isdisjoint(free_vars(cond)))
 
 
 def _factors(update: Assign, terms: frozenset[str], ranges: Mapping[str, Expr]) -> tuple[list[Expr], list[Expr]]:

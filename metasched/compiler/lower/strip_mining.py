@@ -95,6 +95,7 @@ def substitute_loops(body: NestStmt, values: Mapping[str, Expr], guards: tuple[E
             spatial=rename(a.spatial),
             reduction=rename(a.reduction),
             positions=positions,
+            wanted=tuple(simplify(substitute(condition, values)) for condition in a.wanted),
         )
 
     return map_assigns(body, rewrite)

@@ -17,7 +17,9 @@ def guard_terms(stmt: NestStmt, lanes: frozenset[str] = frozenset()) -> NestStmt
     """`stmt` with the conditions of terms as guards, inside vectorised loops over `lanes`."""
     if isinstance(stmt, Assign):
         conds, term = split_terms(stmt.value, stmt.reducer, lambda cond: not lanes.isdisjoint(free_vars(cond)))
-        return replace(stmt, value=term, guards=(*stmt.guards, *conds)) if conds else stmt
+        # An update has its own conditions, among which are those under which it is wanted.
+        guards = conds if stmt.reducer is not None and conds else stmt.wanted
+        return replace(stmt, value=term, guards=(*stmt.guards, *guards), wanted=()) if guards else stmt
     if isinstance(stmt, NestLoop) and stmt.is_vector:
         lanes |= {stmt.var}
     return map_children(stmt, lambda child: guard_terms(child, lanes))

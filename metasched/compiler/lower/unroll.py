@@ -12,14 +12,13 @@ from itertools import product
 from math import prod
 
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, Path, When, many, sequence
-from metasched.compiler.policy import joins_unrolled
+from metasched.compiler.lower.residues import without_multiples
+from metasched.compiler.policy import MAX_COPIES, joins_unrolled
 from metasched.errors import BuildError
 from metasched.ir.affine import const, free_vars, substitute
-from metasched.ir.linear import Linear, form_of_sum, to_expr
-from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind
+from metasched.ir.nodes import Expr, LoopKind
 from metasched.ir.ranges import prove
 
-MAX_COPIES = 4096
 _MOST_LOOKED_AT = 256
 
 
@@ -87,27 +86,13 @@ def _copies(stmt: NestStmt, unrolled: Path) -> int:
     assert isinstance(stmt, Assign)
     made = prod(loop.steps for loop in unrolled)
     counted: set[str] = set()
-    for guard in map(_without_multiples, stmt.guards):
+    for guard in map(without_multiples, stmt.guards):
         inside = [loop for loop in unrolled if loop.var in free_vars(guard)]
         names = {loop.var for loop in inside}
         if free_vars(guard) <= names and counted.isdisjoint(names):
             counted |= names
             made -= made * _left_out(guard, inside) // prod(loop.extent for loop in inside)
     return made
-
-
-def _without_multiples(guard: Expr) -> Expr:
-    """A condition without what is a multiple of a divisor: of `(6*i + j) % 3 == 0`, `j % 3 == 0` is left."""
-    if isinstance(guard, Binary) and guard.op is BinOp.MOD and isinstance(guard.b, Const) and guard.b.value:
-        divisor, form = int(guard.b.value), _sum_of(guard.a)
-        left = Linear(form.const % divisor, tuple((atom, c) for atom, c in form.terms if c % divisor))
-        return Binary(BinOp.MOD, to_expr(left), guard.b)
-    return guard.map(_without_multiples)
-
-
-def _sum_of(e: Expr) -> Linear:
-    form = form_of_sum(e, _sum_of)
-    return Linear.of_atom(e) if form is None else form
 
 
 def _left_out(guard: Expr, loops: list[NestLoop]) -> int:

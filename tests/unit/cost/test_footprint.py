@@ -125,3 +125,13 @@ def test_power_of_two_rows_collide(row: int, crowded: bool) -> None:
     ratio = conflicts(mark.lines / usable_sets(mark, access.element_bytes), np.zeros(1, np.int64), 32768)
     # 64 rows of one line each, 4 KB apart: eight of them fit the ways of their one set.
     assert (ratio[0] > 1) == crowded
+
+
+@pytest.mark.parametrize(("heads", "crowded"), [(16, True), (15, False)])
+def test_rows_collide_that_another_dimension_lies_between(heads: int, crowded: bool) -> None:
+    """Attention reads a head of each row: 64 of 16 x 64 floats are 4 KB apart."""
+    statement, sizes = nest_of({"i": 64, "j": 64}, (VI, Const(0), VJ), (64, heads, 64))
+    access: StatementAccess = statement.accesses[1]
+    mark = footprint(access, Ranges(statement, sizes, 1))
+    share = usable_sets(mark, access.element_bytes)[0, 0]
+    assert share == (4 / 64 if crowded else 1.0)

@@ -10,6 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.expected import expected
 from metasched.cost.features import NAMES, features_of
 from metasched.dtypes import DType
 from tests.support.targets import AVX2, AVX512
@@ -160,3 +161,59 @@ def test_a_tile_that_lacks_a_register_costs_more(rows: int, vectors: int, is_cro
     sch.annotate(sch.get_block("C"), "unroll_limit", 32)
     found, without = (features_of(sch.func, AVX512, replace(DEFAULT_CORE, crowded=c)) for c in (0.05, 0.0))
     assert np.array_equal(found, without) != is_crowded
+
+
+STORED = """
+program stored[M=2048, N=512](A: f32[M]) -> B: f32[M, N]:
+    out: B[i, j] = A[i] + 1
+"""
+
+
+def cycles_of_storing(order: str) -> float:
+    """In tiles of 12 rows by 32 columns, along rows or down columns."""
+    sch = ms.Schedule(ms.parse_program(STORED))
+    i, j = sch.get_loops(sch.get_block("out"))
+    i0, i1 = sch.split(i, [None, 12])
+    j0, j1 = sch.split(j, [None, 32])
+    sch.reorder(*((i0, j0) if order == "rows" else (j0, i0)), i1, j1)
+    sch.vectorize(j1, lanes=16)
+    small = ms.Target("any", frozenset({"avx", "avx2", "fma", "avx512f"}), 1, 32 << 10, 1 << 20, 64 << 20)
+    return float(expected(sch.func, small, DEFAULT_CORE).cycles)
+
+
+def test_stores_take_longer_where_the_rest_of_a_row_follows_much_later() -> None:
+    assert 1.2 < cycles_of_storing("columns") / cycles_of_storing("rows") < 2
+
+
+SCORES = """
+program scores[L=256, H=16](Q: f32[L, H, 64], K: f32[64, L]) -> C: f32[L, L]:
+    out: C[i, j] = sum[d](Q[i, 0, d] * K[d, j])
+"""
+
+
+def cycles_of_scores(heads: int) -> float:
+    sch = ms.Schedule(ms.parse_program(SCORES, H=heads))
+    i, j, d = sch.get_loops(sch.get_block("out"))
+    i0, i1 = sch.split(i, [None, 14])
+    j0, j1 = sch.split(j, [None, 32])
+    sch.reorder(j0, i0, d, i1, j1)
+    sch.unroll(i1)
+    sch.vectorize(j1, lanes=16)
+    one = ms.Target("any", frozenset({"avx", "avx2", "fma", "avx512f"}), 1, 48 << 10, 2 << 20, 64 << 20)
+    return float(expected(sch.func, one, DEFAULT_CORE).cycles)
+
+
+def test_rows_of_a_tile_that_meet_in_a_set_come_again_for_each_term() -> None:
+    """14 rows in 12 ways: a part of them comes again, not all."""
+    assert 1.02 < cycles_of_scores(16) / cycles_of_scores(17) < 1.6
+
+
+def test_what_is_not_compiled_is_not_chosen() -> None:
+    times = {}
+    for copies in (64, 8192):
+        sch = ms.Schedule(ms.parse_program("program copy[N=65536](A: f32[N]) -> B: f32[N]:\n    b: B[i] = A[i]\n"))
+        (i,) = sch.get_loops(sch.get_block("b"))
+        for inner in sch.split(i, [None, copies // 16, 16])[1:]:
+            sch.unroll(inner)
+        times[copies] = expected(sch.func, ms.Target.detect(threads=1), DEFAULT_CORE).cycles
+    assert times[8192] > 100 * times[64]

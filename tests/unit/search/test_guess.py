@@ -275,6 +275,17 @@ def test_a_favourite_that_a_replay_refuses_is_passed_over(monkeypatch: pytest.Mo
     assert reason.startswith('sample_tile: the decision [_, 32] at "i" is not in the support')
 
 
+def test_there_is_a_guess_where_nothing_runs_that_the_model_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its favourites may be of one kind, such as tiles that are too large to be unrolled: draws are not."""
+    program = ms.parse_program("program f[N=16](A: f32[N, N]) -> B: f32[N, N]:\n    B[i, j] = A[j, i] * A[i, j]\n")
+    obstacles = iter(["unroll too large"] * 20)
+    monkeypatch.setattr("metasched.search.guess.obstacle_to", lambda *_: next(obstacles, None))
+    other = guess(program, SERVER)
+    assert other.counts() == {"unroll too large": 20}
+    x = np.random.default_rng(0).random((16, 16), np.float32)
+    np.testing.assert_array_equal(ms.compile(program, trace=other.trace)(x), x.T * x)
+
+
 def test_three_channels_are_one_vector() -> None:
     program = ms.parse_program("""
 program depthwise[H=112, W=112, C=3](X: f32[H + 2, W + 2, C], K: f32[3, 3, C]) -> Y: f32[H, W, C]:

@@ -190,3 +190,34 @@ def test_sums_of_blocks_have_registers_before_their_totals(rows: int, total: Arr
     assert kinds["C_global"] is total
     assert kinds["C_global_part"] is ArrayKind.REGISTER
     agrees(sch)
+
+
+PARITIES = """
+program upsampled[N=8, K=24](X: f32[N, K], W: f32[3, K]) -> Y: f32[3*N]:
+    up: Y[i] = sum[r, k if (i + 2*r) % 3 == 0](X[min((i + 2*r) // 3, N - 1), k] * W[r, k])
+"""
+
+
+def test_blocks_without_a_term_are_not_begun_nor_added() -> None:
+    """Two of three copies of the code have no term, whatever the other loops are at."""
+    sch = ms.Schedule(ms.parse_program(PARITIES))
+    up = sch.get_block("up")
+    sch.annotate(up, "blocked_sum", 8)
+    i, r, k = sch.get_loops(up)
+    i0, i1 = sch.split(i, [None, 3])
+    sch.reorder(i0, i1, r, k)
+    sch.unroll(i1)
+    sch.unroll(r)
+    text = agrees(sch)
+    begun = [line for line in text.splitlines() if "= -0" in line]
+    assert begun
+    conditions = [n for n, line in enumerate(text.splitlines()) if "% 3 == 0" in line]
+    lines = text.splitlines()
+    for line in begun:
+        place = lines.index(line)
+        around = [n for n in conditions if n < place and _depth(lines[n]) < _depth(line)]
+        assert around, text
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
