@@ -9,7 +9,8 @@ Its files, in reading order:
 - `unfused`: Parallel loops that are several loops fused, taken apart
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
-- `cache_use`: What a statement leaves in each cache between its iterations, and what it moves into each, over a population
+- `cache_use`: What a statement leaves in each cache between its iterations, and what it moves into each, over a
+  population
 - `caches`: What the caches of a CPU hold for a kernel
 - `threads`: What one thread does of a statement
 - `sums`: Which sums lowering can keep in registers

@@ -90,11 +90,11 @@ class Statements(Expressions):
             body()
 
     def _reread(self) -> None:
-        """Forget what was read from memory, and have LLVM forget it: a fence for this thread is no instruction."""
+        """Forget what was read from memory, and have LLVM forget it."""
         for name, storage in self.scope.arrays.items():
             if storage.array.kind is not lir.ArrayKind.REGISTER:
                 self.text.known.forget(name)
-        self.text.line('fence syncscope("singlethread") seq_cst')
+        self.text.barrier()
 
     def written(self, stmt: lir.LStmt) -> frozenset[str]:
         """The arrays that a statement writes."""

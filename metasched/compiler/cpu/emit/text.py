@@ -172,8 +172,8 @@ class FunctionText:
         return name
 
     def barrier(self) -> None:
-        """Have LLVM make the reads that follow, though it knows what they read. It costs no instruction."""
-        self.line('call void asm sideeffect "", "~{memory}"()')
+        """Have LLVM make the reads that follow, though it knows what they read. A fence is no instruction here."""
+        self.line('fence syncscope("singlethread") seq_cst')
         self.known.dropped.clear()
 
     def start_block(self, label: str) -> None:
