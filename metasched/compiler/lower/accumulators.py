@@ -259,7 +259,11 @@ class Promotion:
         tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
         loops = [loop for loop in inner if loop.var in tile]
         absent = _absent_loops(inner, update)
-        body: NestStmt = replace(copy, guards=tuple(g for g in copy.guards if absent.isdisjoint(free_vars(g))))
+        guards, wanted = (
+            tuple(each for each in conditions if absent.isdisjoint(free_vars(each)))
+            for conditions in (copy.guards, copy.wanted)
+        )
+        body: NestStmt = replace(copy, guards=guards, wanted=wanted)
         clones = [over_elements(loop, self._names.fresh(f"{loop.var}_tile")) for loop in loops]
         if made.tiles is not None:
             rows = len(clones) - len(made.indices) + 1
