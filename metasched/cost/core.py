@@ -32,9 +32,10 @@ class Core:
     more where lanes differ.
     `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
     of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from the
-    last cache or memory, those stored `scattered_store`, and `straddled_line` times longer for each vector of a line
-    that lies in the next as well. Of a last cache a kernel has `last_cache_bytes` at most. A cache keeps what takes
-    `kept_whole` of it from one run to the next, and nothing of what takes twice that.
+    last cache or memory, `scattered_pages` where they are of rows a page or more apart, those stored `scattered_store`,
+    and `straddled_line` times longer for each vector of a line that lies in the next as well. Of a last cache a kernel
+    has `last_cache_bytes` at most. A cache keeps what takes `kept_whole` of it from one run to the next, and nothing of
+    what takes twice that.
     """
 
     operations: float = 2.0
@@ -51,6 +52,7 @@ class Core:
     handed_over_bytes: float = 2.0
     scatter: float = 4.0
     scattered_store: float = 2.0
+    scattered_pages: float = 8.0
     stream_bytes: float = 512.0
     straddled_line: float = 0.5
     loop_overhead: float = 1.2

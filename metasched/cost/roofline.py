@@ -17,7 +17,7 @@ from metasched.cost.condition_cycles import (
 from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
-from metasched.cost.footprint import LINE, Array, Levels, at_level, flat_step
+from metasched.cost.footprint import LINE, PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
 from metasched.cost.statement import View, once, total
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.ir.regions import Starts
@@ -363,12 +363,23 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     Those that the second cache holds come as fast without them.
     """
     place = view.statement.accesses[access]
-    # Stores are seen in the order in which they are made: lines that follow much later are another run.
-    near = np.maximum(level, view.fits[0]) if place.is_store else level
-    run = at_level(view.marks[access].run, near) * place.element_bytes
-    short: Array = 1.0 - np.minimum(run / view.core.stream_bytes, 1.0)
-    longest = view.core.scattered_store if place.is_store else view.core.scatter
+    core, mark = view.core, view.marks[access]
+    # What follows much later is another run to stores, and to whole vectors of rows a page apart.
+    in_order = np.maximum(level, view.fits[0])
+    far = _rows_of_pages(mark, place.element_bytes) & (view.steps[access] == 1)
+    near = in_order if place.is_store else np.where(far, in_order, level)
+    run = at_level(mark.run, near) * place.element_bytes
+    short: Array = 1.0 - np.minimum(run / core.stream_bytes, 1.0)
+    longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
     return 1.0 + (longest - 1.0) * short
+
+
+def _rows_of_pages(mark: Footprint, element_bytes: int) -> Mask:
+    """Where neighbouring rows are a page or more apart, which no prefetcher follows."""
+    if len(mark.strides) < 2:
+        return np.zeros(mark.run.shape[1], np.bool_)
+    apart: Mask = mark.strides[-2] * element_bytes >= PAGE
+    return apart
 
 
 def _in_two_lines(view: View, access: int) -> Array:

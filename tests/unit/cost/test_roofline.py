@@ -217,3 +217,17 @@ def test_what_is_not_compiled_is_not_chosen() -> None:
             sch.unroll(inner)
         times[copies] = expected(sch.func, ms.Target.detect(threads=1), DEFAULT_CORE).cycles
     assert times[8192] > 100 * times[64]
+
+
+def cycles_of_columns(width: int) -> float:
+    """Of reading 64 columns of each of 4,096 rows after another, for each such panel."""
+    sch = ms.Schedule(ms.parse_program(ROWS, N=1 << 12, M=width))
+    j, i = sch.get_loops(sch.get_block("C"))
+    j0, j1 = sch.split(j, [None, 64])
+    sch.reorder(j0, i, j1)
+    sch.vectorize(j1, lanes=16)
+    return (exp2(float(features_of(sch.func, AVX512)[NAMES.index("s0.l3_cycles")])) - 1.0) / width
+
+
+def test_short_runs_take_longer_where_rows_are_pages_apart() -> None:
+    assert cycles_of_columns(1040) > 1.5 * cycles_of_columns(1008)
