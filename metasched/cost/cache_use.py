@@ -47,14 +47,14 @@ class CacheUse:
             mark.lines / usable_sets(mark, access.element_bytes)
             for access, mark in zip(statement.accesses, marks, strict=True)
         ]
-        self.between_uses = self._between_uses(self.working_set)
+        between = self._between_uses(self.working_set)
         self._crowded = self._between_uses(self._conflicting_set())
         near, middle, last = capacities(target, core)
         # The last cache spreads its lines by a hash of the address: no sets are few there.
         self.fits = [
-            _fit(near, self.between_uses),
+            _fit(near, between),
             _fit(middle, self._crowded),
-            _fit(last, self.between_uses),
+            _fit(last, between),
         ]
 
     def _working_set(self) -> Array:

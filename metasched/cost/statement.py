@@ -146,7 +146,6 @@ class View:
         streams = np.zeros(rows, np.bool_) if statement.streams is None else sizes[statement.streams] > 0
         caches = CacheUse(statement, self.marks, self.outer, self.iterates, streams, target, core)
         self.working_set = caches.working_set
-        self.between_uses = caches.between_uses
         self.pressures = caches.pressures
         self.fits = caches.fits
         self.tile = self._tile()
