@@ -2,7 +2,8 @@
 
 As in MetaSchedule's composition experiment (Shao et al. 2022, section 6.3): the rules of the preset `cpu` are added one
 group after another, and each list is searched from scratch. A line for each type and list has the best time, the time
-over that of the list before, and the best so far after 1, 2, 4, ... trials: a row of the plot. `--trials N` is the
+over that of the list before, and the best so far after 1, 2, 4, ... trials: a row of the plot. A list whose
+kernels all run into the time limit of measuring has no times. `--trials N` is the
 length of each search, `--sizes M=128` another number of rows. `--kept FOLDER` keeps what is found after each search, so
 that the same command goes on where it was ended, and has the plot at the end, `composition.svg`.
 """
@@ -75,13 +76,13 @@ def run(options: Options) -> Iterator[Result]:
             yield {
                 "case": f"dense {dtype}, with {step.name}",
                 "rules": rules,
-                "ours_ms": times[-1] * 1e3,
+                "ours_ms": times[-1] * 1e3 if times else None,
                 "peer": "the list before",
                 "peer_ms": None if before is None else before * 1e3,
-                "ratio": None if before is None else before / times[-1],
-                "best_ms_after": {after: times[after - 1] * 1e3 for after in _powers(len(times))},
+                "ratio": before / times[-1] if before is not None and times else None,
+                "best_ms_after": {after: times[after - 1] * 1e3 for after in _powers(len(times))} if times else {},
             }
-            before = times[-1]
+            before = times[-1] if times else None
     if options.kept is not None:
         (options.kept / "composition.svg").write_text(plot(curves))
 
@@ -116,11 +117,14 @@ class _Known:
 
 
 def _best_so_far(program: ms.Program, rules: Sequence[str], trials: int, options: Options) -> list[float]:
-    """Seconds of the best kernel after each trial of a search from scratch."""
+    """Seconds of the best kernel after each trial of a search from scratch; empty where all are given up as too slow."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder)}/records.db"
         target = ms.Target.detect(threads=options.threads)
-        report = ms.tune(program, trials=trials, db=url, seed=0, target=target, rules=list(rules)).report
+        try:
+            report = ms.tune(program, trials=trials, db=url, seed=0, target=target, rules=list(rules)).report
+        except ms.NoRecord:
+            return []
         assert isinstance(report, TuningReport)
         assert report.best is not None
         with open_database(url) as database:
