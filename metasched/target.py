@@ -87,6 +87,11 @@ class TargetError(MetaschedError):
     """Text that is not a target."""
 
 
+# Of lanes far apart, so many bytes that iterations of an unrolled loop read side by side are loaded at once, and
+# transposed in registers: what x86 shuffles in one step, wherever it is in a vector.
+TRANSPOSED_BYTES = 16
+
+
 @dataclass(frozen=True)
 class Target:
     """A CPU: `name` is LLVM's, `features` LLVM's names of the instruction sets present, cache sizes in bytes.
@@ -163,6 +168,10 @@ class Target:
         AVX2 has such instructions, too, but slower ones than loads and shuffles: LLVM makes those.
         """
         return "avx512f" in self.features
+
+    def neighbours(self, dtype: DType) -> int:
+        """Elements of `dtype` side by side that are loaded at once where vectors are transposed in registers."""
+        return TRANSPOSED_BYTES // dtype.bytes
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in a vector register."""

@@ -181,6 +181,21 @@ def _lanes(sch: ms.Schedule, operand: _Operand) -> ms.Int | int:
     return sch.sample_categorical([operand.lanes, operand.multiplied], name="lanes")
 
 
+def _run_of_neighbours(
+    sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, loops: list[ms.LoopRV]
+) -> tuple[ms.LoopRV, ...]:
+    """The loop over neighbours that vectors of a panel read side by side, unrolled, where each vector reads elements
+    that are far apart: whole runs are read then, and transposed in registers. `loops` gets what is left outside."""
+    info = sch.describe(copy)
+    count, extent = sch.target.neighbours(info.dtype), info.iters[-1].extent
+    if not operand.strided or operand.axis == operand.rank - 1 or extent is None or count < 2 or extent % count:
+        return ()
+    outer, run = sch.split(loops.pop(), [None, count])
+    loops.append(outer)
+    sch.unroll(run)
+    return (run,)
+
+
 def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: ms.Int, by_rows: bool) -> None:
     """Write panels in vectors: one after another, or those of a tile, which are few, a row after another, as they are
     read."""
@@ -188,7 +203,8 @@ def _write_panels(sch: ms.Schedule, copy: ms.BlockRV, operand: _Operand, width: 
     assert operand.axis is not None
     loops = sch.get_loops(copy)[-operand.rank :]
     panel, inside = sch.split(loops.pop(operand.axis), [None, width])
-    sch.reorder(*((*loops, panel) if by_rows else (panel, *loops)), inside)
+    run = _run_of_neighbours(sch, copy, operand, loops)
+    sch.reorder(*((*loops, panel) if by_rows else (panel, *loops)), *run, inside)
     sch.vectorize(inside, lanes=_lanes(sch, operand))
     ahead = operand.constant or not operand.in_lanes
     limit = UNROLLED if ahead else sch.sample_categorical([UNROLLED, 0], probabilities=LIKELY, name="unrolled")

@@ -67,7 +67,12 @@ def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, columns:
         sch.transform_layout(copy, panels.layout(operand), panels.uses * panels.size)
         sch.annotate(copy, "unroll_limit", max(_WIDER))
     nest = _in_order(sch, copy, operand, extents, panels)
-    _run(sch, copy, _in_vectors(sch, nest, sch.target.lanes(info.dtype)))
+    lanes = sch.target.lanes(info.dtype)
+    vectors = _in_vectors(sch, nest, lanes)
+    beside = _beside(sch, info, operand, extents)
+    if beside is not None and vectors.extents[-1] == lanes:
+        vectors = _with_neighbours(sch, vectors, beside)
+    _run(sch, copy, vectors)
 
 
 def _panels(
@@ -160,6 +165,46 @@ def _in_order(
     ordered = [part for d in operand.digits for part in parts[d.dim, d.divisor]]
     sch.reorder(*(loop for loop, _ in ordered))
     return _Loops([loop for loop, _ in ordered], [extent for _, extent in ordered])
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    """Iterations of the loop number `loop` of a copy that read side by side, so many of them in a run."""
+
+    loop: int
+    count: int
+
+
+def _beside(
+    sch: ms.Schedule, info: ms.BlockInfo, operand: ms.TensorOperand, extents: Sequence[int]
+) -> _Neighbours | None:
+    """What lies beside that which the lanes of a vector read far apart: units of the dimension that is the last of what
+    is copied, if a unit of it, and then other dimensions, are innermost in the copy. Whole runs are read then, and
+    transposed in registers."""
+    names = [it.name for it in info.iters]
+    uses = [list(use) for read in info.reads for use in read.uses]
+    if len(info.reads) != 1 or any(len(use) != 1 for use in uses):
+        return None
+    last = names.index(uses[-1][0])
+    *_, above, inner = operand.digits
+    unit = inner.modulo
+    loop = next((n for n, d in enumerate(operand.digits) if d.dim == last and d.divisor == unit), None)
+    if unit is None or loop is None or inner.dim != last or above.dim == last:
+        return None
+    count = sch.target.neighbours(info.dtype) // unit
+    return _Neighbours(loop, count) if count > 1 and extents[last] % (count * unit) == 0 else None
+
+
+def _with_neighbours(sch: ms.Schedule, nest: _Loops, beside: _Neighbours) -> _Loops:
+    """A loop over units side by side around the vectors, unrolled."""
+    *outer, inner = nest.loops
+    loop, run = sch.split(outer[beside.loop], [None, beside.count])
+    outer[beside.loop] = loop
+    sch.reorder(*outer, run, inner)
+    sch.unroll(run)
+    extents = [*nest.extents[:-1], beside.count, nest.extents[-1]]
+    extents[beside.loop] //= beside.count
+    return _Loops([*outer, run, inner], extents)
 
 
 def _in_vectors(sch: ms.Schedule, nest: _Loops, lanes: int) -> _Loops:

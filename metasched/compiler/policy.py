@@ -30,10 +30,6 @@ SPREAD = 4
 # Lanes that share so many elements, wherever these are, are filled by a load of each.
 FEW_ELEMENTS = 4
 
-# Of lanes further apart, so many bytes that iterations of an unrolled loop read side by side are loaded at once, and
-# transposed in registers: what x86 shuffles in one step, wherever it is in a vector.
-TRANSPOSED_BYTES = 16
-
 # Unrolling repeats statements so often at most, all statements of a program together.
 MAX_COPIES = 4096
 

@@ -29,6 +29,8 @@ _LEAST_PIECE = 1 / 16
 # Vectors that a parallel loop loads and stores, from which on it lasts long enough for a thread to be held up. Of
 # measured pairs as many are ranked right from 2^18 to 2^21; 2^22 is too many.
 _LASTING = 1 << 20
+# Bytes of an element from which on CPUs gather.
+_LEAST_GATHERED = 4
 # How many times as long a program is taken for that is not compiled.
 _REFUSED = 1024.0
 
@@ -191,10 +193,11 @@ def shuffles(view: View) -> Array:
     for n in view.reads():
         spread, apart = view.spread[n], (view.steps[n] > 1) & (view.transposed[n] == 0)
         found = found + np.log2(np.maximum(view.transposed[n], 1.0))
-        if not np.count_nonzero(apart) or (view.target.gathers and not np.count_nonzero(spread)):
+        gathers = view.target.gathers and view.statement.accesses[n].element_bytes >= _LEAST_GATHERED
+        if not np.count_nonzero(apart) or (gathers and not np.count_nonzero(spread)):
             continue
         loaded = tile.vectors[n] / operations_there(view)
-        each = np.where(spread >= 1, 0.5, np.where((spread > 0) | view.target.gathers, 0.0, 1.0))
+        each = np.where(spread >= 1, 0.5, np.where((spread > 0) | gathers, 0.0, 1.0))
         found = found + np.where(apart, each * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
     return found
 
@@ -249,7 +252,7 @@ def _chain(view: View, whole: float | Array = 1.0) -> Array:
         chains = np.where(counted, chains, chains * view.vector.strips / view.vector.steps)
     # Operations that wait for one another hold places: the fewer there are of a tile, the more of the next is begun.
     operations = np.maximum(tile.operations * whole, 1.0)
-    begun = 1.0 + core.window / (runs * operations * view.instructions * chains)
+    begun = 1.0 + (0.0 if view.in_tiles else core.window / (runs * operations * view.instructions * chains))
     outside = view.instances / (runs * tile.operations)
     waiting: Array = step / (chains * np.minimum(begun, np.maximum(outside, 1.0)))
     return waiting

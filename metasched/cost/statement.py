@@ -49,7 +49,7 @@ from metasched.cost.tensor_use import (
     tile_loads,
 )
 from metasched.cost.threads import part_of_a_thread, ranges_of_a_thread
-from metasched.cost.transposed import transposed_runs
+from metasched.cost.transposed import transposed_runs, units_of
 from metasched.ir.nodes import LoopKind
 from metasched.target import Target
 
@@ -242,7 +242,13 @@ class View:
         terms = (term for dim in access.dims for term in dim.terms if loop in loops_of(term.atom))
         if {QuotientAtom, RemainderAtom} <= {type(term.atom) for term in terms}:
             # Together they are what was divided, where that is how the buffer lies in memory.
-            return step
+            units = units_of(access, mark, self.ranges, loop)
+            if units is None or units.are_joined.all():
+                return step
+            return np.where(units.are_joined, step, self._far_if_split(access, loop, step))
+        return self._far_if_split(access, loop, step)
+
+    def _far_if_split(self, access: StatementAccess, loop: int, step: Array) -> Array:
         for dim in access.dims:
             if dim.uses(loop) and not all(isinstance(term.atom, LoopAtom) for term in dim.terms):
                 split = self.ranges.is_split(dim, loop, self.vector.lanes, self.unrolled[loop])

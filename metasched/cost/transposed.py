@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from metasched.compiler.policy import SPREAD, TRANSPOSED_BYTES
-from metasched.cost.footprint import Array, Footprint, Ranges, flat_step
-from metasched.cost.nest import Statement
+from metasched.compiler.policy import SPREAD
+from metasched.cost.footprint import Array, Footprint, Mask, Ranges, flat_step
+from metasched.cost.index import QuotientAtom, RemainderAtom, loops_of
+from metasched.cost.nest import Statement, StatementAccess
+from metasched.target import TRANSPOSED_BYTES
+
+
+@dataclass(frozen=True)
+class Units:
+    """Lanes in units of `size`: elements from a unit to the next, and from a lane to the next in one; each (rows,)."""
+
+    size: Array
+    apart: Array
+    within: Array
+
+    @property
+    def are_joined(self) -> Mask:
+        """Whether units lie one after another: together they are what was divided. (rows,)"""
+        joined: Mask = self.apart == self.size * self.within
+        return joined
+
+
+def units_of(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int) -> Units | None:
+    """The units of lanes along a loop that an access uses as a quotient and a remainder by the same; None where it uses
+    it in another way."""
+    pairs = zip(access.dims, mark.strides, strict=True)
+    used = [(term, stride) for dim, stride in pairs for term in dim.terms if loop in loops_of(term.atom)]
+    found = {type(term.atom): (term.atom, ranges.sizes[term.coefficient] * stride) for term, stride in used}
+    if len(used) != 2 or found.keys() != {QuotientAtom, RemainderAtom}:
+        return None
+    (quotient, apart), (remainder, within) = found[QuotientAtom], found[RemainderAtom]
+    assert isinstance(quotient, QuotientAtom)
+    assert isinstance(remainder, RemainderAtom)
+    if quotient.divisor != remainder.divisor:
+        return None
+    full = np.ones(ranges.rows, np.float32)
+    return Units(full * ranges.sizes[quotient.divisor], full * np.abs(apart), full * np.abs(within))
 
 
 def transposed_runs(statement: Statement, marks: Sequence[Footprint], ranges: Ranges, unrolled: Array) -> list[Array]:
@@ -24,12 +59,17 @@ def _run(statement: Statement, n: int, mark: Footprint, ranges: Ranges, unrolled
     if n == 0 or vector is None or any(n in gate.reads for gate in statement.gates):
         return np.zeros(rows, np.float32)
     run = TRANSPOSED_BYTES // access.element_bytes
+    units = units_of(access, mark, ranges, vector)
+    size = np.ones(rows, np.float32) if units is None else units.size
+    between = np.abs(flat_step(access, mark, ranges, vector)) if units is None else units.apart
     beside, straight = np.zeros(rows, np.bool_), np.ones(rows, np.bool_)
-    for loop in reversed(range(statement.depth)):
-        straight &= unrolled[loop] > 0
-        if loop != vector:
-            beside |= straight & (flat_step(access, mark, ranges, loop) == 1) & (ranges.extents[loop] >= run)
     lanes = statement.loops[vector].lanes
-    whole = np.ones(rows, np.bool_) if lanes is None else (ranges.sizes[lanes] + np.zeros(rows)) % run == 0
-    apart = np.abs(flat_step(access, mark, ranges, vector)) > SPREAD
+    width = np.ones(rows, np.float32) if lanes is None else ranges.sizes[lanes] + np.zeros(rows, np.float32)
+    for loop in reversed(range(statement.depth)):
+        straight &= (unrolled[loop] > 0) | ((loop == vector) & (ranges.extents[loop] < 2 * width))
+        if loop != vector:
+            step = flat_step(access, mark, ranges, loop)
+            beside |= straight & (step == size) & (ranges.extents[loop] * size >= run) & (size < run)
+    whole = width % run == 0 if lanes is not None else np.ones(rows, np.bool_)
+    apart = between > SPREAD * size
     return np.where(beside & whole & apart, np.float32(run), np.float32(0.0))

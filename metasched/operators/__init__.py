@@ -10,6 +10,7 @@ Its files, in reading order:
   element is
 - `batched_trace`: A trace for one element of a batch, carried over to the whole: loops over the batch stay outside of
   all others
+- `transposed_copies`: Copies of transposed operands in vectors: runs of neighbours are read and transposed in registers
 - `groups`: Grouped operators: `G` groups of channels, of which there are `CI` in the input and `CO` in the output
 - `limits`: What the parameters of pooling and of transposed convolutions may be, beyond what their files' sizes say
 - `files`: Where the file of each operator is: those of the library lie beside this one, those of other packages where

@@ -17,6 +17,7 @@ from metasched.ir.printer import print_index_map
 from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Ref, Value
 from metasched.operators.batches import Batch
+from metasched.operators.transposed_copies import transpose_copies
 from metasched.schedule.handlers import Policy, Prior, Replay
 from metasched.schedule.primitive import registry
 from metasched.schedule.primitives.fuse import OP as FUSE
@@ -37,7 +38,7 @@ def for_batch(trace: Trace, batch: Batch, program: Program, threads: int) -> Tra
     carried = _Carried(trace, batch, program, batch.elements >= _BUSY * rounds * threads)
     for instruction in trace.instructions:
         carried.step(instruction)
-    return carried.trace
+    return carried.finished
 
 
 class _Carried:
@@ -67,7 +68,8 @@ class _Carried:
         carry_over(self, instruction)
 
     @property
-    def trace(self) -> Trace:
+    def finished(self) -> Trace:
+        transpose_copies(self._whole, self._turned)
         return self._whole.trace
 
     @property

@@ -45,7 +45,7 @@ class ExpertCandidate:
     """An expert trace replayed on the program.
 
     `expected` is the roofline's estimate, `distance` how far the shape is from the one it was written for.
-    `carried_over` says to what: a batch, transposed operands.
+    `carried_over` says to what: a batch, transposed operands; `turned` whether to those.
     """
 
     name: str
@@ -54,6 +54,7 @@ class ExpertCandidate:
     expected: Expectation
     distance: float
     carried_over: str
+    turned: bool = False
 
     @property
     def cycles(self) -> float:
@@ -191,6 +192,7 @@ def _candidate(program: Program, fit: Fit, trace: Trace, target: Target, core: C
         expected(schedule.func, target, core),
         _distance(fit, program),
         "" if fit.batch is None else str(fit.batch),
+        fit.batch is not None and bool(fit.batch.turned),
     )
     return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target, core)
 

@@ -32,6 +32,7 @@ from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport
 from metasched.ir.program import Program
 from metasched.knowledge.library import Knowledge, KnowledgeLike
+from metasched.operators.transposed_copies import copies_by_element
 from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
@@ -58,6 +59,8 @@ _BETTER = 0.9
 _CARRIED_BETTER = 0.85
 # The share of the estimate that a call at full speed would take at most, for the space to be looked at.
 _ROOM = 1 / 3
+# The same where what is known is a trace for operands that lie the other way, and copies of these are not in vectors.
+_ROOM_BY_ELEMENT = 1 / 2
 # The estimated cycles of a call from which on the model chooses as well: three microseconds.
 _WORTH_LOOKING = 1e4
 _LIKED = "what the model likes best"
@@ -248,7 +251,9 @@ class _Guessing:
         cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
         if cycles < _WORTH_LOOKING:
             return False
-        return max(least_cycles(*program), least_transfer_cycles(*program)) < _ROOM * cycles
+        by_element = start.expert is not None and start.expert.turned and copies_by_element(start.func)
+        room = _ROOM_BY_ELEMENT if by_element else _ROOM
+        return max(least_cycles(*program), least_transfer_cycles(*program)) < room * cycles
 
     def _ratio(self, func: Func, other: Func) -> float:
         """The time that the installed model expects of a program over that of another."""

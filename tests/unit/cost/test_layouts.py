@@ -53,6 +53,28 @@ def test_panels_are_read_in_one_run(target: Target) -> None:
     assert steps[0] == steps[1]
 
 
+def test_lanes_of_units_that_lie_apart_are_no_neighbours(target: Target) -> None:
+    """Fours of 16 rows, as an instruction takes them: element by element, or a run of each row for four copies."""
+    text = "program t[N=64, M=64](A: i8[N, M]) -> B: i8[N, M]:\n    B[i, j] = A[i, j]"
+    cycles = {}
+    for way in ("by element", "in runs", "neighbours"):
+        sch = Schedule(parse_program(text), seed=0)
+        copy = sch.cache_read(sch.get_block("B"), "A")
+        i, j = sch.get_loops(copy)
+        if way != "neighbours":
+            sch.transform_layout(copy, "i, j -> i//16, j//4, i%16, j%4")
+            (i0, i1), (j0, j1, j2) = sch.split(i, [None, 16]), sch.split(j, [None, 4, 4])
+            sch.reorder(i0, j0, j1, i1, j2)
+            j = sch.fuse(i1, j2)
+            if way == "in runs":
+                sch.unroll(j1)
+        for loop in (j, sch.get_loops(sch.get_block("B"))[1]):
+            sch.vectorize(loop, lanes=64)
+        cycles[way] = 2 ** feature(sch.func, target, "all.core_cycles")
+    # Half of them are those of what reads the copy, which is the same each time.
+    assert cycles["neighbours"] < cycles["in runs"] < 0.6 * cycles["by element"]
+
+
 def test_rows_that_are_aligned_do_not_collide(target: Target) -> None:
     plain, aligned = matmul(), matmul()
     for sch in (plain, aligned):

@@ -161,6 +161,29 @@ def test_a_transposed_operand_is_copied_to_how_the_trace_has_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("types", "variant", "run"),
+    [
+        ({}, "goto", "k_of_C_B_read"),
+        ({"T": "u8", "U": "i8", "ACC": "i32"}, "vnni_tiles", "k_C_B_read_0"),
+    ],
+)
+def test_copies_of_transposed_operands_read_runs(types: dict[str, str], variant: str, run: str) -> None:
+    """Iterations that read neighbours are unrolled around vectors whose lanes are far apart, four at a time."""
+    program = operators.load("batch_matmul_nt", BATCH=2, M=64, N=128, K=64, **types)
+    trace = batched(program)[f"matmul_nn.{variant}"].trace_for(program)
+    assert f"{run}_0, {run}_1 = split({run}, [None, 4])" in str(trace)
+    assert f"unroll({run}_1)" in str(trace)
+    agrees(program, trace)
+
+
+def test_rows_that_are_no_runs_are_read_by_element() -> None:
+    program = operators.load("batch_matmul_nt", BATCH=2, M=64, N=128, K=61)
+    trace = batched(program)["matmul_nn.goto"].trace_for(program)
+    assert "unroll(k_of" not in str(trace)
+    agrees(program, trace)
+
+
+@pytest.mark.parametrize(
     ("types", "variant"), [({"T": "u8", "U": "i8", "ACC": "i32"}, "vnni"), ({"T": "bf16", "ACC": "f32"}, "amx_bf16")]
 )
 def test_tensor_instructions_serve_them_too(types: dict[str, str], variant: str) -> None:

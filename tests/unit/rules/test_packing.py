@@ -53,6 +53,17 @@ def test_operands_that_vectors_would_gather() -> None:
     assert options(BATCHED) == ["Q in panels", "none"]
 
 
+@pytest.mark.parametrize(("size", "unrolled"), [(12, True), (9, False)])
+def test_runs_of_what_vectors_would_gather_are_read_as_a_whole(size: int, unrolled: bool) -> None:
+    """Four neighbours at a time, where that divides a row."""
+    program = ms.parse_program(BATCHED, K=size)
+    space = ms.space(program, rules=["multi_level_tiling", rule("packing")(reuse=4)], target=SMALL)
+    sketch = space.sketch_near({"packing(R)/packed": "Q in panels"})
+    assert ("unroll(k_R_Q_read_1)" in str(sketch.trace)) == unrolled
+    rows = sketch.sample(np.random.default_rng(0), 4)
+    correct(sketch.trace_of(rows[sketch.mask(rows)][0]).apply_to(program))
+
+
 def test_copies_of_halves_may_move_as_many_as_are_multiplied_at_a_time() -> None:
     def traces(**types: str) -> set[str]:
         program = ms.operators.load("matmul_nn", M=64, N=32, K=64, **types)

@@ -131,6 +131,22 @@ def test_panels_of_an_operand_are_packed_in_vectors() -> None:
     assert "A_global" not in str(sketch)  # its rows are dense as they are
 
 
+@pytest.mark.parametrize(
+    ("types", "rule", "depth", "unrolled"),
+    [(BRAIN, use_amx, 64, True), (BYTES, use_vnni, 64, True), (BYTES, use_vnni, 72, False)],
+)
+def test_panels_of_a_transposed_operand_are_read_in_runs(
+    types: dict[str, str], rule: ms.Rule, depth: int, unrolled: bool
+) -> None:
+    """What lies beside a pair, or four, of a row is read with it, where that divides the row."""
+    program = operator("matmul_nt", M=64, N=64, K=depth, **types)
+    (sketch,) = sketches(program, rule)
+    assert ("unrolled k_C_B_read_0_1 in 4:" in str(sketch)) == unrolled
+    if rule is use_vnni:
+        row = sketch.repair(sketch.sample(np.random.default_rng(0), 1))[0]
+        same(program.func, sketch.trace_of(row).apply_to(program).func)
+
+
 @pytest.mark.parametrize("uses", [2, 6])
 def test_uses_side_by_side_may_share_a_panel(uses: int) -> None:
     text = "program product[M=20, N=96, K=30](A: u8[M, K], const B: i8[K, N]) -> C: i32[M, N]:\n"

@@ -20,7 +20,8 @@ Its files, in reading order:
   and shuffles
 - `transposed_loads`: Transpositions in registers: what lanes read far apart, and iterations of unrolled loops side by
   side
-- `memory`: Addresses, loads and stores
+- `addresses`: Indices and addresses
+- `memory`: Loads and stores
 - `expressions`: Expressions: values of LIR expressions in a scope, in scalars where lanes agree and vectors where they
   do not
 - `arg_reductions`: Values and their positions in arg-reductions: updates by comparison and selection, in scalars and in

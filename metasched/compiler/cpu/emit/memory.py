@@ -1,18 +1,18 @@
-"""Addresses, loads and stores.
+"""Loads and stores.
 
-An address is a base pointer plus a part for every loop level, each computed once in the head of its level, plus a
-constant that x86 folds into the instruction. A vector access is a plain load or store where neighbouring lanes are
+A vector access is a plain load or store where neighbouring lanes are
 neighbours in memory, one scalar where all lanes agree, and a gather or scatter otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
+import numpy.typing as npt
 
-from metasched.compiler.cpu.emit.scope import ArrayPointer, FunctionScope, Lane
+from metasched.compiler.cpu.emit.addresses import Addresses
+from metasched.compiler.cpu.emit.scope import ArrayPointer, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import (
     Runs,
     blended,
@@ -25,14 +25,13 @@ from metasched.compiler.cpu.emit.shuffled_loads import (
     splats,
 )
 from metasched.compiler.cpu.emit.text import INLINE, Place
-from metasched.compiler.cpu.emit.transposed_loads import joined, run_length, transposed
+from metasched.compiler.cpu.emit.transposed_loads import find_apart, joined, run_length, transposed
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
-from metasched.compiler.policy import SPREAD
 from metasched.dtypes import INDEX, DType
 from metasched.ir.evaluate import evaluate
 from metasched.ir.linear import Linear
-from metasched.ir.nodes import BinOp, Expr, Var
+from metasched.ir.nodes import BinOp, Expr
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _HOISTED = 12
@@ -52,121 +51,15 @@ _REGISTER = 64  # bytes of the widest vectors: a broadcast fills one
 _VECTOR = 16  # the smallest store that goes past the caches
 
 
-class Memory:
-    """Emits addresses, loads and stores in a scope. Subclasses know how to compute an atom of an index."""
+_Terms = tuple[tuple[Expr, int], ...]
 
-    def __init__(self, scope: FunctionScope, declarations: dict[str, str]) -> None:
-        self.scope = scope
-        self.text = scope.text
-        self.arith = scope.arith
-        self.declarations = declarations
 
-    def atom(self, atom: Expr) -> SSAValue:
-        """The value of what an index is made of."""
-        raise NotImplementedError
+class Memory(Addresses):
+    """Emits loads and stores. Subclasses know how to compute an atom of an index."""
 
     def short_atom(self, atom: Expr) -> SSAValue:
-        """The same in 32 bits, where these are known to hold it."""
+        """An atom in 32 bits, where these are known to hold it."""
         raise NotImplementedError
-
-    # --- indices ---
-
-    def split_lane(self, form: Linear) -> tuple[Linear, int, tuple[tuple[Expr, int], ...]]:
-        """A form as (the part all lanes share, step from lane to lane, terms that vary in no such simple way)."""
-        lane = self.scope.lane
-        if lane is None:
-            return form, 0, ()
-        own, names = lane.name, self.scope.indices.names
-        step = 0
-        shared, varying = [], []
-        for term in form.terms:
-            atom, c = term
-            if isinstance(atom, Var):
-                if atom.name == own:
-                    step = c
-                else:
-                    shared.append(term)
-            elif own in names(atom):
-                varying.append(term)
-            else:
-                shared.append(term)
-        return Linear(form.const, tuple(shared)), step, tuple(varying)
-
-    def index(self, form: Linear) -> SSAValue:
-        """A linear form in a register: a scalar, or a vector where it depends on the lane."""
-        shared, step, varying = self.split_lane(form)
-        scalar = self._sum(shared)
-        if not step and not varying:
-            return scalar
-        assert self.scope.lane is not None
-        width = self.scope.lane.width
-        parts = [(lane_numbers(INDEX, width), step)] if step else []
-        parts += [(self.arith.widen(self.atom(atom), width), c) for atom, c in varying]
-        out = self.arith.widen(scalar, width)
-        for part, c in parts:
-            out = self._add(out, self._times(part, c))
-        return out
-
-    def _times(self, value: SSAValue, c: int) -> SSAValue:
-        if c == 1:
-            return value
-        flag = "" if self.scope.wraps else "nsw "
-        return SSAValue(
-            self.text.pure(f"mul {flag}{value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
-        )
-
-    def _add(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        if a.text == "0":
-            return b
-        flag = "" if self.scope.wraps else "nsw "
-        return SSAValue(self.text.pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
-
-    def _levels(self, form: Linear) -> list[tuple[int, list[tuple[Expr, int]]]]:
-        """The terms of a form grouped by the level they belong to, outermost first; what is read from memory last."""
-        scope = self.scope
-        placed = sorted((scope.depth(Linear(0, (term,))), n) for n, term in enumerate(form.terms))
-        return [
-            (depth, [form.terms[n] for _, n in group]) for depth, group in groupby(placed, key=lambda item: item[0])
-        ]
-
-    def _level_sum(self, terms: list[tuple[Expr, int]]) -> SSAValue:
-        out = constant(0, INDEX)
-        for atom, c in terms:
-            out = self._add(out, self._times(self.atom(atom), c))
-        return out
-
-    def _sum(self, form: Linear) -> SSAValue:
-        out = constant(0, INDEX)
-        for depth, terms in self._levels(form):
-            with self.text.at(depth):
-                out = self._add(out, self._level_sum(terms))
-        return self._add(out, constant(form.const, INDEX)) if form.const or not form.terms else out
-
-    def pointer(self, storage: ArrayPointer, form: Linear) -> str:
-        """The address of an element; `form` is free of lanes."""
-        element = memory_text(storage.array.dtype)
-        base = self._base(storage, form.terms, element) if form.terms else storage.pointer
-        offset = constant(form.const, INDEX)
-        return self.text.pure(f"getelementptr {element}, ptr {base}, {offset.typed}") if form.const else base
-
-    def _base(self, storage: ArrayPointer, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
-        """The address without its constant part."""
-        key = (storage.array.name, terms)
-        innermost = self.scope.depth(Linear(0, terms))
-        names = self.text.levels[innermost].known.names if innermost != INLINE else {}
-        out = names.get(key)
-        if out is None:
-            out = storage.pointer
-            for depth, part in self._levels(Linear(0, terms)):
-                with self.text.at(depth):
-                    out = self.text.pure(f"getelementptr {element}, ptr {out}, i64 {self._level_sum(part).text}")
-            names[key] = out
-        return out
-
-    def in_bounds(self, storage: ArrayPointer, form: Linear) -> bool:
-        """Whether every iteration, every lane and every untaken side would read memory that is there."""
-        lo, hi = self.scope.indices.range(form)
-        return lo is not None and hi is not None and lo >= 0 and hi < storage.padded
 
     # --- loads ---
 
@@ -359,30 +252,33 @@ class Memory:
         lane = self.scope.lane
         assert lane is not None
         shared, step, varying = self.split_lane(form)
-        names = self.scope.indices.names
-        known = all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
         # Where nothing but the end of the loop decides which lanes run, those that run read memory that is there.
         ends = lane.mask is None or lane.active is not None
         safe = (ends and not self.scope.guards) or self.in_bounds(storage, form)
-        if not known or self.scope.wraps or storage.array.dtype.is_bool or not safe:
+        if not self._is_known(varying) or self.scope.wraps or storage.array.dtype.is_bool or not safe:
             return None
         # Lanes that do not run have the last one that does.
         numbers = np.minimum(np.arange(lane.width), (lane.active or lane.width) - 1)
-        offsets = step * numbers + sum(c * np.asarray(evaluate(atom, {lane.name: numbers})) for atom, c in varying)
+        offsets = _offsets(lane.name, numbers, step, varying)
         block = _REGISTER // storage.array.dtype.bytes
-        elements = find_splats(offsets.tolist(), block)
+        elements = find_splats(offsets, block)
         if elements is not None:
             return self._splats(storage, shared, elements, block)
-        runs = find_runs(offsets.tolist()) or find_span(offsets.tolist())
-        few = find_few(offsets.tolist()) if runs is None else None
+        runs = find_runs(offsets) or find_span(offsets)
+        few = find_few(offsets) if runs is None else None
         if few is not None:
             read = self._elements(storage, shared, few)
-            return blended(self.text, read, storage.array.dtype, [few.index(at) for at in offsets.tolist()])
+            return blended(self.text, read, storage.array.dtype, [few.index(at) for at in offsets])
         if runs is None:
-            return None if self.arith.native.gathers else self._splats(storage, shared, offsets.tolist(), 1)
+            return None if self.arith.native.gathers else self._splats(storage, shared, offsets, 1)
         places = [Linear(shared.const + start, shared.terms) for start in runs.starts]
         parts = [self._run(storage, place, runs) for place in places]
         return shuffled(self.text, parts, storage.array.dtype, runs)
+
+    def _is_known(self, varying: _Terms) -> bool:
+        """Whether what varies from lane to lane depends on nothing but the lane."""
+        lane, names = self.scope.lane, self.scope.indices.names
+        return lane is not None and all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
 
     def _splats(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int], block: int) -> SSAValue:
         """A vector of which each `block` of lanes is one element, so far from a common place."""
@@ -401,38 +297,43 @@ class Memory:
         lane, run = scope.lane, run_length(dtype)
         assert lane is not None
         conditional = (lane.mask is not None and lane.active is None) or scope.guards or scope.wraps
-        if varying or step <= SPREAD or conditional or dtype.is_bool or lane.width % run:
+        if conditional or dtype.is_bool or not self._is_known(varying):
+            return None
+        apart = find_apart(_offsets(lane.name, np.arange(lane.width), step, varying), run)
+        if apart is None:
             return None
         place: Place = ("transposed", form.terms, lane.width)
         found = self.text.known.find(storage.array.name, place, form.const)
-        first = self._first_neighbour(storage.array.name, index, run) if found is None else None
+        unit = apart.unit
+        first = self._first_neighbour(storage.array.name, index, run // unit, unit) if found is None else None
         if first is None:
             return found
         rows = []
-        for row in range(run):
-            # Lanes that do not run have the last one that does.
-            there = [min(n, (lane.active or lane.width) - 1) for n in range(row, lane.width, run)]
-            starts = [shared.const + first - form.const + step * n for n in there]
+        # Lanes that do not run have the last one that does.
+        last = ((lane.active or lane.width) - 1) // unit
+        for row in range(run // unit):
+            there = [min(n, last) for n in range(row, lane.width // unit, run // unit)]
+            starts = [shared.const + first - form.const + apart.start + apart.step * n for n in there]
             runs = [self._read(storage, Linear(start, shared.terms), run, run).text for start in starts]
             rows.append(joined(self.text, runs, dtype))
-        for n, vector in enumerate(transposed(self.text, rows, dtype, lane.width)):
+        for n, vector in enumerate(transposed(self.text, rows, dtype, lane.width, unit)):
             value = SSAValue(vector, _stored(dtype), lane.width)
-            self.text.known.loaded(storage.array.name, place, first + n, value, _TRANSPOSED)
+            self.text.known.loaded(storage.array.name, place, first + n * unit, value, _TRANSPOSED)
         return self.text.known.find(storage.array.name, place, form.const)
 
-    def _first_neighbour(self, array: str, index: Expr, run: int) -> int | None:
-        """Where a run begins, of which each iteration of an unrolled loop reads an element, this one, too."""
+    def _first_neighbour(self, array: str, index: Expr, count: int, unit: int) -> int | None:
+        """Where a run begins, of which each of `count` iterations of an unrolled loop reads a unit, this one, too."""
         forms = self.scope.indices
         for loop in reversed(self.scope.unrolled):
-            if array in loop.written or loop.extent < run:
+            if array in loop.written or loop.extent < count:
                 continue
             places = []
-            first = min(loop.at, loop.extent - run)
-            for at in range(first, first + run):
+            first = min(loop.at, loop.extent - count)
+            for at in range(first, first + count):
                 with forms.bound(loop.var, Linear(at)):
                     places.append(forms.form(index))
             start = places[0]
-            if places == [Linear(start.const + n, start.terms) for n in range(run)]:
+            if places == [Linear(start.const + n * unit, start.terms) for n in range(count)]:
                 return start.const
         return None
 
@@ -564,6 +465,12 @@ class Memory:
             f"i32 {dtype.bytes}, {mask_text})"
         )
         self.text.known.forget(storage.array.name)
+
+
+def _offsets(lane: str, numbers: npt.NDArray[np.intp], step: int, varying: _Terms) -> list[int]:
+    """How far from a common place each of some lanes reads, where that depends on nothing but the lane."""
+    found = step * numbers + sum(c * np.asarray(evaluate(atom, {lane: numbers})) for atom, c in varying)
+    return [int(at) for at in found]
 
 
 def _may_be_unwritten(array: Array, lane: Lane) -> bool:

@@ -10,25 +10,49 @@ what the lanes of one iteration read:
     x3[0:4] x7[0:4]      x2[2] x3[2] x2[3] x3[3] | ...        x0[3] x1[3] x2[3] x3[3] | ...
 
 No element crosses the 16 bytes that it was loaded into, so that all of x86's vectors, of whatever width, take an
-instruction a step.
+instruction a step. What lanes read may be units of some neighbours instead of elements, such as the pairs and fours
+that operands of tensor instructions consist of: `X[16*a + l//2, 8*b + 2*j + l%2]`. Fewer steps are left then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import memory_text
 from metasched.compiler.lir import LoopMode
-from metasched.compiler.policy import TRANSPOSED_BYTES
+from metasched.compiler.policy import SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Select
+from metasched.target import TRANSPOSED_BYTES
 
 
 def run_length(dtype: DType) -> int:
     """How many neighbours of a type are loaded at once."""
     return TRANSPOSED_BYTES // dtype.bytes
+
+
+@dataclass(frozen=True)
+class LanesApart:
+    """Units of `unit` lanes read neighbours; the first begins at `start`, each other `step` elements after one."""
+
+    start: int
+    step: int
+    unit: int
+
+
+def find_apart(offsets: Sequence[int], run: int) -> LanesApart | None:
+    """How lanes that read so far from a common place are apart; None where they are near one another, or where a run
+    has no more than a unit."""
+    first = offsets[0]
+    unit = next((n for n, at in enumerate(offsets) if at != first + n), len(offsets))
+    if run % unit or unit == run or len(offsets) % run:
+        return None
+    step = offsets[unit] - first
+    regular = all(at == first + step * (n // unit) + n % unit for n, at in enumerate(offsets))
+    return LanesApart(first, step, unit) if regular and step > SPREAD * unit else None
 
 
 def is_straight(stmt: lir.LStmt) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from tests.support.lir_runner import Guarded
 HOST = Target.detect(threads=1)
 PLAIN = "program t[N=32, M=16, T=f32](A: {T}[N, M]) -> B: {T}[M, N]:\n    B[j, i] = A[i, j]"
 SUM = "program t[N=32, M=16](A: {T}[N, M], X: {T}[M]) -> B: {T}[M, N]:\n    B[j, i] = A[i, j] * X[j] + A[i, j]"
+COPY = "program t[N=32, M=32, T=f32](A: T[N, M]) -> B: T[N, M]:\n    B[i, j] = A[i, j]"
 PADDED = "program t[N=32, M=16](A: {T}[N, M]) -> B: {T}[M + 4, N]:\n    B[j, i] = A[i, j] if j < M else 0"
 
 
@@ -79,6 +82,24 @@ def test_a_run_is_loaded_once() -> None:
     assert emitted.count("load <4 x float>") == 16
     # Two halves of eight rows become one vector, and two steps of interleaving follow.
     assert emitted.count("shufflevector") == 8 + 2 * 8
+
+
+@pytest.mark.parametrize(("dtype", "unit", "lanes"), [("i8", 4, 64), ("i8", 4, 32), ("bf16", 2, 32), ("f32", 2, 16)])
+@pytest.mark.parametrize("rows", [32, 29])
+def test_units_of_neighbours_are_transposed_as_a_whole(dtype: str, unit: int, lanes: int, rows: int) -> None:
+    """Pairs and fours of a row, beside those of other rows, are how tensor instructions take an operand."""
+    sch = Schedule(parse_program(COPY, N=rows, T=dtype))
+    copy = sch.cache_read(sch.get_block("B"), "A")
+    sch.transform_layout(copy, f"i, j -> i//16, j//{unit}, i%16, j%{unit}")
+    i, j = sch.get_loops(copy)
+    (i0, i1), (j0, j1, j2) = sch.split(i, [None, 16]), sch.split(j, [None, run_length(DType(dtype)) // unit, unit])
+    sch.reorder(i0, j0, j1, i1, j2)
+    sch.unroll(j1)
+    sch.vectorize(sch.fuse(i1, j2), lanes=lanes)
+    sch.annotate(copy, "unroll_limit", 16)
+    emitted = emit(lower(sch.func, HOST), HOST).text
+    assert rows % 16 or not re.search("masked.gather|insertelement", emitted)
+    right_between_guards(sch)
 
 
 @pytest.mark.parametrize(
