@@ -4,8 +4,11 @@ them.
 Its files, in reading order:
 
 - `tasks`: Which programs are measured: operators at shapes of real networks and pipelines, and random programs
+- `tensor_tasks`: Which programs are measured where a CPU has tensor instructions: products and convolutions of halves
+  and bytes
 - `random_programs`: Small random programs of several stages, as text
 - `data`: The file of measurements: a line of JSON a task
+- `liked`: Candidates with tensor instructions: those that scores like, some that they like less, and random ones
 - `collect`: Measuring: random candidates of each task, and those near the best known ones of the twelve operators
 - `details`: Features that only models under comparison read: those of every statement, and relation curves of accesses
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times

@@ -1,8 +1,8 @@
 """Measuring: random candidates of each task, and those near the best known ones of the twelve operators.
 
-`python -m benchmarks.yardstick.collect [--seconds N] [--data FILE] [--near-best]` adds to the file of measurements what
-is not there yet, and ends once no task is left or the time is over. It takes under an hour in all. The machine should
-do nothing else.
+`python -m benchmarks.yardstick.collect [--seconds N] [--data FILE] [--near-best | --tensor]` adds to the file of
+measurements what is not there yet, and ends once no task is left or the time is over. It takes under an hour in all,
+`--tensor` a quarter of one on a CPU with tensor instructions. The machine should do nothing else.
 """
 
 from __future__ import annotations
@@ -13,12 +13,25 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 
 import metasched as ms
-from benchmarks.yardstick.data import DATA, NEAR_BEST, SPACE, TimedCode, TimedTask, append, obstacle_to_adding, read
+from benchmarks.yardstick.data import (
+    DATA,
+    NEAR_BEST,
+    SPACE,
+    TENSOR_DATA,
+    TimedCode,
+    TimedTask,
+    append,
+    obstacle_to_adding,
+    read,
+)
+from benchmarks.yardstick.liked import liked
 from benchmarks.yardstick.tasks import TaskSpec, tasks
+from benchmarks.yardstick.tensor_tasks import tensor_tasks
 from metasched.database import TaskKey, open_database
 from metasched.errors import ScheduleError
 from metasched.measure.records import Lowered, Measurement
@@ -43,6 +56,8 @@ _DRAWS = 2
 _STRUCTURES = 24
 _PLAN = TimingPlan(sample_s=1.5e-3, samples=3, budget_s=8e-3, visits=2).without_race()
 _NEAR_PLAN = TimingPlan(visits=2).without_race()
+# Tile units are shared by the threads of a core: times differ more from moment to moment.
+_TENSOR_PLAN = TimingPlan(sample_s=1.2e-3, samples=3, budget_s=8e-3, visits=4).without_race()
 _EXPERT = -1
 
 # A candidate of a pool: the number of its sketch, its row, its trace.
@@ -80,6 +95,13 @@ class Collector:
         own = [(c.arm, c.row, space.trace(c)) for c in best]
         return self._timed(spec, program, space, NEAR_BEST, [*own, *_in_turns(near)], NEAR_CODES, _NEAR_PLAN)
 
+    def tensorized(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
+        """What the installed model and the roofline like of candidates with tensor instructions, and random ones."""
+        program = spec.program()
+        space = SpaceArms(ms.space(program, target=self._target), self._target)
+        found = [(c.arm, c.row, space.trace(c)) for c in liked(space, np.random.default_rng(seed))]
+        return self._timed(spec, program, space, SPACE, found, CODES, _TENSOR_PLAN)
+
     def _best_of_search(self, program: ms.Program, space: SpaceArms, seed: int) -> list[Candidate]:
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite:///{folder}/records.db"
@@ -116,7 +138,7 @@ class Collector:
                 known[str(len(codes))] = experts[_EXPERT - arm][0]
                 arm = len(sketches)
                 sketches.append(trace)
-            codes.append(TimedCode(arm, row, *(median_of([visit]) for visit in found.visits)))
+            codes.append(TimedCode(arm, row, *_two_moments([median_of([visit]) for visit in found.visits])))
         return TimedTask(
             spec.operator,
             dict(spec.params),
@@ -151,6 +173,11 @@ class Collector:
             for (_, _, trace), lowered in chosen
         ]
         return (future.result() for future in futures)
+
+
+def _two_moments(visits: Sequence[float]) -> tuple[float, float]:
+    """Times of visits by turns to two moments: of several, their geometric mean."""
+    return geometric_mean(visits[::2]), geometric_mean(visits[1::2])
 
 
 def _drawn(space: SpaceArms, arm: int, rows: np.ndarray) -> list[_Drawn]:
@@ -191,27 +218,33 @@ def _experts(program: ms.Program, target: ms.Target) -> Iterator[tuple[str, str]
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what the yardstick lacks.")
     parser.add_argument("--seconds", type=float, default=3600.0, help="end after so long (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=DATA, help="the file to add to (default: %(default)s)")
-    parser.add_argument("--near-best", action="store_true", help="the pools near the best of the twelve operators")
+    parser.add_argument("--data", type=Path, help=f"the file to add to (default: {DATA}, or {TENSOR_DATA})")
+    pools = parser.add_mutually_exclusive_group()
+    pools.add_argument("--near-best", action="store_true", help="the pools near the best of the twelve operators")
+    pools.add_argument("--tensor", action="store_true", help="candidates with tensor instructions")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     started, target = time.perf_counter(), ms.Target.detect(threads=args.threads)
     pool = NEAR_BEST if args.near_best else SPACE
-    there = list(read(args.data))
+    data = args.data or (TENSOR_DATA if args.tensor else DATA)
+    there = list(read(data))
     if obstacle := obstacle_to_adding(there, target):
-        parser.error(f"{args.data}: {obstacle}")
+        parser.error(f"{data}: {obstacle}")
     done = {(task.spec.name, task.pool) for task in there}
-    wanted = [spec for spec in tasks() if spec.suite is not None or not args.near_best]
+    every = tensor_tasks() if args.tensor else tasks()
+    wanted = [spec for spec in every if spec.suite is not None or not args.near_best]
     left = [spec for spec in wanted if (spec.name, pool) not in done]
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
         collector = Collector(runner, target)
+        one_of = {args.near_best: collector.near_best, args.tensor: collector.tensorized}
+        measure = one_of.get(True, collector.random)
         for n, spec in enumerate(left):
             if time.perf_counter() - started > args.seconds:
                 print(f"{len(left) - n} tasks are left")
                 return 1
             begun = time.perf_counter()
-            found = collector.near_best(spec) if args.near_best else collector.random(spec)
-            append(found, args.data)
+            found = measure(spec)
+            append(found, data)
             print(f"{spec.name}: {len(found.codes)} codes in {time.perf_counter() - begun:.1f} s", flush=True)
     return 0
 

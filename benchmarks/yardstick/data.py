@@ -12,6 +12,8 @@ import metasched as ms
 from benchmarks.yardstick.tasks import TaskSpec
 
 DATA = Path(__file__).parent / "times.jsonl"
+# Those of tensor instructions, which were measured on another CPU.
+TENSOR_DATA = Path(__file__).parent / "tensor_times.jsonl"
 # How the candidates of a line were drawn: at random from the space, or as mutations of the best ones known.
 SPACE, NEAR_BEST = "space", "near_best"
 

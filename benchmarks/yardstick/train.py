@@ -1,6 +1,6 @@
 """Training the model that is installed with the package, on all of the yardstick's measurements.
 
-`python -m benchmarks.yardstick.train [--data FILE] [--kept DIR] [--out FILE] [--anyway]` computes features from the
+`python -m benchmarks.yardstick.train [--data FILE ...] [--kept DIR] [--out FILE] [--anyway]` computes features from the
 sources at hand, trains, and writes the model's text: to be done after every change of a feature, of training or of the
 measurements. It takes about three minutes, most of it for features; `--kept DIR` keeps them for the next run.
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read
 from benchmarks.yardstick.samples import all_features
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.held_out import KindOfTask, objection, trained_on
@@ -45,15 +45,17 @@ def current(path: Path) -> TrainedModel | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train the model that is installed on the yardstick's measurements.")
-    parser.add_argument("--data", type=Path, default=DATA, help="the file of measurements (default: %(default)s)")
+    own = (DATA, TENSOR_DATA)
+    parser.add_argument("--data", type=Path, nargs="+", default=own, help="measurements (default: the repository's)")
     parser.add_argument("--kept", type=Path, metavar="DIR", help="where computed features are kept")
     parser.add_argument("--out", type=Path, default=SHIPPED, help="the file to write (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="in how many features are computed")
     parser.add_argument("--anyway", action="store_true", help="write it even if the one that is there ranks better")
     args = parser.parse_args()
-    tasks = list(read(args.data))
+    tasks = [task for file in args.data for task in read(file)]
     if not tasks:
-        parser.error(f"{args.data} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
+        files = ", ".join(map(str, args.data))
+        parser.error(f"{files}: no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     model = trained_on(list(task_times(tasks, args.processes, args.kept)), today, code_version())
     print(f"families left out: {', '.join(f'{name} {value}' for name, value in model.facts.held_out)}")
