@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from metasched.errors import LanguageError
 from metasched.lang import print_instruction
 from metasched.lang.decisions import to_stored
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 
 _DECIDED = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
 _FACTORS = re.compile(r"\[(?:_|-?\d+)(?:, (?:_|-?\d+))*\]")
