@@ -8,7 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from metasched.measure.timing import TimingPlan
 from metasched.target import Target
+
+# Tests that are not about timing show that it is done: candidates are timed briefly.
+BRIEFLY = TimingPlan(sample_s=2e-4, samples=1, visits=2, apart_s=0.0)
 
 
 class KeptRunner(LocalRunner):
@@ -24,7 +28,7 @@ class KeptRunner(LocalRunner):
 @contextmanager
 def kept_workers() -> Iterator[LocalRunner]:
     """Have the executor `local` give the same runner to all who ask for it by name."""
-    kept = KeptRunner(RunnerSettings(threads=Target.detect().threads))
+    kept = KeptRunner(RunnerSettings(threads=Target.detect().threads, plan=BRIEFLY))
 
     def opened(settings: RunnerSettings) -> LocalRunner:
         assert settings.threads <= Target.detect().threads
