@@ -18,7 +18,7 @@ import pytest
 from metasched.measure.executor_registry import Wanted
 from metasched.measure.executors import local
 from metasched.measure.runner import LocalRunner, RunnerSettings
-from tests.support.kept_workers import BRIEFLY
+from tests.support.kept_workers import BRIEFLY, brief_searches
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -71,7 +71,7 @@ def kept_workers() -> Iterator[None]:
             kept[wanted.threads] = Kept(RunnerSettings(threads=wanted.threads, builders=1, plan=BRIEFLY))
         return kept[wanted.threads]
 
-    with pytest.MonkeyPatch.context() as patch:
+    with brief_searches() as patch:
         patch.setattr(local, "executor", executor)
         try:
             yield
