@@ -117,7 +117,7 @@ class _Known:
 
 
 def _best_so_far(program: ms.Program, rules: Sequence[str], trials: int, options: Options) -> list[float]:
-    """Seconds of the best kernel after each trial of a search from scratch; empty where all are too slow."""
+    """Seconds of the best kernel after each trial of a search from scratch; none where all are too slow to be timed."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder)}/records.db"
         target = ms.Target.detect(threads=options.threads)
