@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 class DTypeKind(Enum):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from metasched.support.data_classes import dataclass
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

@@ -8,7 +8,6 @@ f.tune(A, B)          # measures; every later process finds the result
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from metasched.runtime.recipe import Recipe
 from metasched.runtime.taken import TakenArgument, take
 from metasched.search.report import TuningReport
 from metasched.space.registry import RuleSpec
+from metasched.support.data_classes import dataclass
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 

@@ -8,7 +8,6 @@ fused. Whatever else makes a kernel faster at the price of other results needs a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeAlias
@@ -17,6 +16,7 @@ from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.ir import query
 from metasched.ir.nodes import Binary, BinOp, Block, Cast, Expr, Func, Reducer
+from metasched.support.data_classes import dataclass
 
 
 class Permission(StrEnum):

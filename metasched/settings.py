@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from metasched.errors import MetaschedError
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

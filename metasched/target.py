@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Self
 
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
+from metasched.support.data_classes import dataclass
 from metasched.support.first_use import import_numba
 from metasched.support.imports import imports
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isfinite, log
 from typing import Any
 
 from metasched.calibration.probes import PROBES, Measured, scaled
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError
+from metasched.support.data_classes import dataclass
 from metasched.target import Target, TargetError
 
 # Of the text. It changes with what is measured, and how.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.machine_code import counted_loop, load_loop
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Enough independent multiply-adds for two a cycle of five cycles each, in sixteen registers.

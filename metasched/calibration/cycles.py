@@ -6,12 +6,12 @@ import ctypes
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from metasched.calibration.machine_code import counted_loop, load_loop
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 _LENGTH = 32

@@ -7,10 +7,10 @@ A parallel region of the thread pool that kernels use runs the loops, a chunk a 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
 from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.regions import Context, Regions
+from metasched.support.data_classes import dataclass
 
 _LINE = 64
 _UNROLL = 8

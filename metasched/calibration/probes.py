@@ -8,12 +8,13 @@ from that one, and the constant is scaled by it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from math import exp2, log2
 from statistics import median
 
 from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.support.data_classes import dataclass
 
 # Times as much, or one part of it: a probe that differs by more has not seen what it is for.
 _MOST = 8.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from metasched.calibration.cycles import CycleCounter
 from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 from metasched.compiler.cpu.emit import runtime
 from metasched.runtime.threads import state
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 _PHASES = 6
 _CALLS = 50

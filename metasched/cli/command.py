@@ -7,8 +7,10 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TextIO, cast
+
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
 
 from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, add_db, db_options, first_db, positive, seconds, seed
 from metasched.cli.command import Console
@@ -16,6 +15,7 @@ from metasched.graph.tuning_view import NetworkProgress, network_view
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
 from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS
+from metasched.support.data_classes import dataclass
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.cli.command import Console
 from metasched.report.progress import Progress
 from metasched.report.progress_view import ProgressView, progress_view
+from metasched.support.data_classes import dataclass
 
 
 @dataclass

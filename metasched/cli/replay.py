@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from metasched.report.progress_text import duration
 from metasched.report.winner import profile_on_random_data
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace_files import form_of
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 if TYPE_CHECKING:

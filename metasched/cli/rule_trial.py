@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from metasched.cli.arguments import UsageError
@@ -28,6 +28,7 @@ from metasched.space.rule_files import rules_of_file
 from metasched.space.sketch import Sketch
 from metasched.space.source import FromRules
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 FIRST, LAST = "first", "last"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metasched.cli.arguments import UsageError, add_allow, add_db, add_module, add_program, add_threads, program_of
@@ -17,6 +16,7 @@ from metasched.operators.named import trace_named
 from metasched.permissions import Allowed
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 if TYPE_CHECKING:

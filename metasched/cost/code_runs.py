@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -22,6 +22,7 @@ from metasched.compiler.lir import ArrayKind, LoopMode
 from metasched.compiler.policy import vectors_for
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Select, Var
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 Sample = np.ndarray[Any, np.dtype[Any]]

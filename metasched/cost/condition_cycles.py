@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array, Ranges
 from metasched.cost.shares import Shares
 from metasched.cost.statement import View, once
+from metasched.support.data_classes import dataclass
 
 
 @once

@@ -8,7 +8,6 @@ A condition is made of comparisons of indices with zero, joined by `and`, `or` a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from metasched.cost.index import Index, Table, index_of
 from metasched.dtypes import INDEX
@@ -16,6 +15,7 @@ from metasched.ir.affine import free_vars
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Reducer, Select, Unary, UnOp
 from metasched.ir.ranges import prove
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

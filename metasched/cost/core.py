@@ -7,8 +7,9 @@ terms. What else differs between targets (caches, vector registers, threads) com
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

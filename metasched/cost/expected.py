@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 
@@ -22,6 +22,7 @@ from metasched.cost.statement import View
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # A clock by which cycles are shown as a time: what a CPU's own is, no target says.

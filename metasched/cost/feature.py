@@ -6,10 +6,10 @@ Names, which of them the second statement has too, and how they are given are sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from metasched.cost.footprint import Array
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 Columns = dict[str, Array]
 

@@ -12,7 +12,6 @@ iterations, which are fewer where all of them move it by more than one (strides)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess
+from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 LINE = 64

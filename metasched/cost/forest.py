@@ -8,7 +8,6 @@ SIGIR 2015), over all trees and many rows at a time, so that every step is one o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from metasched.cost.features import Features
 from metasched.cost.footprint import Array
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 LEAVES = 8
 # Rows evaluated at a time: what a step makes for some hundred trees stays in the second-level cache.

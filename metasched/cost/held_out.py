@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
@@ -16,6 +16,7 @@ from metasched.cost.ranking import Judgement, judge
 from metasched.cost.task_times import Flags, TaskTimes
 from metasched.cost.trained import TaughtTask, TrainedModel, TrainingFacts
 from metasched.cost.training import residual, train
+from metasched.support.data_classes import dataclass
 
 # On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
 LEAST_JUDGED = 16

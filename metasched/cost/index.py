@@ -9,7 +9,6 @@ dimension.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from metasched.dtypes import INDEX
@@ -17,6 +16,7 @@ from metasched.ir.affine import ONE, ZERO, free_vars, terms_over
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, Var
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 class Table:

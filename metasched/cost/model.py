@@ -17,7 +17,6 @@ expected (a censored observation, as in Tobit's regression, 1958).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,6 +28,7 @@ from metasched.cost.forest import LEAVES, Forest, Places
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel
 from metasched.cost.training import boosted, centred
+from metasched.support.data_classes import dataclass
 
 # Measurements that move the values of leaves: of more, the fastest half of so many and others of all kinds.
 MOST_MOVING = 768

@@ -11,7 +11,7 @@ analysis may be made with what was found out for other programs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.compiler.absent_terms import split_terms
 from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
@@ -47,6 +47,7 @@ from metasched.schedule.annotations.non_temporal import non_temporal
 from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Intrinsic, in_vector_form, intrinsics, intrinsics_for, tensorized_by
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

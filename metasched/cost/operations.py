@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.cost.conditions import by_index, sides_taken
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, Reducer, Select, Unary
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ Scores are higher for what is thought to be faster; times are in seconds. All ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Order = np.ndarray[Any, np.dtype[np.int64]]

@@ -7,7 +7,6 @@ two numbers for which that is so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero
 from metasched.cost.footprint import Array, Ranges, ones
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
+from metasched.support.data_classes import dataclass
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -51,6 +50,7 @@ from metasched.cost.tensor_use import (
 from metasched.cost.threads import part_of_a_thread, ranges_of_a_thread
 from metasched.cost.transposed import transposed_runs, units_of
 from metasched.ir.nodes import LoopKind
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

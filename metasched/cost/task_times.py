@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
+from metasched.support.data_classes import dataclass
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 

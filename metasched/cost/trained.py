@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Tree
 from metasched.errors import MetaschedError
+from metasched.support.data_classes import dataclass
 
 FORMAT = 3
 SHIPPED = Path(__file__).parent / "trained.json"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from metasched.cost.forest import LEAVES, Forest, Tree, tree_of
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel, TrainingFacts
 from metasched.cost.trees import lightgbm
+from metasched.support.data_classes import dataclass
 
 BAGS = 4
 TREES = 100

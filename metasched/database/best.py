@@ -7,7 +7,6 @@ visits of the records, so that whoever reads them comes to the same verdict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from math import exp, log, sqrt
 
@@ -15,6 +14,7 @@ from metasched.database.record import Record, Role, VisitKind, code_version
 from metasched.database.summary import Summary
 from metasched.measure.comparison import Comparison
 from metasched.measure.timing import is_clearly_slower
+from metasched.support.data_classes import dataclass
 
 # Turns that two records must share to be compared by them.
 LEAST_PAIRS = 6

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import platform
 import time
-from dataclasses import dataclass
 
 import psutil
+
+from metasched.support.data_classes import dataclass
 
 EXPIRY_S = 600.0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from metasched.errors import MetaschedError
@@ -16,6 +15,7 @@ from metasched.measure.timing import LEAST_VISITS, Surroundings, Times, median_o
 from metasched.permissions import Permission
 from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.support.code_version import code_version as code_version
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

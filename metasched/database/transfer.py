@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from metasched.database.base import Database
@@ -21,6 +21,7 @@ from metasched.database.record import DatabaseError, Record, Role, TaskKey, Visi
 from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
 from metasched.measure.timing import Surroundings
+from metasched.support.data_classes import dataclass
 
 FORMAT = 6
 _ONE_VISIT = 1  # the version before visits were told apart

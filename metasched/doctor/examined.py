@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

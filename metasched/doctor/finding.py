@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from metasched.support.data_classes import dataclass
 
 Fact: TypeAlias = str | int | float | bool | list[str] | None
 

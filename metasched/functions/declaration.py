@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from metasched.dtypes import DType
 from metasched.functions.formula import Lanes
 from metasched.ir.nodes import Call, Const, Expr
+from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
 
 # What a division of a vector costs, in vector instructions; square roots are like it.

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView,
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
+from metasched.support.data_classes import dataclass
 
 # Elements of each value that takes part in what is computed at load.
 _FOLDED_ELEMENTS = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from metasched.graph.choices import Choice
@@ -17,6 +17,7 @@ from metasched.lang import parse_program
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.worker import Worker, main
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # A search for cycles of objects after every task takes 10 ms, and finds 2 MB: one after some tens of tasks

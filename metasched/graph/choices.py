@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
 
 from metasched.ir.nodes import Func
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 
 AS_WRITTEN = "as written"
 GUESSED = "guess"

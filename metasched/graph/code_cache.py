@@ -10,7 +10,6 @@ import hashlib
 import os
 import tempfile
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 from metasched.cache_folder import CACHE, NoCacheFolder, cache_folder
@@ -18,6 +17,7 @@ from metasched.errors import CacheWarning, callers_level
 from metasched.graph.code_archive import from_bytes, to_bytes
 from metasched.graph.owned_files import own_file, remove_oldest, safe_folder
 from metasched.graph.step_code import TaskCode
+from metasched.support.data_classes import dataclass
 
 _FOLDER = "kernels"
 _SUFFIX = ".kernel"

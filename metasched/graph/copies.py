@@ -7,7 +7,6 @@ each of which is a copy of elements whose indices are linear in those of the out
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from metasched.graph.ir import ValuePart, ValueType
 from metasched.ir import query
@@ -15,6 +14,7 @@ from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var
 from metasched.ir.pitch import is_packed, packed_strides, run
 from metasched.support.by_identity import remembered_by_identity
+from metasched.support.data_classes import dataclass
 
 # Rows that have gaps between them begin on cache lines, and are whole ones: no vector is of two rows, or of two lines.
 _LINE = 64

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.errors import MetaschedError, counted
+from metasched.support.data_classes import dataclass
 
 _SHOWN = 40
 

@@ -7,7 +7,7 @@ output that a step writes, of each part of a state that begins at a position, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from metasched.graph.ir import Array, Position, ValueType
 from metasched.graph.plan import Arena
 from metasched.graph.step_code import StepCode
 from metasched.runtime.addresses import data_pointer
+from metasched.support.data_classes import dataclass
 
 ARENA, WEIGHTS, FIRST = range(3)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from metasched.graph.buckets.forms import CallForms
@@ -14,6 +14,7 @@ from metasched.graph.ir import Array
 from metasched.graph.memory import MappedMemory
 from metasched.graph.plan import aligned
 from metasched.graph.signature import Signature
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ around it is that value, and what a state is after the last step is the state it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, Position, ShapeView, ValuePart, ValueType
 from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
 from metasched.support.collection import put_off
+from metasched.support.data_classes import dataclass
 
 _OURS = ("", "ai.onnx")
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.

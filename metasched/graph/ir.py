@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from metasched.ir.nodes import Buffer
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
 from metasched.ir.program import Program
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, Any]
 

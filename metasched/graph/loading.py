@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, overload
 
@@ -27,6 +26,7 @@ from metasched.graph.signature import DeferredGraph
 from metasched.graph.size_range import SizeRange
 from metasched.graph.weights import WeightStore
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

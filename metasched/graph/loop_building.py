@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from metasched.dtypes import DType
@@ -13,6 +13,7 @@ from metasched.graph.ir import Graph, LoopNode, ValueType
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
 from metasched.graph.node_types.movement import transposed
 from metasched.graph.site import NodeSite
+from metasched.support.data_classes import dataclass
 
 # What is in names of nodes in place of the number of a step.
 _STEP = "step"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from metasched.support.data_classes import dataclass
 
 # More steps than any loop takes.
 ENDLESS = 2**63 - 1

@@ -8,7 +8,7 @@ what is no result of a kernel of the body.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
 from metasched.dtypes import DType
@@ -16,6 +16,7 @@ from metasched.graph.execution_plan import ARENA, RootOffset, TableAction
 from metasched.graph.flat_graph import FlatElements, FlatGraph, FlatLoop, FlatState
 from metasched.graph.ir import Compute
 from metasched.graph.plan import Lifetime, LoopUses, ValuePlace
+from metasched.support.data_classes import dataclass
 
 _WORD = 8  # bytes of a number of a loop's own
 _BYTE = 1

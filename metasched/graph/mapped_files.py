@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from metasched.graph.ir import Array
 from metasched.graph.weights_in_file import LEAST_BYTES, FilePlace, cut
+from metasched.support.data_classes import dataclass
 
 __all__ = ["LEAST_BYTES", "MappedFile", "let_pages_go", "mapped_array", "message_of_file", "pages_of"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from metasched.graph.plan import Arena
+from metasched.support.data_classes import dataclass
 
 _MB = 1e6
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from metasched.graph.channel_slopes import BROADCAST_OPSET, with_slopes_along_channels
 from metasched.graph.errors import NetworkError
 from metasched.graph.mapped_files import MappedFile, message_of_file
+from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 OLDEST_OPSET = 13

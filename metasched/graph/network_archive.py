@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from metasched.dtypes import DType
@@ -22,6 +22,7 @@ from metasched.graph.ir import Growth, Position, ValueType
 from metasched.graph.plan import Arena
 from metasched.graph.signature import Signature
 from metasched.graph.step_code import StepCode
+from metasched.support.data_classes import dataclass
 
 _LENGTH = struct.Struct("<Q")
 

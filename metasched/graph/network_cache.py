@@ -18,7 +18,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -33,6 +33,7 @@ from metasched.graph.network_archive import StoredNetwork, StoredPiece, network_
 from metasched.graph.owned_files import opened_own_file, remove_oldest, safe_folder
 from metasched.graph.signature import Signature
 from metasched.graph.weights import Weights, WeightStore
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 LOGGER = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from metasched.graph.model_file import ModelFile
 from metasched.graph.size_expressions import size_of
 from metasched.graph.state import with_states
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ itself is larger than what it is made of, so it is computed where it is used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from metasched.dtypes import DType, DTypeKind
@@ -17,6 +16,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices
+from metasched.support.data_classes import dataclass
 
 BITS = (2, 4, 8)
 # Columns of a panel: a cache line of bytes, and four vectors of f32 with AVX-512.

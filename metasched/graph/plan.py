@@ -10,9 +10,9 @@ output of a program never shares memory with an input of it: compiled kernels re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from metasched.graph.ir import Graph
+from metasched.support.data_classes import dataclass
 
 ALIGNMENT = 64
 

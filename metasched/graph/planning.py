@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from metasched.graph.executable import Executable
 from metasched.graph.execution_plan import (
@@ -24,6 +23,7 @@ from metasched.graph.memory import require_memory
 from metasched.graph.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
 from metasched.graph.step_code import StepArgumentKind, TaskCode
 from metasched.graph.weights import Weights, WeightStore, packed_keys, packed_weights
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

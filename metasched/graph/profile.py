@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.ir.notebook import TextReport
 from metasched.report.limits import Bound, ceilings_of
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 _RUNS = 30

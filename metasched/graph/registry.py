@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import Any, TypeAlias
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
+from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import DeclaredFiles
 
 Import: TypeAlias = Callable[[NodeSite], tuple[GraphValue | None, ...]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
 
 import numpy as np
 import psutil
@@ -17,6 +16,7 @@ from metasched.graph.executable import Executable
 from metasched.graph.ir import Array
 from metasched.graph.loop_node import ASSUMED_STEPS
 from metasched.report.progress_text import duration
+from metasched.support.data_classes import dataclass
 
 # Turns of all executables: as many as fit into these seconds, within these numbers.
 _SECONDS = 3.0

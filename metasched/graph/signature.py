@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
 from metasched.graph.ir import Graph, Growth, ValueType
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
 from metasched.graph.text import at, broadcast, indices, operand_text, read
+from metasched.support.data_classes import dataclass
 
 _LETTERS = "ABCDEFGHJKLMNOPQRSTUVWZ"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError
 from metasched.graph.ir import ValueType
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from metasched.graph.passes.strips import StripGroup
 from metasched.graph.settling import lack_of_memory, step_seconds
 from metasched.ir.program import Program
 from metasched.report.progress_text import duration
+from metasched.support.data_classes import dataclass
 
 # What one group is expected to take: guesses and code of its kernels in both ways, and its part of the turns.
 _GROUP_S = 2.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from metasched.graph.flat_graph import flat
@@ -12,6 +11,7 @@ from metasched.ir.program import Program
 from metasched.ir.work import speed_text
 from metasched.report.progress_text import duration
 from metasched.search.task_progress import bytes_of
+from metasched.support.data_classes import dataclass
 
 _COLUMNS = ("task", "what", "runs", "MFLOP", "kB", "best", "speed", "share", "trials")
 _LEFT = (1,)  # columns of text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import TypeAlias
 
@@ -41,6 +41,7 @@ from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
 from metasched.space.registry import RuleSpec
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 DEFAULT_BUDGET_S = 600.0

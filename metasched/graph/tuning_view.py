@@ -10,12 +10,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TextIO, TypeAlias
 
 from metasched.graph.tasks import TaskTable
 from metasched.report.progress_text import clock, duration
 from metasched.report.progress_view import Lines, NotebookView, RunView, chosen_view, notebook_display
+from metasched.support.data_classes import dataclass
 
 # How often a notebook shows a table anew, at most.
 _NOTEBOOK_S = 0.5

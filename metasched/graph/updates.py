@@ -7,7 +7,7 @@ inputs; elsewhere they are what they were.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import INDEX
 from metasched.graph.fusion.expressions import dtype_of, is_cast, reads, rewritten
@@ -20,6 +20,7 @@ from metasched.ir.conjunctions import conjuncts
 from metasched.ir.nodes import Binary, BinOp, Cast, Expr, Load, Select, Var
 from metasched.ir.program import Program
 from metasched.ir.source import Apply, IfElse, IntLit, Name, Operation, Read, SourceExpr, SourceNode, Stage
+from metasched.support.data_classes import dataclass
 
 _POSITION = "<position>"
 # More than any position, for bounds of index arithmetic.

@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from metasched.graph.plan import ValuePlace, aligned
 from metasched.graph.step_code import StepArgumentKind, StepCode, TaskCode
 from metasched.graph.steps import LoadedStep, StepTable, TableEntry, require_success
 from metasched.runtime.addresses import aligned_empty, data_pointer
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import mmap
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
+
+from metasched.support.data_classes import dataclass
 
 # The least that stays in the file; what is smaller is read with the message.
 LEAST_BYTES = 1 << 16

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.graph.errors import Unsupported
 from metasched.graph.site import NodeSite
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ is not needed. No iteration of a parallel or vector loop reads or writes what an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from metasched.ir.affine import as_int, free_vars
 from metasched.ir.data import depends_on_data
 from metasched.ir.evaluate import evaluate
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Select
+from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 

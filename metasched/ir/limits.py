@@ -7,10 +7,9 @@ into another; no later pass checks them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.ir.nodes import Node
 from metasched.ir.source import SourceNode
+from metasched.support.data_classes import dataclass
 
 # Python ends a program that nests a thousand calls, and a level takes up to four.
 MAX_LEVELS = 200

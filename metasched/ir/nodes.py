@@ -17,12 +17,13 @@ unique in a `Func`; a block's iteration variables are local to the block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from metasched.dtypes import INDEX, DType, integer_range
 from metasched.ir.node_methods import WRITTEN_OUT, write_methods
+from metasched.support.data_classes import dataclass
 
 T = TypeVar("T")
 

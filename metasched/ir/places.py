@@ -7,7 +7,6 @@ for the loop's variable here, once and exactly: in the arithmetic of the machine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.dtypes import INDEX, fits
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify
@@ -15,6 +14,7 @@ from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Reducer, Select, Var
 from metasched.ir.ranges import bounds
+from metasched.support.data_classes import dataclass
 
 _RING = (BinOp.ADD, BinOp.SUB, BinOp.MUL)
 

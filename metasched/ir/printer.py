@@ -18,7 +18,6 @@ are not well-formed print as well, as far as they go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from math import isinf, isnan
 
 from metasched.dtypes import INDEX, DType
@@ -48,6 +47,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.ranges import prove
+from metasched.support.data_classes import dataclass
 
 WIDTH = 110
 INDENT = "    "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from metasched.dtypes import INDEX
@@ -30,6 +30,7 @@ from metasched.ir.source import Setting
 from metasched.ir.source_printer import print_params, print_program
 from metasched.ir.work import Work, work_of
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

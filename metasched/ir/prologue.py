@@ -10,13 +10,14 @@ be larger than the weights, and is kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
+from metasched.support.data_classes import dataclass
 
 # How many times the bytes that it is computed from a constant may take, and bytes that it may take besides.
 MOST_GROWTH, NO_MATTER = 2, 1 << 16

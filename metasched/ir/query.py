@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from metasched.ir.affine import free_vars, substitute
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Node, Seq, Stmt, seq
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 class HasVariable(Protocol):

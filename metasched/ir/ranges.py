@@ -7,7 +7,6 @@ non-negative, and a polynomial whose coefficients are all non-negative is non-ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.dtypes import INDEX
 from metasched.ir.affine import (
@@ -24,6 +23,7 @@ from metasched.ir.affine import (
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, ScalarVar, Select, Var
 from metasched.ir.polynomial import Monomial, Poly, add, is_positive_divisor, multiply, subtract
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 
 from metasched.ir.nodes import For, Func, LoopKind, Seq, Stmt
 from metasched.ir.query import walk_stmts
+from metasched.support.data_classes import dataclass
 
 
 def region_of(stmt: Stmt) -> str:

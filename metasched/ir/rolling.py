@@ -6,7 +6,7 @@ Each iteration computes only what earlier ones have not (Halide's sliding window
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from metasched.ir.affine import NotAffine, as_int, linear, simplify, substitute
 from metasched.ir.coverage import elements_of, instances
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Var
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

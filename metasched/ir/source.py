@@ -7,11 +7,12 @@ Equality and hashing ignore where a node stood in its text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from metasched.dtypes import DType
 from metasched.ir.nodes import BinOp, Reducer, UnOp
+from metasched.support.data_classes import dataclass
 
 
 class At(NamedTuple):

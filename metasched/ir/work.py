@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.ir.nodes import Binary, Block, Call, Const, Expr, For, Load, Select, Stmt
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ element types they are. The sizes are its `extents`, and its `steps`, the stride
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import inf, log2, prod
 
 from metasched.dtypes import INDEX
@@ -20,6 +19,7 @@ from metasched.ir.linear import Linear, form_of_sum
 from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, Func, IterKind, Load, Node, Select, Var
 from metasched.ir.printer import print_expr
 from metasched.ir.work import work_of
+from metasched.support.data_classes import dataclass
 
 # How much a stride counts against an extent that differs by the same factor: it changes what is read, not how much.
 _STEP = 2.0

@@ -23,13 +23,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from metasched.errors import MetaschedError
 from metasched.lang.decisions import from_json, to_stored
 from metasched.lang.instructions import HOLE, Decision, Ref
+from metasched.support.data_classes import dataclass
 
 HEADER = "metasched knowledge 1"
 _CPU = re.compile(r"(\d+) lanes, (\d+) threads?")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import log2
@@ -21,6 +20,7 @@ from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entrie
 from metasched.knowledge.roles import WRITER
 from metasched.lang.instructions import Decision
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
 from metasched.target import Target
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 from metasched.ir import query
 from metasched.ir.nodes import Block, For, Func
 from metasched.knowledge.anchor import Anchor, operands
 from metasched.lang.instructions import Decision, Ref
+from metasched.support.data_classes import dataclass
 
 ANCHOR = "anchor"
 WRITER = "writer"

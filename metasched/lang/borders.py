@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, At, IntLit, Operation, SourceExpr
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

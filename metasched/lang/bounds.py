@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from metasched.dtypes import INDEX, fits, integer_range
@@ -22,6 +22,7 @@ from metasched.ir.affine import simplify
 from metasched.ir.data import depends_on_data
 from metasched.ir.linear import Linear, form_of_sum
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
+from metasched.support.data_classes import dataclass
 
 # An integer, or an infinity where nothing is known.
 Bound: TypeAlias = int | float

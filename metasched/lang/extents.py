@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from metasched.ir.source import At, Axis, IfElse, Name, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.ir.source_printer import print_source
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ Instructions only have structure here; `metasched.schedule` runs them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.ir.nodes import Expr
 from metasched.ir.source import Setting
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from keyword import iskeyword
@@ -16,6 +15,7 @@ from metasched.errors import Diagnostic
 from metasched.functions.registry import functions
 from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
 from metasched.lang.numpy_names import written_as
+from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 _WORDS = {

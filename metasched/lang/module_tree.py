@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from metasched.ir.source import Apply, SourceExpr, SourceNode, TextLit
 from metasched.ir.source_printer import print_source
 from metasched.lang.decisions import print_decision
 from metasched.lang.instructions import Decision
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from metasched.errors import Diagnostic, LanguageError
@@ -26,6 +25,7 @@ from metasched.lang.load import parse_definitions
 from metasched.lang.memory_order import in_memory_order
 from metasched.lang.report import Report
 from metasched.lang.shorthand_shapes import FILE, NAME, ArgumentType, ShapeInference, TensorType, mentions
+from metasched.support.data_classes import dataclass
 
 _HEAD = f"program {NAME}() -> _result: f32[1]:\n"
 _INDENT = "    "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from metasched.dtypes import INDEX, DType
@@ -34,6 +34,7 @@ from metasched.lang.extents import bare_uses, stage_axes
 from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
+from metasched.support.data_classes import dataclass
 
 NAME = "kernel"
 FILE = "<kernel>"

@@ -8,12 +8,13 @@ long as replaying them. What is not in the printed form, and what is wrong, is l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.support.data_classes import dataclass
 
 _MARGIN = "    "
 _DECISION = " := "

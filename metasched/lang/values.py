@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -48,6 +48,7 @@ from metasched.lang.bounds import Assumptions, Bound
 from metasched.lang.numpy_names import written_as
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Number, Sizes
+from metasched.support.data_classes import dataclass
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _EXTREMA = {"max": BinOp.MAX, "min": BinOp.MIN}

@@ -8,7 +8,7 @@ with those of the program as it was written: a transform that is wrong is no rou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from metasched.ir.nodes import Func
@@ -20,6 +20,7 @@ from metasched.schedule.trace import Trace
 from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.schedule.values import BlockRV
 from metasched.schedule.versions import normal_form
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from metasched.measure.inputs import Given, arguments, integer_inputs, random_in
 from metasched.measure.records import CheckError, Failure, Reason
 from metasched.measure.tolerance import exact_magnitude, tolerances
 from metasched.reference.execution import reference_with_bound
+from metasched.support.data_classes import dataclass
 
 Array = NDArray[Any]
 _MAGNITUDES = (4, 2, 1)

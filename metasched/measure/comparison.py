@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from metasched.support.data_classes import dataclass
 
 _RESAMPLES = 4000
 _LEVEL = 0.95

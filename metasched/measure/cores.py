@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass
 from pathlib import Path
+
+from metasched.support.data_classes import dataclass
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 

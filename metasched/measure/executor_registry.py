@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from metasched.errors import MetaschedError
 from metasched.measure.runner import Runner
+from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
 
 GROUP = "metasched.executors"

@@ -17,8 +17,9 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from metasched.support.data_classes import dataclass
 
 _PR_SET_PDEATHSIG = 1
 _ORPHAN_CHECK_S = 1.0

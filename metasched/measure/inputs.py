@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from metasched.dtypes import INDEX, DType, elements, integer_range
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
+from metasched.support.data_classes import dataclass
 
 Array = NDArray[Any]
 Maker = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]"], Array]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from metasched.ir.program import Program
@@ -15,6 +15,7 @@ from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measur
 from metasched.measure.timing import Times, TimingPlan
 from metasched.measure.tolerance import divides
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Set
 from contextlib import ExitStack
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from metasched.measure.protocol import Decoder, Message, MessageKind, ProtocolEr
 from metasched.measure.records import Failure, Limits, Reason, RunnerClosed, WorkerBug
 from metasched.measure.resources import explaining
 from metasched.measure.worker_server import ForkedProcess, WorkerServer, waited_for
+from metasched.support.data_classes import dataclass
 
 LOGGER = logging.getLogger(__name__)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
+
+from metasched.support.data_classes import dataclass
 
 _HEADER = struct.Struct("<4sIQ")
 _MAGIC = b"msw1"

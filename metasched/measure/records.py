@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import Enum
 from typing import Any
 
 from metasched.errors import MetaschedError
 from metasched.ir.source import Setting
 from metasched.measure.timing import Times, median_of
+from metasched.support.data_classes import dataclass
 
 
 class Reason(Enum):

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -42,6 +42,7 @@ from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.timing import LEAST_VISITS, TimingPlan, is_clearly_slower, is_known_well, median_of
 from metasched.measure.worker_server import WorkerServer
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies

@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
+
+from metasched.support.data_classes import dataclass
 
 _CALL_S = 1e-9  # the shortest plausible time of a call: below it, the clock did not tick
 

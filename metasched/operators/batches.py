@@ -8,7 +8,7 @@ may the program whose operands lie the other way, where these are matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from math import prod
 
@@ -16,6 +16,7 @@ from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, For, Func, IterKind, Load, Stmt, Store, Var
 from metasched.ir.program import Program
+from metasched.support.data_classes import dataclass
 
 _MATRIX = 2
 

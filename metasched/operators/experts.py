@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from metasched.errors import MetaschedError
@@ -14,6 +13,7 @@ from metasched.lang.report import did_you_mean
 from metasched.operators.files import library_trace_names, names, trace_file, trace_names
 from metasched.operators.library import load
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

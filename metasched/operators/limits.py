@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.ir.source import ProgramDef, Setting
 from metasched.lang.report import Report
+from metasched.support.data_classes import dataclass
 
 _MAX_POOLING = "max_pool"
 _COUNT_PADDING = "COUNT_PAD"

@@ -8,7 +8,7 @@ that is an operator for each element of a batch takes its traces, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from metasched.ir.nodes import Buffer, Func
@@ -24,6 +24,7 @@ from metasched.operators.structure import Names, names_between, structure_digest
 from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

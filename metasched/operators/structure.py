@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.dtypes import INDEX
 from metasched.ir import query
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, Load, Node, Select, Stmt, Store
+from metasched.support.data_classes import dataclass
 
 _COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.operators.library import load
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from metasched.ir.nodes import Buffer, Func, Load, Seq, Stmt, Store
 from metasched.reference.state import Array, State, concrete_shape, outputs_state
+from metasched.support.data_classes import dataclass
 
 _ALIGNMENT = 64
 

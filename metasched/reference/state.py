@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from metasched.errors import MetaschedError
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, Func, IterKind
+from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from metasched.database.best import Noise, best_of, noise_of
@@ -18,6 +18,7 @@ from metasched.report.belief import Belief, belief_of
 from metasched.report.candidates import DISTURBED, MeasuredCandidate, measured_candidates
 from metasched.report.choices import ChoiceResult, choices_of
 from metasched.report.progress_text import duration, failures
+from metasched.support.data_classes import dataclass
 
 _CHOICES_SHOWN = 12
 _VALUES_SHOWN = 6

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import exp2, log2
 
 import numpy as np
 
 from metasched.report.candidates import MeasuredCandidate
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from metasched.database.record import NO_TRIAL, Record, Role, VisitKind
 from metasched.measure.timing import median_of
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace_outline import outline_of
+from metasched.support.data_classes import dataclass
 
 _DRAWN = re.compile(r"[\w, ]+ ~ (\w+)\(")
 _DECIDED = re.compile(r' @ "((?:[^"\\]|\\.)*)" := (.*)$')

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from metasched.report.candidates import MeasuredCandidate
 from metasched.report.progress_text import duration
+from metasched.support.data_classes import dataclass
 
 # Numbers that took more values than this are not told one by one.
 MOST_VALUES = 12

@@ -7,7 +7,7 @@ that they come from, whichever takes longer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
@@ -18,6 +18,7 @@ from metasched.cost.expected import least_of, stage_views
 from metasched.cost.peak import domain_left
 from metasched.cost.statement import View
 from metasched.ir.nodes import Func
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Cycles a second, where the machine was not calibrated.

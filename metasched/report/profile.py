@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from metasched.errors import counted
@@ -14,6 +14,7 @@ from metasched.report.limits import Bound, Ceilings, StageLimits
 from metasched.report.progress_text import duration
 from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.part_times import PartTime, PartTimes, part_times
+from metasched.support.data_classes import dataclass
 
 _WIDTH = 48
 _HEADER = ("time", "share", "threads busy", "speed", "of the limit", "bound by")

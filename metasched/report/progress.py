@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
 
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.progress_text import progress_line
+from metasched.support.data_classes import dataclass
 
 _ERASE_TO_END = "\x1b[K"
 STARTING = "making its space, starting workers, computing what is right ..."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.database.backends import open_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, SearchKey
+from metasched.support.data_classes import dataclass
 
 # The URLs of files, by which they are opened again: other URLs are shown without their password.
 _FILE = "sqlite:///"

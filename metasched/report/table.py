@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.notebook import table
 from metasched.report.candidates import MeasuredCandidate, measured_candidates
 from metasched.report.recorded import task_name
+from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 Column = np.ndarray[Any, Any]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.inputs import given_inputs, random_inputs
@@ -13,6 +11,7 @@ from metasched.runtime.callable_kernel import CallableKernel, Origin
 from metasched.runtime.kernel import Kernel
 from metasched.runtime.recipe import Recipe
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 _RUNS = 20

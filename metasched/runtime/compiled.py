@@ -10,7 +10,6 @@ import logging
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from metasched.runtime import threads
 from metasched.runtime.addresses import data_pointer
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.support.collection import put_off
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 if TYPE_CHECKING:  # it imports Numba

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.packing import why_not_ahead
 from metasched.runtime.recipe import Recipe
+from metasched.support.data_classes import dataclass
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 

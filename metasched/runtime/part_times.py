@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from metasched.errors import KernelError
 from metasched.ir.nodes import Func
 from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.compiled import CompiledKernel, compile_loops, parameters_of
+from metasched.support.data_classes import dataclass
 
 _WARM_UP = 3
 # The clock's rate is known to this share of the time that it is compared over.

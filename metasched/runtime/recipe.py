@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from metasched.errors import KernelError
@@ -11,6 +10,7 @@ from metasched.ir.program import Program
 from metasched.runtime.callable_kernel import CallableKernel, Origin
 from metasched.runtime.compiled import CompiledKernel, build
 from metasched.schedule.trace import Trace
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

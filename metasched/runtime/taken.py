@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from metasched.lang.shorthand_shapes import ArgumentType, ScalarType, TensorType
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.memory_order import memory_order
+from metasched.support.data_classes import dataclass
 
 _DTYPES = {dtype.numpy: dtype for dtype in DType}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -37,6 +36,7 @@ from metasched.ir.prologue import unpacks
 from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
+from metasched.support.data_classes import dataclass
 
 _COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import MappingProxyType, ModuleType
@@ -23,6 +22,7 @@ from metasched.ir import query
 from metasched.ir.nodes import Annotation, Binary, BinOp, Block, Const, Expr, For, Func, LoopKind
 from metasched.permissions import Permission
 from metasched.schedule.context import Context
+from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import DeclaredFiles, only
 from metasched.support.documentation import documentation
 

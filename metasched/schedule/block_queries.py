@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated
@@ -24,6 +24,7 @@ from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import ArgumentKind, BlockName, Feature, Flag, LoopName, PermissionName, Text
 from metasched.schedule.primitive import MARK, Declaration, declaration_of, primitive
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

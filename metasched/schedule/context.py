@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from metasched.errors import ScheduleError
@@ -12,6 +12,7 @@ from metasched.ir.affine import NotAffine, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func, Var
 from metasched.ir.ranges import bounds, prove
 from metasched.permissions import BY_DEFAULT, Allowed, Permission
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

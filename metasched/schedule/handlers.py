@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, Protocol
 
@@ -19,6 +19,7 @@ from metasched.lang import print_decision
 from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.distributions.base import Distribution
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

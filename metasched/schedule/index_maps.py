@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from metasched.errors import LanguageError, ScheduleError, counted
@@ -16,6 +15,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.schedule.values import Int
+from metasched.support.data_classes import dataclass
 
 
 def with_maps_as_text(declaration: Declaration, bound: list[tuple[Param, Any]]) -> list[tuple[Param, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
@@ -22,6 +22,7 @@ from metasched.permissions import Permission
 from metasched.schedule.batching import InBatches
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.kinds import ArgumentKind, Named
+from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
 from metasched.support.imports import imports
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +15,7 @@ from metasched.lang.instructions import Ref
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, is_literal_of, items, wrong
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
+from metasched.support.data_classes import dataclass
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.context import Context
 from metasched.schedule.handlers import Free, Site, out_of_support
 from metasched.schedule.primitive import Declaration
+from metasched.support.data_classes import dataclass
 
 
 class Open(Enum):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from metasched.ir.nodes import Func
 from metasched.schedule.context import Constraint, Context
 from metasched.schedule.primitive import Declaration
+from metasched.support.data_classes import dataclass
 
 # Those of a step, by position and by name.
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]

@@ -7,7 +7,7 @@ A tensorized nest keeps its loops, so that passes need not treat it specially; i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import permutations
 from math import inf, prod
@@ -41,6 +41,7 @@ from metasched.lang import parse_program
 from metasched.schedule.annotation import known_annotations
 from metasched.schedule.annotations.flush_denormals import flush_denormals
 from metasched.schedule.annotations.tensorize import tensorize
+from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import Constant, DeclaredFiles, constants
 from metasched.support.documentation import documentation
 

@@ -8,7 +8,6 @@ and copies make layouts fit; `TensorFit` says which of them it takes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear
 from metasched.ir.nodes import Block, Expr, Func, IterKind, Load, Reducer, Var
 from metasched.ir.printer import print_expr
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unified
+from metasched.support.data_classes import dataclass
 
 Operands = frozenset[int]
 """Which operands a variable indexes, by number; the result is 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,6 +30,7 @@ from metasched.schedule.trace_permissions import permissions_of
 from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 _CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"

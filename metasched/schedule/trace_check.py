@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.errors import MetaschedError, ScheduleError, counted
 from metasched.ir.affine import free_vars
@@ -18,6 +18,7 @@ from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.versions import current_form
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

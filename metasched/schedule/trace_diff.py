@@ -6,7 +6,6 @@ Lines are aligned by operation and by the blocks and loops operated on; a loop i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from metasched.ir.nodes import Expr, Var
@@ -14,6 +13,7 @@ from metasched.ir.source_printer import print_params
 from metasched.lang import print_decision, print_instruction
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.schedule.versions import normal_form
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

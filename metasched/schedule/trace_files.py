@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from metasched.ir.program import Program
@@ -12,6 +11,7 @@ from metasched.lang.instructions import TraceData
 from metasched.lang.trace_json import trace_from_json
 from metasched.schedule.trace import Trace
 from metasched.schedule.trace_python_reader import trace_from_python
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

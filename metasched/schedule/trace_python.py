@@ -7,7 +7,7 @@ import keyword
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.errors import ScheduleError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
@@ -21,6 +21,7 @@ from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.trace_python_reader import LineReader
 from metasched.schedule.versions import current_form
+from metasched.support.data_classes import dataclass
 
 _CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
 _ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})

@@ -6,7 +6,7 @@ to the n-th of the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
@@ -18,6 +18,7 @@ from metasched.schedule.handlers import Free, Policy, Prior, Replay, Site
 from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace, with_labels
+from metasched.support.data_classes import dataclass
 
 # What follows a name in an option of a choice, such as "B in tiles".
 _WITHIN = " in "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NoReturn
 
 from metasched.ir.affine import const
 from metasched.ir.nodes import Binary, BinOp, Expr, Unary, UnOp
+from metasched.support.data_classes import dataclass
 
 
 def _refuse(what: str, name: str) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.database.base import Database
 from metasched.database.claims import Claimant
@@ -23,6 +23,7 @@ from metasched.search.proposal import Proposal
 from metasched.search.room import Room
 from metasched.search.waiting import OutOfTime, Waiting
 from metasched.support import interrupts
+from metasched.support.data_classes import dataclass
 
 # How long to wait for a measurement that another process has begun, before looking again.
 _POLL_S = 0.1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import overload
 
@@ -36,6 +36,7 @@ from metasched.space.rule import LEFT_ALONE
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # The neighbours that are looked at, and the structures made of theirs.

@@ -7,7 +7,6 @@ as for those of all.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
 from typing import TypeAlias
@@ -20,6 +19,7 @@ from metasched.search.population import legal
 from metasched.search.sketch_arm import SketchArm
 from metasched.search.space_protocol import Rows
 from metasched.space.sketch import Sketch, Variable
+from metasched.support.data_classes import dataclass
 
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
 _DRAWN = 32

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.database.best import FINALISTS, LEAST_PAIRS, best_of, comparison, finalists, guess_of
 from metasched.database.record import Record, Visit, VisitKind
@@ -15,6 +15,7 @@ from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.known import Known
 from metasched.search.pace import build_seconds, visit_seconds
+from metasched.support.data_classes import dataclass
 
 # How many measurements a run repeats, to estimate the noise.
 REPEATS = 4

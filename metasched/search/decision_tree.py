@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
+
+from metasched.support.data_classes import dataclass
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -8,7 +8,6 @@ of these are next, so the step grows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from metasched.search.population import distinct, keys, legal
 from metasched.search.round import Round
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Arm, Arms, Candidate, Rows
+from metasched.support.data_classes import dataclass
 
 # A number changes by one of these factors, by a half or a quarter of it, and a small one by one.
 _FACTORS = (2, 3, 4, 8)

@@ -7,7 +7,6 @@ measured again. Times measured with another version may be out of date: the best
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
 
@@ -21,6 +20,7 @@ from metasched.schedule.trace_outline import Outline
 from metasched.search.known import Entry, Known
 from metasched.search.other_names import own_trace
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
+from metasched.support.data_classes import dataclass
 
 # How many records of another version are timed again in the first batch.
 SEEDS = 8

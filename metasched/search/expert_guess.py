@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, prod
 
 from metasched.compiler.cpu.emit.tensor import require_features
@@ -26,6 +26,7 @@ from metasched.schedule.primitives.annotate import OP as ANNOTATE
 from metasched.schedule.summation import blocks_to_cut
 from metasched.schedule.tensor import Intrinsic, intrinsics, tensorized, tensorized_by
 from metasched.schedule.trace import Schedule, Trace
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Estimates so near to the best count as equal: the trace that was written for the nearest shape is taken then.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 
 from metasched.errors import MetaschedError
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES
 from metasched.support.collection import put_off
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 LOGGER = logging.getLogger(__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -17,6 +16,7 @@ from metasched.schedule.trace import Trace
 from metasched.schedule.trace_outline import Outline, dumped, outline_of_trace
 from metasched.search.space_protocol import Candidate, TextOf
 from metasched.space.sketch import Sketch
+from metasched.support.data_classes import dataclass
 
 # The decisions of a record, as in its outline.
 _Decisions = list[Any]

@@ -7,11 +7,12 @@ tasks belong to networks, which run each of them some number of times.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from metasched.errors import MetaschedError
 from metasched.search.task_progress import TaskProgress, expected_seconds
+from metasched.support.data_classes import dataclass
 
 # How often a network runs each of its tasks, by their numbers in the session.
 Weights: TypeAlias = Mapping[int, float]

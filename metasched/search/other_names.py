@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from metasched.database.base import Database
@@ -15,6 +14,7 @@ from metasched.lang import parse_program
 from metasched.schedule.trace import Trace
 from metasched.schedule.trace_outline import Outline, dumped, outline_of
 from metasched.schedule.trace_renaming import in_names_of
+from metasched.support.data_classes import dataclass
 
 # What records that are translated alike share: the program's text, the structure, and the names among the decisions.
 _Group = tuple[int, str, tuple[tuple[int, str], ...]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ from metasched.schedule.trace_outline import Outline
 from metasched.search.feature_cache import FeatureCache
 from metasched.search.known import Known
 from metasched.search.record_features import described, program_of
+from metasched.support.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

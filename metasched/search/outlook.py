@@ -7,13 +7,13 @@ there, and what is bred from then on goes by them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from metasched.search.population import Keys, Positions, keys
 from metasched.search.round import Described, Round
 from metasched.search.space_protocol import Candidate
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from metasched.database.record import NO_TRIAL, Role
 from metasched.search.earlier import observation
 from metasched.search.known import Known
 from metasched.search.space_protocol import Arms, Candidate, Observation, SearchSpace
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

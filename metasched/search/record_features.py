@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
 from metasched.space.conditions import space_of
 from metasched.space.sketch import Sketch
+from metasched.support.data_classes import dataclass
 from metasched.target import Target, TargetError
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from metasched.knowledge.anchor import anchor_of
 from metasched.schedule.trace_outline import outline_of
 from metasched.search.feature_cache import FeatureCache
 from metasched.search.record_features import described, program_of
+from metasched.support.data_classes import dataclass
 from metasched.target import Target, TargetError
 
 # A task with fewer candidates that were timed says little of which are fast.

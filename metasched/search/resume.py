@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
 from metasched.search.earlier import Earlier, located
 from metasched.search.known import Entry, Known
 from metasched.search.space_protocol import Observation, SearchSpace
+from metasched.support.data_classes import dataclass
 
 
 class Observer(Protocol):

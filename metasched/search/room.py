@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -32,6 +32,7 @@ from metasched.search.task_progress import TaskProgress
 from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, SchedulerInputs, scheduler_of
 from metasched.search.task_search import Parts, Step, TaskSearch
 from metasched.search.waiting import Waiting
+from metasched.support.data_classes import dataclass
 
 # How many of the fastest are timed again in turns where there are several tasks.
 _FEW_FINALISTS = 2

@@ -7,7 +7,6 @@ measure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from metasched.cost.features import Features
 from metasched.lang.instructions import Decision
 from metasched.schedule.trace_outline import Outline
+from metasched.support.data_classes import dataclass
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 # The text of the trace that has the outline at a position; None where it is not to be had.

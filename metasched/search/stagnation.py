@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from metasched.support.data_classes import dataclass
 
 # A gain that counts: so many standard deviations of a time, and at least so much and at most so much.
 _DEVIATIONS = 2.0

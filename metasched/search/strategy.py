@@ -5,13 +5,14 @@ in files of one's own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from metasched.cost.model import Model
 from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
+from metasched.support.data_classes import dataclass
 from metasched.support.python_file import names_of
 from metasched.support.registry import Registry, UnfitError, listed
 

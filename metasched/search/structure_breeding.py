@@ -7,14 +7,13 @@ that was not measured is forgotten, and bred again if its parents stay good.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from metasched.search.population import Keys, distinct, draw, draw_arms, draw_parents
 from metasched.search.round import Described, Round
 from metasched.search.space_protocol import Arms
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 _NONE: Keys = np.empty(0, np.uint64)
 # Rows of a parent that a new arm is judged by.

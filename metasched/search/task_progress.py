@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from statistics import median
 from typing import TypeAlias
@@ -15,6 +14,7 @@ from metasched.ir.nodes import Buffer
 from metasched.ir.program import Program
 from metasched.knowledge.anchor import anchor_of
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # A clock by which cycles of estimates are seconds: what a CPU's own is, no target says.

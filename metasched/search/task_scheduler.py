@@ -7,12 +7,13 @@ is resumed goes on as if it had not ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from metasched.errors import MetaschedError
 from metasched.search.objectives import Objective, SumOfLatencies, Weights
 from metasched.search.task_progress import TaskProgress
+from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
 
 GROUP = "metasched.schedulers"

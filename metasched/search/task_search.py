@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from metasched.search.wider_strategy import WiderStrategy
 from metasched.search.yielding_model import YieldingModel
 from metasched.support import collection
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 # What other tasks teach a model.
 Lessons = tuple[TaskTimes, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.lang.instructions import Decision
@@ -19,6 +19,7 @@ from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
 from metasched.space.rule_errors import noting_errors_of, place_of
+from metasched.support.data_classes import dataclass
 
 Predicate = Callable[[BlockInfo], bool]
 _NONE = "none"

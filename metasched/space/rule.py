@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,6 +16,7 @@ from metasched.lang import print_instruction
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule_errors import Place, noting_errors_of, place_of, results_of
+from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
 
 # The option of a structural choice by which a rule leaves a block to the others, as if it were not there: what was

@@ -9,7 +9,6 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.printer import print_func
 from metasched.ir.query import names
 from metasched.schedule.trace import Schedule
+from metasched.support.data_classes import dataclass
 
 _PACKAGE = Path(__file__).parents[1]
 _RULES = _PACKAGE / "rules"  # installed, the shipped rules lie inside the package, and are rules like any other

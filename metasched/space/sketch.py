@@ -7,7 +7,6 @@ drawing, mutating, repairing and filtering work on all rows at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -28,6 +27,7 @@ from metasched.schedule.handlers import Free
 from metasched.schedule.sites import SiteRecord
 from metasched.schedule.trace import Schedule, Trace
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 # Share of rows in which a second variable is mutated as well.
 SECOND_MUTATION = 0.3

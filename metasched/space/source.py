@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from metasched.lang.decisions import decision_text
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.given import agrees, merged
 from metasched.space.rule import Listener, Outcome, Rule
+from metasched.support.data_classes import dataclass
 
 Module = Callable[[Schedule], object]
 # Decisions as Python values, by address: `[None, 8]`, 16, "outer", "root", or the name of a loop.

@@ -7,7 +7,7 @@ schedule before that stage is kept, and a run that decides the same up to there 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from metasched.lang.instructions import Decision, Instruction
@@ -17,6 +17,7 @@ from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import SourceStage, SpaceSource
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 # Decides a structural random variable: the same for the same site.
 Pick = Callable[[Site], Decision]

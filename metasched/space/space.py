@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
 from metasched.space.source import Conditioned, Given, SpaceSource
 from metasched.space.source_runs import Pick, SourceRun, SourceRuns, picked_by
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 Prefix = dict[str, Decision]

@@ -7,7 +7,6 @@ impossible is repaired, and one that is missing is drawn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.handlers import Prior, Site, stream
 from metasched.space.source_runs import Pick, SourceRun, picked_by
 from metasched.space.space import Space
+from metasched.support.data_classes import dataclass
 
 Decisions = Mapping[str, Decision]
 # Seeds of draws are below it.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.errors import ScheduleError, counted
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Instruction
@@ -12,6 +10,7 @@ from metasched.schedule.trace import Schedule, Trace
 from metasched.space.rule import Listener
 from metasched.space.source import Given, SourceStage, SpaceSource
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar
 
+from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 T = TypeVar("T")

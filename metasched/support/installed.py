@@ -7,10 +7,10 @@ Names are resolved more often than packages are installed, so what was read hold
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
@@ -26,11 +26,11 @@ def _read(group: str, _state: object) -> tuple[EntryPoint, ...]:
 def _path_state() -> tuple[object, ...]:
     """What changes when a package is installed or removed: the folders of the path, and when each was changed."""
     finders = tuple(map(id, sys.meta_path))
-    return (finders, *((folder, _changed(Path(folder))) for folder in sys.path))
+    return (finders, *((folder, _changed(folder)) for folder in sys.path))
 
 
-def _changed(folder: Path) -> int | None:
+def _changed(folder: str) -> int | None:
     try:
-        return folder.stat().st_mtime_ns
+        return os.stat(folder or os.curdir).st_mtime_ns  # noqa: PTH116 -- names are resolved often: a path takes as long again
     except OSError:  # it is not there, which is usual for folders of the path
         return None

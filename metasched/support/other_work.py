@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 
 import psutil
+
+from metasched.support.data_classes import dataclass
 
 # Shares of a core: a desktop's background is below the first; above the second, every timing shares its core.
 SOME, MUCH = 0.1, 0.5

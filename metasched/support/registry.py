@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Generic, TypeVar
 
+from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.installed import entry_points
 

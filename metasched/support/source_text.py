@@ -18,8 +18,15 @@ _SUITES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 def source_of(fn: Callable[..., Any] | type) -> str | None:
     """The text of a function or class in Python's own layout; None where there is none, as behind `python -c`."""
+    if isinstance(fn, type):
+        return _text_of_class(fn)
     code = getattr(inspect.unwrap(fn), "__code__", None)
     return _text(fn) if not isinstance(code, CodeType) else _text_of_code(code.co_filename, code)
+
+
+@lru_cache(maxsize=1024)
+def _text_of_class(of: type) -> str | None:
+    return _text(of)
 
 
 # Reading the text of all that a space of rules mentions takes .3 s, and most tasks of a process are of the same rules.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from benchmarks.__main__ import main
 from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block, block_of_runs
 from benchmarks.guess import Summary, layers_of
@@ -55,6 +56,15 @@ def test_peers_are_timed_in_processes_of_their_own() -> None:
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_benchmark_is_there(name: str) -> None:
     assert callable(BENCHMARKS[name].run)
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What is said of arguments that are wrong."""
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    return capsys.readouterr().err
 
 
 def test_without_a_name_all_are_listed() -> None:
@@ -140,18 +150,13 @@ def test_records_of_tvm_are_found_by_the_operator(tmp_path: Path) -> None:
     assert tvm_records(Options(), "NRM") is None
 
 
-def test_tvm_needs_both_a_python_and_records() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "kernels", "--tvm-python", "python"],
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=without_peers(),
-    )
-    assert done.returncode == 2
-    assert "--tvm-python and --tvm-records go together" in done.stderr
+def test_tvm_needs_both_a_python_and_records(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in set(os.environ) - set(without_peers()):
+        monkeypatch.delenv(name)
+    said = refused(monkeypatch, capsys, "kernels", "--tvm-python", "python")
+    assert "--tvm-python and --tvm-records go together" in said
 
 
 @pytest.mark.skipif("METASCHED_TVM_RECORDS" not in os.environ, reason="needs an environment with TVM, and its records")
@@ -245,17 +250,9 @@ def test_the_short_list_is_compared_with_the_best_known() -> None:
     assert softmax["short_list"] == softmax["short_list_worst"] == shape["short_list_regret"]
 
 
-def test_operators_of_the_sweep_are_named() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "guess", "--only", "C2D,CONV"],
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "no operator `CONV`: there are C1D, C2D" in done.stderr
+def test_operators_of_the_sweep_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(monkeypatch, capsys, "guess", "--only", "C2D,CONV")
+    assert "no operator `CONV`: there are C1D, C2D" in said
 
 
 @pytest.mark.slow

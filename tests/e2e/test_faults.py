@@ -19,6 +19,7 @@ from metasched.lang import parse_program
 from metasched.measure.records import CheckError, Limits, Measurement, RunnerClosed, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from tests.support.kept_workers import BRIEFLY
 
 WORKERS = Path(__file__).parent / "workers"
 PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
@@ -32,7 +33,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(limits: Limits = LIMITS, builders: int = 2) -> RunnerSettings:
-    return RunnerSettings(threads=1, builders=builders, limits=limits, worker="faulty_worker")
+    return RunnerSettings(threads=1, builders=builders, limits=limits, plan=BRIEFLY, worker="faulty_worker")
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import CheckError, Lowered, Measurement, WorkerBug
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.target import Target
+from tests.support.kept_workers import BRIEFLY
 
 THREADS = 2
 TARGET = str(Target.detect(THREADS))
@@ -55,7 +56,7 @@ HUGE_UNROLL = (
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[LocalRunner]:
-    with LocalRunner(RunnerSettings(threads=THREADS, builders=1)) as made:
+    with LocalRunner(RunnerSettings(threads=THREADS, builders=1, plan=BRIEFLY)) as made:
         yield made
 
 

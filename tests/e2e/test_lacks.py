@@ -20,6 +20,7 @@ from metasched.lang import parse_program
 from metasched.measure import temporary
 from metasched.measure.records import CheckError, Limits, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
+from tests.support.kept_workers import BRIEFLY
 
 WORKERS = Path(__file__).parent / "workers"
 PROGRAM = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
@@ -46,7 +47,9 @@ def left(tmp_path: Path) -> list[Path]:
 
 
 def settings() -> RunnerSettings:
-    return RunnerSettings(threads=1, builders=1, limits=Limits(build_s=5, run_s=5), worker="faulty_worker")
+    return RunnerSettings(
+        threads=1, builders=1, limits=Limits(build_s=5, run_s=5), plan=BRIEFLY, worker="faulty_worker"
+    )
 
 
 def measure(runner: LocalRunner, *traces: str) -> list[Measurement]:

@@ -18,14 +18,12 @@ import pytest
 from metasched.measure.executor_registry import Wanted
 from metasched.measure.executors import local
 from metasched.measure.runner import LocalRunner, RunnerSettings
-from metasched.measure.timing import TimingPlan
+from tests.support.kept_workers import BRIEFLY, brief_searches
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "tutorials" / "README.md", *sorted(DOCS.rglob("*.md"))]
-# Examples show that they run, not how fast: candidates are timed briefly.
-BRIEFLY = TimingPlan(sample_s=2e-4, samples=1, visits=2, apart_s=0.0)
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.py"))
 
 
@@ -73,7 +71,7 @@ def kept_workers() -> Iterator[None]:
             kept[wanted.threads] = Kept(RunnerSettings(threads=wanted.threads, builders=1, plan=BRIEFLY))
         return kept[wanted.threads]
 
-    with pytest.MonkeyPatch.context() as patch:
+    with brief_searches() as patch:
         patch.setattr(local, "executor", executor)
         try:
             yield

@@ -13,7 +13,7 @@ from metasched.ir.validate import validate
 from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
-from metasched.space.registry import installed_rules
+from metasched.space.registry import RULES
 from metasched.space.rule import Outcome
 from metasched.space.source import FromRules
 from metasched.target import Target
@@ -22,7 +22,9 @@ TARGET = Target.detect(threads=2)
 
 
 def rule(name: str) -> ms.Rule:
-    return installed_rules()[name]
+    found = RULES.get(name)
+    assert isinstance(found, ms.Rule)
+    return found
 
 
 def apply(text: str, *names: str | ms.Rule, seed: int = 0, **params: int) -> tuple[ms.Schedule, list[Outcome]]:

@@ -341,6 +341,17 @@ def test_the_private_parts_of_numba_and_llvmlite_are_used_in_one_file() -> None:
     assert compiler_parts(ROOT / INTERNALS)
 
 
+def test_data_classes_are_declared_by_what_takes_little_time_for_them() -> None:
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path in sources("metasched")
+        for node in statements(path)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if path != ROOT / "metasched/support/data_classes.py" and any(name.name == "dataclass" for name in node.names)
+    ]
+    assert not wrong, "`dataclass` is imported from metasched.support.data_classes:\n" + "\n".join(wrong)
+
+
 def test_a_math_function_is_a_file_of_its_name() -> None:
     assert {path.stem for path in sources("metasched/functions/library")} - {"__init__"} == set(functions())
 

@@ -11,13 +11,13 @@ and loads, when it does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from metasched.errors import BuildError
+from metasched.support.data_classes import dataclass
 from metasched.support.forks import guards
 from metasched.support.numba_internals import CodeGenerator, global_compiler_lock, hold_compilers, let_compilers_go
 from metasched.target import Target

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from metasched.compiler.cpu.codegen import ObjectCode, commented_assembly
+from metasched.support.data_classes import dataclass
 
 _BLOCK = re.compile(r"^(?:\.L(BB\w+):|[#/]+ %bb\.)")
 _NAME = re.compile(r"%loop\.(.+)\.\d+")

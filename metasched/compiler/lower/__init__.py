@@ -36,7 +36,6 @@ Its files; the passes come in the order in which they run:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from metasched.compiler import lir
@@ -65,6 +64,7 @@ from metasched.compiler.policy import accumulator_registers
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.nodes import Func
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 MAX_WORKSPACE = 1 << 30

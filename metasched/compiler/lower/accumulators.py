@@ -15,7 +15,7 @@ Where no loop qualifies, the update stays in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.arg_positions import recast
@@ -47,6 +47,7 @@ from metasched.compiler.policy import TILE_ACCUMULATORS
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.bounds import Assumptions
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 Conditions = tuple[Expr, ...]

@@ -8,7 +8,7 @@ serially. Guards that are always true are dropped; a constant extent is required
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
 from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, loads, many
@@ -45,6 +45,7 @@ from metasched.schedule.annotations.prefetch import prefetch
 from metasched.schedule.annotations.prefetch_tile import prefetch_tile
 from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Mismatch, in_vector_form, tensorized_by
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ a reduction, and what starts it and folds its lanes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from metasched.compiler.lower.nest import (
@@ -22,6 +22,7 @@ from metasched.compiler.lower.nest import (
     with_body,
 )
 from metasched.ir.nodes import LoopKind
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Terms of a sum keep their order: every accumulator has the same sum as before.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from metasched.compiler.lir import ArrayKind
@@ -23,6 +23,7 @@ from metasched.compiler.lower.strip_mining import split_strip
 from metasched.compiler.policy import OperandOrder, operand_order
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Load
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

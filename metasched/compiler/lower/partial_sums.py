@@ -24,7 +24,7 @@ is not split.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -48,6 +48,7 @@ from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import const, free_vars
 from metasched.ir.index_map import resolve
 from metasched.ir.nodes import Binary, BinOp, Buffer, Const, Expr, Func, Load, LoopKind, Reducer, Var
+from metasched.support.data_classes import dataclass
 
 
 def sum_in_blocks(func: Func, stmt: NestStmt, names: NameSupply) -> tuple[Func, NestStmt]:

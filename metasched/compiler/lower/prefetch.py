@@ -11,12 +11,12 @@ the end of an array are only hints.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from metasched.compiler import lir
 from metasched.ir.affine import ONE, ZERO, as_int, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
+from metasched.support.data_classes import dataclass
 
 _Loops = tuple[lir.Loop | lir.VectorLoop, ...]
 

@@ -6,11 +6,11 @@ A block has one for the first reason, and none if some of its accumulators are i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from metasched.compiler.lower.nest import NestLoop
 from metasched.schedule.annotations.unroll_limit import unroll_limit
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ stay in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.compiler.lower.nest import (
     Assign,
@@ -29,6 +29,7 @@ from metasched.compiler.policy import CASES
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
 from metasched.ir.ranges import bounds
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ and its base is subtracted from the indices. Where a bound is unknown, the whole
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, in_threads, map_children
@@ -28,6 +28,7 @@ from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scop
 from metasched.ir.pitch import span
 from metasched.ir.ranges import region
 from metasched.ir.rolling import storage_loops
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Of a dimension of what may be in registers: a vector's lanes are not counted, and no CPU has so many registers.

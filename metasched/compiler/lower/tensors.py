@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from metasched.compiler import lir
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt
@@ -12,6 +11,7 @@ from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, fre
 from metasched.ir.index_map import resolve
 from metasched.ir.nodes import Const, Expr, Load, Var
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, unified
+from metasched.support.data_classes import dataclass
 
 Flat = Callable[[Load], Expr]
 """The flat index of an access."""

@@ -6,7 +6,6 @@ nest, and the numbers of accumulators that live at the same time differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from metasched.compiler.lir import ArrayKind
@@ -16,6 +15,7 @@ from metasched.compiler.lower.storage import Budget, Storage
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind, Var
 from metasched.schedule.tensor import intrinsics
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

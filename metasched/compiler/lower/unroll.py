@@ -7,7 +7,7 @@ holds inside it, itself included, and the nearest one counts; a limit on a block
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -18,6 +18,7 @@ from metasched.errors import BuildError
 from metasched.ir.affine import const, free_vars, substitute
 from metasched.ir.nodes import Expr, LoopKind
 from metasched.ir.ranges import prove
+from metasched.support.data_classes import dataclass
 
 _MOST_LOOKED_AT = 256
 

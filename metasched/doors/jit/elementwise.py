@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.support.data_classes import dataclass
 
 _LN2, _LOG10_E = "0.6931471805599453", "0.4342944819032518"
 # Corrected by a step of Newton's, since a third is no float.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import linecache
 import sys
-from dataclasses import dataclass
 from types import FrameType
 
 from metasched.errors import MetaschedError
+from metasched.support.data_classes import dataclass
 
 _INTERNAL = frozenset({"metasched", "numpy"})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -20,6 +19,7 @@ from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 _ARRAY = np.ndarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import EllipsisType
 from typing import Any
 
@@ -20,6 +20,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.movement import replaced, sliced
 from metasched.graph.text import broadcast
+from metasched.support.data_classes import dataclass
 
 MASK = (
     "a mask picks as many elements as the data say; np.where(mask, x, y) keeps every element, and reductions take what "

@@ -7,8 +7,9 @@ is traced for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

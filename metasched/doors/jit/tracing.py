@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import getclosurevars, unwrap
 from typing import Any
 
@@ -19,6 +18,7 @@ from metasched.doors.jit.traced_array import MaskedElements, TracedArray
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, ValueType
 from metasched.graph.passes.dead_code import without_dead_code
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

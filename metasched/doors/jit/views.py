@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.trace import ArrayTrace, Layout, TracedOperand, ViewStep
 from metasched.graph.builder import GraphValue
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

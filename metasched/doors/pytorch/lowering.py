@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import signature
 from typing import Any
 
@@ -19,6 +19,7 @@ from metasched.doors.pytorch.tensors import as_array, language_type, torch_modul
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
+from metasched.support.data_classes import dataclass
 
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.
 _OF_MEMORY = ("device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory")

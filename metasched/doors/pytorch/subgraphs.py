@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
 from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, torch_module
 from metasched.graph.network import Network
 from metasched.graph.passes.dead_code import without_dead_code
+from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 # Operators that compute nothing: a part of these alone is left to PyTorch, which copies less.

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from metasched.graph.ir import Array, Graph, Growth
 from metasched.graph.network import Network
 from metasched.graph.signature import Signature
 from metasched.graph.state import NetworkState
+from metasched.support.data_classes import dataclass
 
 LOGGER = logging.getLogger(__name__)
 

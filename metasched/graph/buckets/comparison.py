@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView, ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit, SourceNode, Stage
+from metasched.support.data_classes import dataclass
 
 
 class NotAlike(Exception):

@@ -8,7 +8,7 @@ checked: what a stage reads at its indices in one graph is what it reads at the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.graph.buckets.comparison import (
     Differences,
@@ -22,6 +22,7 @@ from metasched.graph.buckets.extents import Extent, Factors, factors_of, has_gap
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.support.data_classes import dataclass
 
 Dimensions = tuple[Factors, ...]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +18,7 @@ from metasched.dtypes import DType
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.masking import CallSizes
 from metasched.graph.ir import ValueType
+from metasched.support.data_classes import dataclass
 
 Bounds = Mapping[str, tuple[int, int]]
 

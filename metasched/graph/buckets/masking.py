@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit
+from metasched.support.data_classes import dataclass
 
 # The dimensions of an output as factors, each what it is in the largest graph and in a call.
 OutputDims: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 
 from metasched.dtypes import INDEX, DType
@@ -34,6 +34,7 @@ from metasched.ir.source import (
     SourceExpr,
     Stage,
 )
+from metasched.support.data_classes import dataclass
 
 # What programs call the inputs that hold a call's numbers.
 WHOLE, REAL = "call_sizes", "call_numbers"

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from metasched.graph.fusion.expressions import reads
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import FloatLit, Name, Operation, Prefix, Read, Reduce, SourceExpr
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

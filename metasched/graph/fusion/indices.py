@@ -8,11 +8,11 @@ number. Quotients and remainders are worked out where the ranges of variables de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import gcd
 
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import IntLit, Name, Operation, Prefix, SourceExpr
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from metasched.graph.fusion.canonical import canonical
@@ -21,6 +21,7 @@ from metasched.ir.nodes import BinOp
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, Operation, Read, SourceExpr, Stage
 from metasched.support.by_identity import Itself
+from metasched.support.data_classes import dataclass
 
 
 def merged(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compute:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 from metasched.dtypes import DType
@@ -19,6 +19,7 @@ from metasched.lang import parse_program
 from metasched.lang.elaborate import elaborate
 from metasched.lang.report import Report
 from metasched.support.by_identity import Itself, remembered_by_identity
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

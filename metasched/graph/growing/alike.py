@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.graph.builder import Folding
 from metasched.graph.errors import RefusedModel
@@ -14,6 +14,7 @@ from metasched.graph.growing.pinned import LabelledCache, pinned_graph
 from metasched.graph.growing.sizes import GrowingSize, Lengths, lengths_of
 from metasched.graph.ir import Graph
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 Sizes = Mapping[str, int]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from metasched.dtypes import INDEX
 from metasched.graph.copies import copied_boxes
@@ -11,6 +10,7 @@ from metasched.graph.ir import Compute, Graph, ValueType
 from metasched.graph.text import at, indices
 from metasched.ir.program import Program
 from metasched.lang import parse_program
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

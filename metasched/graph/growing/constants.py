@@ -8,7 +8,6 @@ with the length.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from metasched.graph.site import dtype_of
 from metasched.graph.text import at, indices
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

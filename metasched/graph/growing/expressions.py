@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from metasched.dtypes import DType
@@ -11,6 +11,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.growing.sizes import LengthDependence, LengthLine, Lengths
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, Axis, FloatLit, IntLit, Name, Operation, Read, Reduce, SourceExpr, SourceNode
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

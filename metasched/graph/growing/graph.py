@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from metasched.graph.growing.programs import grown_program
 from metasched.graph.growing.sizes import CHECKED, FEWEST, GrowingSize, LengthDependence, Lengths, lengths_of
 from metasched.graph.ir import Array, Compute, Graph, Growth, Node, ShapeView, ValueType
 from metasched.graph.site import dtype_of
+from metasched.support.data_classes import dataclass
 
 T = TypeVar("T")
 

@@ -8,13 +8,14 @@ caches are the first elements of states that have room for all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import INDEX
 from metasched.graph.errors import NetworkError
 from metasched.graph.fusion.stages import parsed
 from metasched.graph.ir import Compute, Graph, Growth, ShapeView, ValueType
 from metasched.graph.text import at, indices
+from metasched.support.data_classes import dataclass
 
 _OP = "Cache"
 

@@ -7,7 +7,7 @@ the terms that are there, and an index that depends on the length stays inside o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import INDEX, DType
 from metasched.graph.fusion.expressions import reads, with_reads
@@ -17,6 +17,7 @@ from metasched.graph.growing.sizes import LengthDependence, Lengths
 from metasched.graph.ir import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import Read, SourceExpr, Stage
+from metasched.support.data_classes import dataclass
 
 _LENGTH = "length"
 

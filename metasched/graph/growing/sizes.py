@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from metasched.graph.errors import NetworkError
+from metasched.support.data_classes import dataclass
 
 # The shortest length at which a model is joined with itself: longer than what is broadcast.
 _SHORTEST = 2

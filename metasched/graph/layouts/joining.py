@@ -8,13 +8,14 @@ was written for different numbers of dimensions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.by_identity import remembered_by_identity
+from metasched.support.data_classes import dataclass
 
 
 @remembered_by_identity

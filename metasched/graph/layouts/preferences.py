@@ -8,13 +8,12 @@ convolution, it is what all three share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.graph.layouts.orders import Order, innermost, moves_elements, names_in, permuted
 from metasched.ir.nodes import Reducer
 from metasched.ir.source import Name, Read, Reduce, Stage
+from metasched.support.data_classes import dataclass
 
 # Dimensions of a tensor that are to be innermost, in their order.
 Last = tuple[int, ...]

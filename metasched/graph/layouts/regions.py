@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
@@ -18,6 +18,7 @@ from metasched.graph.layouts.orders import Order, identity, innermost, moves_ele
 from metasched.graph.layouts.preferences import Last, Preference, preferences
 from metasched.ir.source import Stage
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 # A value of the graph, by its name, or a tensor of one node: a weight that it reads, or what it computes in between.
 Site = str

@@ -9,7 +9,7 @@ Then no order of the dimensions in memory ends at the view, and nothing is read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 from metasched.graph.fusion.canonical import index_text
@@ -20,6 +20,7 @@ from metasched.graph.fusion.views import Shape, aligned, through_view
 from metasched.graph.ir import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Axis, IntLit, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.support.data_classes import dataclass
 
 # Reductions that may be done in two steps.
 _IN_STEPS = frozenset({Reducer.SUM, Reducer.PROD, Reducer.MAX, Reducer.MIN})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
@@ -18,6 +18,7 @@ from metasched.ir.pitch import packed_strides, reshaped
 from metasched.ir.program import Program
 from metasched.ir.source import Name, Read
 from metasched.lang import parse_program
+from metasched.support.data_classes import dataclass
 
 
 def reordered(sites: Sites, orders: Mapping[Site, Order]) -> Graph:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
 from metasched.graph.layouts.constant_names import with_names_of
 from metasched.graph.passes.dead_code import without_dead_code
+from metasched.support.data_classes import dataclass
 
 
 @dataclass

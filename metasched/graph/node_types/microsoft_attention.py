@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from metasched.graph.node_types.movement import sliced
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices, real
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
 

@@ -5,8 +5,6 @@ How many keys each text has is data (`seqlens_k`); how many there are at most (`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from metasched.dtypes import DType
@@ -18,6 +16,7 @@ from metasched.graph.node_types.movement import sliced
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import real
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
 

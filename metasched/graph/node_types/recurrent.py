@@ -7,7 +7,6 @@ its gates. Steps are the same programs, so they are the same tasks, however many
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
 from metasched.graph.unrolled_loops import are_few
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
 

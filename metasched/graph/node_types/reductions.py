@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from metasched.graph.ir import ValueType
 from metasched.graph.registry import Import, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, ranged
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
 

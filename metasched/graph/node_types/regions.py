@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -13,6 +12,7 @@ from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices, ranged, real
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 

@@ -4,7 +4,6 @@ computed at load, an axis at a time, and is data of the program."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from metasched.graph.ir import Array, ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 

@@ -8,7 +8,6 @@ takes n * 64 steps, and adds in another order than one after another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -17,6 +16,7 @@ from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
 

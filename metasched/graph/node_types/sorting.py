@@ -9,7 +9,6 @@ the next, as in a tournament.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from metasched.dtypes import DType, integer_range
@@ -20,6 +19,7 @@ from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 

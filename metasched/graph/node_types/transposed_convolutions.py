@@ -7,8 +7,6 @@ conditions. Otherwise each output gathers the inputs that reach it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
@@ -16,6 +14,7 @@ from metasched.graph.node_types.convolutions import bordered
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 

@@ -7,7 +7,7 @@ written. Here the bytes are written, a quarter of that, and what reads them make
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, substituted, with_reads
@@ -18,6 +18,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import new_name
 from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised
 from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
+from metasched.support.data_classes import dataclass
 
 
 @graph_pass(after=("fusion",))

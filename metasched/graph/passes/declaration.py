@@ -13,11 +13,12 @@ of loops as well, each as a graph of its own: to a pass, a loop is a node that i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from metasched.graph.ir import Graph
 from metasched.graph.precision.choice import ProductPrecision
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

@@ -21,8 +21,6 @@ taken, so that there are few distinct programs; of several, the one computed las
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.graph.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, kind_of
@@ -34,6 +32,7 @@ from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.source import IfElse, Name, Read, Reduce
+from metasched.support.data_classes import dataclass
 
 # What an element may cost that an anchor computes where it puts a border around it, in additions.
 _CHEAP = 6

@@ -5,7 +5,7 @@ and what is taken out of a value is read there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.graph.copies import CopiedBox, copied_boxes, is_of_whole_lines
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView, ValuePart, ValueType
@@ -13,6 +13,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import at, indices
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped
 from metasched.lang import parse_program
+from metasched.support.data_classes import dataclass
 
 # What has to be copied of a concatenation stays in one kernel with the rest, where it is more than this share.
 _COPIED = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
@@ -14,6 +14,7 @@ from metasched.graph.ir import Graph, LoopNode, print_graph
 from metasched.graph.loop_bodies import settled, with_bodies
 from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
 from metasched.support.collection import put_off
+from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import DeclaredFiles
 
 __all__ = ["PassOptions", "PassReport", "optimised", "passes", "run_passes"]

@@ -8,7 +8,7 @@ dimensions that the weights have, the weights are multiplied by it, and nothing 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from metasched.ir.source import (
     SourceNode,
     Stage,
 )
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

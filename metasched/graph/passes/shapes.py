@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
@@ -28,6 +28,7 @@ from metasched.graph.layouts.reshaping import has_quotients, in_shape, is_read_b
 from metasched.graph.layouts.viewed_nodes import ViewedNodes
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.source import Reduce
+from metasched.support.data_classes import dataclass
 
 
 @graph_pass(after=("common_subexpressions",))

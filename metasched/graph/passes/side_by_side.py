@@ -8,7 +8,7 @@ among threads.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import at, indices
 from metasched.ir.source import Name, Read, Stage
+from metasched.support.data_classes import dataclass
 
 # The dimension of each buffer that grows with the joined dimension of the result; None where none does.
 _Dimensions = dict[str, int | None]

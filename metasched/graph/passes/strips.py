@@ -13,7 +13,7 @@ Searching helps strips more than a guess does, so that below that tuning measure
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.cost.caches import last_cache
 from metasched.cost.core import DEFAULT_CORE
@@ -25,6 +25,7 @@ from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, PassOptions, graph_pass
 from metasched.ir.program import Program
 from metasched.ir.source import Reduce
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Products for each element between two reductions, up to which moving it takes longer than they do.

@@ -7,7 +7,7 @@ made narrow whatever the program's arguments are: so tensor instructions take th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
@@ -17,6 +17,7 @@ from metasched.graph.precision.products import cast, moved, moves, new_name, pro
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Apply, Axis, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 WIDE = DType.F32
 # Reductions that choose one of the elements.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.stages import Stages
@@ -22,6 +21,7 @@ from metasched.ir.source import (
     SourceNode,
     Stage,
 )
+from metasched.support.data_classes import dataclass
 
 _TYPES = frozenset(str(dtype) for dtype in DType)
 

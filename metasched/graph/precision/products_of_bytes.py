@@ -9,7 +9,7 @@ section 2.3).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from metasched.dtypes import DType
@@ -29,6 +29,7 @@ from metasched.graph.precision.products import (
 from metasched.graph.precision.quantised import BYTES, Quantised
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, Axis, IfElse, IntLit, Name, Operation, Read, SourceExpr, Stage
+from metasched.support.data_classes import dataclass
 
 TOTAL = DType.I32
 # The largest product of two bytes; sums of them have to fit a total.

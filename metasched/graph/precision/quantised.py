@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from metasched.graph.fusion.stages import Stages
 from metasched.graph.precision.products import literal, names_in
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, FloatLit, IntLit, Name, Operation, Read, SourceExpr, SourceNode
+from metasched.support.data_classes import dataclass
 
 BYTES = frozenset({DType.I8, DType.U8})
 _WIDE = frozenset({DType.F32, DType.I32})

@@ -7,7 +7,7 @@ bytes: quantisers leave a ReLU to that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from metasched.graph.precision.products import cast, literal
 from metasched.graph.precision.quantised import BYTES, quantised_form
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, Operation, Read, SourceExpr
+from metasched.support.data_classes import dataclass
 
 _WIDE = DType.F32
 

@@ -7,13 +7,13 @@ machine, which nobody else reaches, or both sides show certificates of an author
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from metasched.errors import MetaschedError
 from metasched.measure.cluster.dask_package import distributed
+from metasched.support.data_classes import dataclass
 
 _PLAIN, _TLS = "tcp", "tls"
 _FILES = ("ca", "cert", "key")

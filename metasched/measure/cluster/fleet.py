@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.measure.cluster.machine import misfit
 from metasched.measure.cluster.payloads import Greeting
 from metasched.measure.cluster.yardstick import MachinePace, most_agreeing
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from metasched.measure.records import Lowered, MeasureCandidate, Measurement, Re
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.support.code_version import code_version
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from metasched.measure.inputs import Given, Inputs
 from metasched.measure.protocol import Decoder, Message, ProtocolError
 from metasched.measure.records import CheckError, Failure, Lowered, MeasureCandidate, Measurement, WorkerBug
 from metasched.measure.timing import TimingPlan
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 Payload = dict[str, Any]

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ from metasched.measure.protocol import MessageKind
 from metasched.measure.records import Failure, Lowered, MeasureCandidate, Measurement, RunnerClosed
 from metasched.measure.timing import TimingPlan
 from metasched.support.code_version import code_version
+from metasched.support.data_classes import dataclass
 
 MACHINE_LOST = "machine-lost"
 _BUSY_TICK_S, _IDLE_TICK_S = 0.02, 0.2

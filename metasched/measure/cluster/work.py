@@ -6,12 +6,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from metasched.measure.protocol import Message
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
+from metasched.support.data_classes import dataclass
 
 # What is submitted within so many seconds of one another was submitted together.
 _TOGETHER_S = 0.02

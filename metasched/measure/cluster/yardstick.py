@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
@@ -18,6 +17,7 @@ from metasched.lang import parse_program
 from metasched.measure.runner import Runner
 from metasched.measure.timing import TimingPlan
 from metasched.schedule.trace import Schedule
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Times of machines agree that are so many times as long at most, either way: what the same machine shows on two days.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from metasched.ir.affine import ZERO, const
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from metasched.lang.instructions import Decision, Ref
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

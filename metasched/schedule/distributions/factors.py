@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from metasched.ir.affine import as_int, const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Rows
+from metasched.support.data_classes import dataclass
 
 # Rows are int64.
 _LARGEST = 2**63 - 1

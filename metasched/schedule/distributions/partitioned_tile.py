@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
 from metasched.schedule.distributions.factors import Factors
 from metasched.schedule.distributions.tile import Tile
+from metasched.support.data_classes import dataclass
 
 _ANY = np.iinfo(np.int64).max
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +15,7 @@ from metasched.ir.printer import print_expr
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
 from metasched.schedule.distributions.factors import Factors
+from metasched.support.data_classes import dataclass
 
 # Share of draws that divide the extent exactly; the rest are arbitrary, so that primes have tiles too.
 EXACT_SHARE = 0.8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
@@ -17,6 +17,7 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.guards import normal_form
 from metasched.schedule.rewrite.nest import simplify_sides
 from metasched.schedule.rewrite.parts import loops_of, require_not_reduction, require_only_writer, tidy
+from metasched.support.data_classes import dataclass
 
 OP = "decompose_padding"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from metasched.errors import ScheduleError
@@ -34,6 +34,7 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.rewrite.guards import normal_form
 from metasched.schedule.rewrite.loops import require_serial
+from metasched.support.data_classes import dataclass
 
 OP = "loop_partition"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
@@ -39,6 +39,7 @@ from metasched.schedule.rewrite.buffer_copies import copy_after, copy_before
 from metasched.schedule.rewrite.loops import own_nest
 from metasched.schedule.rewrite.nest import copy_block, index_names
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 OP = "pad_einsum"
 

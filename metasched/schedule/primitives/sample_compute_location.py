@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from metasched.errors import ScheduleError
@@ -18,6 +17,7 @@ from metasched.schedule.primitive import sampler
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.rewrite.parts import is_output
+from metasched.support.data_classes import dataclass
 
 OP = "sample_compute_location"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
@@ -27,6 +27,7 @@ from metasched.schedule.rewrite.parts import (
     require_only_writer,
 )
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 OP = "transform_block_layout"
 

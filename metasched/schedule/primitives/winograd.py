@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from metasched.dtypes import DType
@@ -46,6 +46,7 @@ from metasched.schedule.rewrite.loops import own_nest, require_shallow
 from metasched.schedule.rewrite.nest import nest
 from metasched.schedule.rewrite.parts import require_only_writer
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 OP = "winograd"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.ranges import bounds
+from metasched.support.data_classes import dataclass
 
 # Comparison -> whether to swap its sides, and whether they may be equal.
 BOUNDS = {

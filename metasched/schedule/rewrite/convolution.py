@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.dtypes import INDEX
 from metasched.errors import ScheduleError
@@ -26,6 +26,7 @@ from metasched.ir.nodes import (
 from metasched.ir.ranges import prove
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.parts import tidy
+from metasched.support.data_classes import dataclass
 
 LEAST_WINDOW, MOST_WINDOW = 2, 7
 _MOST_AXES = 2

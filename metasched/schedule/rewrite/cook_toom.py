@@ -18,11 +18,12 @@ At infinity the first two are 1 at the last `k` and 0 elsewhere; the third are t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
 from math import prod
+
+from metasched.support.data_classes import dataclass
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from metasched.ir.affine import ZERO, simplify, substitute
 from metasched.ir.data import is_index_variable
@@ -22,6 +22,7 @@ from metasched.ir.nodes import (
 )
 from metasched.ir.ranges import nonnegative
 from metasched.schedule.context import Context
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

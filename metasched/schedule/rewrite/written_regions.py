@@ -8,7 +8,6 @@ lower digits. For an imperfect tile, a guard limits the lower digits (`i_1*t + i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
@@ -17,6 +16,7 @@ from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span
 from metasched.schedule.rewrite.parts import reduction, spatial, writers
+from metasched.support.data_classes import dataclass
 
 Terms = dict[Expr, Expr]  # coefficients by digit
 

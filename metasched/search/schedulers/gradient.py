@@ -16,13 +16,13 @@ measured. And a batch is no unit, as batches differ: trials are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from metasched.search.task_progress import TaskProgress, expected_seconds
 from metasched.search.task_scheduler import SchedulerInputs, TaskScheduler
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

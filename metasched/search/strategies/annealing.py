@@ -12,7 +12,6 @@ has at most 24 steps where AutoTVM's has 500: each costs a call of the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from metasched.search.looks import Looks
 from metasched.search.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.support.data_classes import dataclass
 
 # Steps between two looks at whether the best rows still change, and how many of them are looked at.
 _LOOK, _HEAP = 4, 64

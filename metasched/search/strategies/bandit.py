@@ -13,12 +13,13 @@ holds is the best so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, log, sqrt
 
 from metasched.search.shared_model import SharedModel
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategy import STRATEGIES, StrategyInputs
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ between batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from metasched.search.population import legal
 from metasched.search.round import Described, Round
 from metasched.search.space_protocol import Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

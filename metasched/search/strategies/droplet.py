@@ -10,14 +10,13 @@ first batch, before anything was measured, is what the model scores highest amon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.search.batch_choice import unlike_best
 from metasched.search.descent import Descent, DescentConfig
 from metasched.search.guided import GuidedSearch
 from metasched.search.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

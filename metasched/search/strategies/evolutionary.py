@@ -19,7 +19,6 @@ seeds).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from metasched.search.round import Round
 from metasched.search.space_protocol import Arm, Arms, Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
 from metasched.search.structure_breeding import StructureConfig
+from metasched.support.data_classes import dataclass
 
 # What tells the draws of a round that looks ahead from those of the next one.
 _AHEAD = 1

@@ -7,14 +7,13 @@ Rows and structures have one parent each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.search.descent import Descent, DescentConfig
 from metasched.search.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategies.evolutionary import Evolution
 from metasched.search.strategies.evolutionary_no_crossover import MUTATION_ONLY
 from metasched.search.strategy import StrategyInputs
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

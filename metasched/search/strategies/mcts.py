@@ -13,7 +13,7 @@ simulations believed is forgotten, what was measured is not, and nothing is kept
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from metasched.search.population import legal
 from metasched.search.round import Round
 from metasched.search.space_protocol import Arms, Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.support.data_classes import dataclass
 
 # The decisions of a structure: the address of each, and the position of the option that was taken.
 Path = tuple[tuple[str, int], ...]

@@ -11,7 +11,6 @@ A change is taken to be as likely as its reverse. Nothing is kept between batche
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from metasched.search.round import Round
 from metasched.search.selection import Pool, spread
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from metasched.errors import counted
@@ -45,6 +45,7 @@ from metasched.schedule.primitive import Declaration, Param, registry
 from metasched.space.text.decisions import outside
 from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
+from metasched.support.data_classes import dataclass
 from metasched.target import feature_problem
 
 _HANDLES = {ArgumentKind.BLOCK: 'a block: `get_block("name")`', ArgumentKind.LOOP: "a loop: `i, j = get_loops(block)`"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from metasched.lang.module_tree import ModuleDef, print_module
@@ -11,6 +11,7 @@ from metasched.schedule.trace import Schedule
 from metasched.space.rule_errors import Place
 from metasched.space.text.run import ModuleFile, run_module
 from metasched.space.text.values import known, plain
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True, eq=False)

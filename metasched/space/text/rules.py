@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from metasched.space.rule_errors import Place
 from metasched.space.text.check import check_modules
 from metasched.space.text.modules import TextModule
 from metasched.space.text.run import ModuleFile
+from metasched.support.data_classes import dataclass
 
 
 class _OneBlock:

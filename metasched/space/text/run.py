@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from metasched.errors import ScheduleError
@@ -53,6 +53,7 @@ from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.space.rule import Skip
 from metasched.space.rule_errors import RuleNote
 from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, UNKNOWN, kind_of, not_known, plain
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, NoneLit, SourceExpr, TextLit
 from metasched.ir.source_printer import print_source
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV, ceildiv, maximum, minimum
+from metasched.support.data_classes import dataclass
 
 CHOOSE_HINT = 'for a structural decision write `how ~ choose("none", "outer")`, whose result is a plain value'
 

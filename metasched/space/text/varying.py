@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from metasched.ir.source import (
@@ -24,6 +24,7 @@ from metasched.lang.module_tree import AssignedName, Draw
 from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Param, registry
 from metasched.space.text.values import FUNCTIONS
+from metasched.support.data_classes import dataclass
 
 _OF_NUMBERS = FUNCTIONS.keys() - {"len"}
 

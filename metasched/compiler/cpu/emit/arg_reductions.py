@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.expressions import Expressions
@@ -11,6 +10,7 @@ from metasched.compiler.cpu.emit.scope import Lane
 from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import BinOp, Cast, Const, Load
+from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.arith import Arithmetic
@@ -22,6 +20,7 @@ from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
 from metasched.ir.nodes import Load, Scalar
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 ENTRY = "metasched_kernel"

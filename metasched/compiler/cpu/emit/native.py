@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Each of these sets has instructions that convert f16; LLVM takes f16c for absent without avx.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.compiler.cpu.emit.arith import Arithmetic
 from metasched.compiler.cpu.emit.indices import Indices
@@ -15,6 +15,7 @@ from metasched.dtypes import DType
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import Var
 from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
 
 # Bytes that may be read past the end of a workspace or register array: one vector of the widest kind.
 PADDING = 64

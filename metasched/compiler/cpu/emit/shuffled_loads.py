@@ -8,13 +8,13 @@ instructions, where a gather takes one load for each lane. So it is with lanes t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, memory_text
 from metasched.compiler.policy import FEW_ELEMENTS, SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
+from metasched.support.data_classes import dataclass
 
 _MOST = 8  # more loads, and a gather is as good
 _SHORTEST = 4

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metasched.compiler.cpu.emit.types import SSAValue
+from metasched.support.data_classes import dataclass
 
 # Deeper than every level: emitted in place, for what reads memory.
 INLINE = 1 << 30
