@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from metasched.compiler.policy import SPREAD
 from metasched.cost.footprint import Array, Footprint, Mask, Ranges, flat_step
 from metasched.cost.index import QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess
+from metasched.support.data_classes import dataclass
 from metasched.target import TRANSPOSED_BYTES
 
 

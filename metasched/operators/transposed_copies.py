@@ -8,7 +8,6 @@ iterations of a loop around them lie side by side. Unrolled, that loop reads who
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from functools import reduce
 
 from metasched.ir import query
@@ -16,6 +15,7 @@ from metasched.ir.affine import free_vars, substitute
 from metasched.ir.evaluate import evaluate
 from metasched.ir.nodes import Block, Const, For, Func, Load, LoopKind
 from metasched.schedule.trace import Schedule
+from metasched.support.data_classes import dataclass
 from metasched.target import TRANSPOSED_BYTES
 
 _PREFETCH = "prefetch"

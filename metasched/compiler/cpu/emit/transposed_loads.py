@@ -17,7 +17,6 @@ that operands of tensor instructions consist of: `X[16*a + l//2, 8*b + 2*j + l%2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.text import FunctionText
@@ -26,6 +25,7 @@ from metasched.compiler.lir import LoopMode
 from metasched.compiler.policy import SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Select
+from metasched.support.data_classes import dataclass
 from metasched.target import TRANSPOSED_BYTES
 
 
