@@ -65,7 +65,7 @@ def main() -> int:
         print(f"{args.out} stays as it is: {against}")
         return 1
     args.out.write_text(model.dumps(), encoding="utf-8")
-    print(f"{args.out}: {len(model.forest.trees)} trees of {len(tasks)} pools, {args.out.stat().st_size / 1024:.0f} KB")
+    print(f"{args.out}: {len(model.trees)} trees of {len(tasks)} pools, {args.out.stat().st_size / 1024:.0f} KB")
     return 0
 
 

@@ -147,7 +147,7 @@ def _show(args: Namespace, console: Console) -> int:
         return 0
     facts = model.facts
     rows = [
-        ["file", f"{path}, {size / 1024:.0f} KB, {counted(len(model.forest.trees), 'tree')}"],
+        ["file", f"{path}, {size / 1024:.0f} KB, {counted(len(model.trees), 'tree')}"],
         ["trained on", _trained_on(model)],
         ["on", facts.date or "an unknown day"],
         ["with", facts.versions or "unknown versions"],
@@ -177,7 +177,7 @@ def _facts(model: TrainedModel, size: int) -> dict[str, object]:
     facts = model.facts
     return {
         "bytes": size,
-        "trees": len(model.forest.trees),
+        "trees": len(model.trees),
         "tasks": [{"program": task.name, "records": task.records} for task in facts.tasks],
         "records": facts.records,
         "targets": list(facts.targets),

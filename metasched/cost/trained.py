@@ -7,7 +7,7 @@ anybody's: it is read as data, in bounds, and refused where anything in it is no
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -19,10 +19,11 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Tree
+from metasched.cost.task_times import Flags
 from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
 
-FORMAT = 3
+FORMAT = 4
 SHIPPED = Path(__file__).parent / "trained.json"
 HINT = (
     "Hint: `metasched model train` makes one of your measurements; "
@@ -34,6 +35,9 @@ MOST_TREES = 10_000
 _MOST_TASKS = 10_000
 _MOST_TARGETS = 100
 _LONGEST_TEXT = 4000
+_OF_OPERATION = NAMES.index("s0.flops_per_operation")
+# log2 of the floating-point operations that one use of tile registers does, and of no vector.
+_LEAST_OF_TILES = 12.0
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -75,24 +79,35 @@ class TrainingFacts:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A forest for log2 of the time over the roofline's, up to a constant of each task.
+    """Forests for log2 of the time over the roofline's, up to a constant of each task.
 
-    `offset` is log2 of the seconds that a cycle of the roofline takes, the median over tasks. `facts` say what it was
-    trained on.
+    `forest` is for all candidates; `tiles` is added where the statement that takes longest computes in tile registers:
+    what tells such candidates apart tells no others apart. `offset` is log2 of the seconds that a cycle of the roofline
+    takes, the median over tasks. `facts` say what it was trained on.
     """
 
     forest: Forest
     offset: float = 0.0
     facts: TrainingFacts = field(default_factory=TrainingFacts)
+    tiles: Forest = Forest(())
 
     def log_seconds(self, features: Features, values: Array | None = None) -> Array:
         """log2 of the seconds expected, shape (n,), of float32 (n, F); `values` may stand for those of the leaves."""
-        return self.offset - analytic_score(features) + self.forest.predict(features, values)
+        found = self.offset - analytic_score(features) + self.forest.predict(features, values)
+        if self.tiles.trees:
+            at = np.flatnonzero(in_tiles(features))
+            found[at] += self.tiles.predict(features[at])
+        return found
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """Those of both forests."""
+        return (*self.forest.trees, *self.tiles.trees)
 
     def dumps(self) -> str:
         """The model as text: JSON, a tree a line, features by their names."""
         gains = dict(self.facts.gains)
-        used = sorted({feature for tree in self.forest.trees for feature, _, _ in tree.nodes})
+        used = sorted({feature for tree in self.trees for feature, _, _ in tree.nodes})
         place = {feature: n for n, feature in enumerate(used)}
         head = {
             "format": FORMAT,
@@ -106,11 +121,12 @@ class TrainedModel:
             "features": [NAMES[feature] for feature in used],
             "gains": [gains.get(NAMES[feature], 0.0) for feature in used],
         }
-        trees = [
-            json.dumps([[[place[f], float(str(above)), left] for f, above, left in tree.nodes], list(tree.values)])
-            for tree in self.forest.trees
-        ]
-        return json.dumps(head)[:-1] + ', "trees": [\n' + ",\n".join(trees) + "\n]}\n"
+        parts = [json.dumps(head)[:-1], *(_lines(name, forest, place) for name, forest in self._forests.items())]
+        return ", ".join(parts) + "}\n"
+
+    @property
+    def _forests(self) -> dict[str, Forest]:
+        return {"trees": self.forest, "tile_trees": self.tiles}
 
     @classmethod
     def loads(cls, text: str) -> TrainedModel:
@@ -119,6 +135,21 @@ class TrainedModel:
             return _model(json.loads(text, parse_constant=_refused))
         except (ValueError, RecursionError) as error:
             raise ModelError(f"not a saved cost model: {error}. {HINT}") from error
+
+
+def in_tiles(features: Features) -> Flags:
+    """Whether what takes longest of each candidate computes in tile registers, shape (n,)."""
+    found: Flags = features[:, _OF_OPERATION] >= _LEAST_OF_TILES
+    return found
+
+
+def _lines(name: str, forest: Forest, place: Mapping[int, int]) -> str:
+    """A forest as text, a tree a line."""
+    trees = [
+        json.dumps([[[place[f], float(str(above)), left] for f, above, left in tree.nodes], list(tree.values)])
+        for tree in forest.trees
+    ]
+    return f'"{name}": [\n' + ",\n".join(trees) + "\n]"
 
 
 UNTRAINED = TrainedModel(Forest(()), -float(np.log2(3e9)))
@@ -161,7 +192,7 @@ def _model(state: object) -> TrainedModel:
     if found != FORMAT:
         raise ModelError(f"this model has format {found}, and {FORMAT} is read. {HINT}")
     described = {"tasks", "targets", "date", "versions", "data", "held_out", "gains"}
-    wanted = described | {"format", "offset", "features", "trees"}
+    wanted = described | {"format", "offset", "features", "trees", "tile_trees"}
     apart = sorted(wanted ^ set(state))
     if apart:
         raise ValueError(f"`{apart[0][:40]}` is {'not there' if apart[0] in wanted else 'nothing that a model has'}")
@@ -184,8 +215,11 @@ def _model(state: object) -> TrainedModel:
         tuple((name, gain) for name, gain in zip(names, gains, strict=True) if gain),
     )
     places = [NAMES.index(name) for name in names]
-    trees = tuple(_tree(tree, places) for tree in _list(state["trees"], "trees", MOST_TREES))
-    return TrainedModel(Forest(trees), _number(state["offset"], "offset"), facts)
+    forest, tiles = (
+        Forest(tuple(_tree(tree, places) for tree in _list(state[name], name, MOST_TREES)))
+        for name in ("trees", "tile_trees")
+    )
+    return TrainedModel(forest, _number(state["offset"], "offset"), facts, tiles)
 
 
 def _figures(state: object) -> tuple[tuple[str, float], ...]:
