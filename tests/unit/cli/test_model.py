@@ -44,12 +44,12 @@ def test_a_model_is_trained_shown_judged_and_searched_with(folder: Path) -> None
     assert "2 records left out: 2 as their task has fewer than 4 times" in err
     status, out, _ = run("model", "show", "mine.json", "--json")
     shown = json.loads(out)
-    assert (status, shown["records"], shown["trees"]) == (0, 36, 300)
+    assert (status, shown["records"], shown["trees"]) == (0, 36, 600)
     assert shown["tasks"][0] == {"program": "dense[N=32, M=64, K=16]", "records": 18}
     assert sum(shown["importances"].values()) == pytest.approx(1)
     status, out, _ = run("model", "show")
     assert status == 0
-    assert "155 tasks" in out
+    assert "238 tasks" in out
     assert "registers" in out
     status, _, err = run("model", "evaluate", "mine.json", "--db", URL)
     assert status == 2

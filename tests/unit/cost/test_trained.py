@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ SMALL = TrainedModel(
         )
     ),
     -31.5,
+    tiles=Forest((Tree(((8, np.float32(2.5), 0b11111110),), (-0.5, 0.75)),)),
 )
 
 
@@ -36,9 +38,18 @@ def test_a_model_is_the_same_when_it_is_read_again() -> None:
 
 
 def test_the_text_names_the_features_that_it_uses() -> None:
-    assert json.loads(SMALL.dumps())["features"] == [NAMES[3], NAMES[5]]
+    assert json.loads(SMALL.dumps())["features"] == [NAMES[3], NAMES[5], NAMES[8]]
     other = SMALL.dumps().replace(f'"{NAMES[5]}"', f'"{NAMES[7]}"')
     assert {node[0] for node in TrainedModel.loads(other).forest.trees[0].nodes} == {3, 7}
+
+
+def test_the_second_forest_is_for_tile_registers() -> None:
+    features = np.zeros((3, len(NAMES)), np.float32)
+    features[:, 8] = 9.0
+    plain = replace(SMALL, tiles=Forest(())).log_seconds(features)
+    assert np.array_equal(SMALL.log_seconds(features), plain)
+    features[1, NAMES.index("s0.flops_per_operation")] = 14.0  # 16 x 16 x 32 products
+    assert np.array_equal(SMALL.log_seconds(features) - plain, [0.0, 0.75, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -47,7 +58,7 @@ def test_the_text_names_the_features_that_it_uses() -> None:
         ("", "not a saved cost model"),
         ("[]", "not a saved cost model"),
         (SMALL.dumps()[:-4], "not a saved cost model"),
-        (SMALL.dumps().replace('"format": 3', '"format": 1'), "has format 1, and 3 is read"),
+        (SMALL.dumps().replace('"format": 4', '"format": 1'), "has format 1, and 4 is read"),
         (SMALL.dumps().replace(NAMES[5], "s0.old"), "a feature `s0.old`, which is not there"),
     ],
 )
@@ -78,7 +89,7 @@ NODE = [0, 0.5, 254]
         (changed(gains=[1.0, -1.0]), "`gains` has a number for each feature"),
         (changed(trees=[[[NODE], [1.0]]]), "one value more than conditions"),
         (changed(trees=[[[[-1, 0.5, 254]], [1.0, 2.0]]]), "a feature by position"),
-        (changed(trees=[[[[2, 0.5, 254]], [1.0, 2.0]]]), "a feature by position"),
+        (changed(trees=[[[[3, 0.5, 254]], [1.0, 2.0]]]), "a feature by position"),
         (changed(trees=[[[[0, 0.5, 256]], [1.0, 2.0]]]), "8 bits"),
         (changed(trees=[[[NODE] * 8, [1.0] * 9]]), "conditions are a list of at most 7"),
         (changed(trees=[[[], [1.0]]] * 10_001), "trees are a list of at most 10000"),

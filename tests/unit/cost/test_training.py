@@ -34,6 +34,21 @@ def test_what_tasks_have_in_common_is_learned_whatever_sets_them_apart() -> None
     assert np.allclose(moved.forest.values, learned.forest.values, atol=1e-5)
 
 
+def test_tasks_of_tile_registers_teach_a_forest_of_their_own() -> None:
+    """What the others teach stays as it is, and so does what is expected of them."""
+    tiled = []
+    for one in TASKS[:2]:
+        features = one.features.copy()
+        features[:, NAMES.index("s0.flops_per_operation")] = 14.0
+        tiled.append(TaskTimes(features, np.exp2(-analytic_score(features) - 0.3 * features[:, PAIRS]) / 1e9))
+    learned, both = train(TASKS), train([*TASKS, *tiled])
+    assert both.forest == learned.forest
+    assert both.offset == learned.offset
+    assert not learned.tiles.trees
+    assert np.array_equal(both.log_seconds(TASKS[2].features), learned.log_seconds(TASKS[2].features))
+    assert residual(tiled[0], both).std() < 0.5 * residual(tiled[0], learned).std()
+
+
 def test_equal_data_and_seeds_give_equal_models() -> None:
     assert train(TASKS, 1) == train(TASKS, 1, threads=2)
     assert train(TASKS, 1) != train(TASKS, 2)
