@@ -4,6 +4,9 @@
 sources at hand, trains, and writes the model's text: to be done after every change of a feature, of training or of the
 measurements. It takes about three minutes, most of it for features; `--kept DIR` keeps them for the next run.
 
+`--tiles` leaves the forest as it is that ranks all candidates, and only trains that of nests in tile registers: after
+new measurements of tensor instructions.
+
 The text says how well models rank families of operators that are left out in training. A new one that ranks them worse
 than the one it would replace, from the same measurements, is not written, and neither is one that cannot be compared,
 unless `--anyway` is given: after the measurements were made anew.
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +25,10 @@ import numpy as np
 from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read
 from benchmarks.yardstick.samples import all_features
 from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.held_out import KindOfTask, objection, trained_on
+from metasched.cost.held_out import KindOfTask, digest, objection, trained_on
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import SHIPPED, ModelError, TaughtTask, TrainedModel, read_model
+from metasched.cost.training import with_tiles
 from metasched.database.record import code_version
 
 
@@ -43,6 +48,20 @@ def current(path: Path) -> TrainedModel | None:
         return None
 
 
+def with_other_tiles(old: TrainedModel, tasks: Sequence[KindOfTask], date: str) -> TrainedModel:
+    """A model with another forest for tile registers; what was held out is of the first, which stays."""
+    made = with_tiles(old, [task.times for task in tasks])
+    facts = replace(
+        made.facts,
+        tasks=tuple(task.task for task in tasks),
+        targets=tuple(dict.fromkeys(task.target for task in tasks)),
+        date=date,
+        versions=code_version(),
+        data=digest(tasks),
+    )
+    return replace(made, facts=facts)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train the model that is installed on the yardstick's measurements.")
     own = (DATA, TENSOR_DATA)
@@ -50,6 +69,7 @@ def main() -> int:
     parser.add_argument("--kept", type=Path, metavar="DIR", help="where computed features are kept")
     parser.add_argument("--out", type=Path, default=SHIPPED, help="the file to write (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="in how many features are computed")
+    parser.add_argument("--tiles", action="store_true", help="train the forest for tile registers only")
     parser.add_argument("--anyway", action="store_true", help="write it even if the one that is there ranks better")
     args = parser.parse_args()
     tasks = [task for file in args.data for task in read(file)]
@@ -57,9 +77,16 @@ def main() -> int:
         files = ", ".join(map(str, args.data))
         parser.error(f"{files}: no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    old = current(args.out)
+    if args.tiles:
+        if old is None:
+            parser.error(f"{args.out} is no model that a forest could be added to. Hint: train without --tiles")
+        model = with_other_tiles(old, list(task_times(tasks, args.processes, args.kept)), today)
+        args.out.write_text(model.dumps(), encoding="utf-8")
+        print(f"{args.out}: {len(model.tiles.trees)} trees for tile registers, {len(model.forest.trees)} as they were")
+        return 0
     model = trained_on(list(task_times(tasks, args.processes, args.kept)), today, code_version())
     print(f"families left out: {', '.join(f'{name} {value}' for name, value in model.facts.held_out)}")
-    old = current(args.out)
     against = None if old is None or args.anyway else objection(model, old)
     if against is not None:
         print(f"{args.out} stays as it is: {against}")

@@ -61,7 +61,7 @@ class TrainingFacts:
     `targets` are those of the tasks, as texts. `date` is the day, as in 2026-11-22, `versions` are those of metasched,
     Numba and llvmlite. `data` is a hash of the measurements, and `held_out` how well models that were trained in the
     same way ranked tasks of kinds that they had not seen: figures by name. `gains` says by how much the splits on a
-    feature reduced the error, for each that has any.
+    feature of the forest for all candidates reduced the error, for each that has any.
     """
 
     tasks: tuple[TaughtTask, ...] = ()

@@ -62,15 +62,23 @@ def train(
     timed = [task for task in tasks if np.isfinite(task.seconds).any()]
     if not timed:
         return UNTRAINED
-    tiled = [task for task in timed if np.mean(in_tiles(task.features)) > _MOST]
-    others = [task for task in timed if np.mean(in_tiles(task.features)) <= _MOST]
+    others = [task for task in timed if not is_of_tiles(task)]
     common = _averaged([_Lesson(task, centred(task, UNTRAINED)) for task in others], seed, threads)
-    model = TrainedModel(Forest(common.trees), float(np.median([np.mean(residual(task)) for task in others or tiled])))
-    tiles = _averaged([_in_tiles(task, model) for task in tiled], seed, threads)
-    gains: defaultdict[str, float] = defaultdict(float)
-    for name, gain in (*common.gains.items(), *tiles.gains.items()):
-        gains[name] += gain
-    return replace(model, facts=replace(facts, gains=_sorted(gains)), tiles=Forest(tiles.trees))
+    offset = float(np.median([np.mean(residual(task)) for task in others or timed]))
+    model = TrainedModel(Forest(common.trees), offset, replace(facts, gains=_sorted(common.gains)))
+    return with_tiles(model, timed, seed, threads)
+
+
+def is_of_tiles(task: TaskTimes) -> bool:
+    """Whether most of a task's candidates compute in tile registers."""
+    return float(np.mean(in_tiles(task.features))) > _MOST
+
+
+def with_tiles(model: TrainedModel, tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1) -> TrainedModel:
+    """A model with another forest for tile registers, of what its first gets wrong of those tasks that have them."""
+    first = replace(model, tiles=Forest(()))
+    tiles = _averaged([_in_tiles(task, first) for task in tasks if is_of_tiles(task)], seed, threads)
+    return replace(model, tiles=Forest(tiles.trees))
 
 
 def residual(task: TaskTimes, model: TrainedModel | None = None) -> Array:

@@ -8,7 +8,7 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED
-from metasched.cost.training import residual, train
+from metasched.cost.training import residual, train, with_tiles
 from tests.support.targets import AVX512
 
 from .conftest import COLUMNS, dense_relu, draw_rows
@@ -45,6 +45,8 @@ def test_tasks_of_tile_registers_teach_a_forest_of_their_own() -> None:
     assert both.forest == learned.forest
     assert both.offset == learned.offset
     assert not learned.tiles.trees
+    assert with_tiles(learned, [*TASKS, *tiled]) == both
+    assert with_tiles(both, TASKS) == learned
     assert np.array_equal(both.log_seconds(TASKS[2].features), learned.log_seconds(TASKS[2].features))
     assert residual(tiled[0], both).std() < 0.5 * residual(tiled[0], learned).std()
 
