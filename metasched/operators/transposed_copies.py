@@ -69,7 +69,7 @@ def _run_of(sch: Schedule, block: Block) -> _Run | None:
 
     run, extent = TRANSPOSED_BYTES // source.dtype.bytes, loops[-1].extent
     lanes = int(extent.value) if isinstance(extent, Const) else 1
-    unit = next((n for n in range(1, lanes) if step(loops[-1], n) != n), lanes)
+    unit = next((n for n in range(1, min(lanes, run)) if step(loops[-1], n) != n), lanes)
     if unit == lanes or run % unit or unit == run:
         return None
     for at in reversed(range(len(loops) - 1)):
