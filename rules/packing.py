@@ -32,8 +32,8 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     reads every element once, such as a matrix times a vector: reading them is all that takes time, and the hardware
     follows one run of memory, but no parts of rows that lie a page apart.
 
-    Where vectors of a copy would gather, since they run across the rows of what is copied, runs of each row are read as a
-    whole and transposed in registers, if the length of a row is a multiple of a run's.
+    Where vectors of a copy would gather, since they run across the rows of what is copied, runs of each row are read as
+    a whole and transposed in registers, if the length of a row is a multiple of a run's.
 
     Of copies that are made at every call, whether the vectors of a row are copied without a loop is a random variable,
     and so is whether halves are copied a register at a time or as many as are multiplied at a time. Threads copy whole
