@@ -69,8 +69,8 @@ def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, columns:
     nest = _in_order(sch, copy, operand, extents, panels)
     lanes = sch.target.lanes(info.dtype)
     vectors = _in_vectors(sch, nest, lanes)
-    beside = _beside(sch, info, operand, extents)
-    if beside is not None and vectors.extents[-1] == lanes:
+    beside = _beside(sch, copy, operand, nest) if vectors.extents[-1] == lanes else None
+    if beside is not None and beside.loop < len(vectors.loops) - 1:  # or else it is in the vectors
         vectors = _with_neighbours(sch, vectors, beside)
     _run(sch, copy, vectors)
 
@@ -175,24 +175,24 @@ class _Neighbours:
     count: int
 
 
-def _beside(
-    sch: ms.Schedule, info: ms.BlockInfo, operand: ms.TensorOperand, extents: Sequence[int]
-) -> _Neighbours | None:
-    """What lies beside that which the lanes of a vector read far apart: units of the dimension that is the last of what
-    is copied, if a unit of it, and then other dimensions, are innermost in the copy. Whole runs are read then, and
-    transposed in registers."""
+def _beside(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, nest: _Loops) -> _Neighbours | None:
+    """What lies beside that which the lanes of a vector read far apart: units, or elements, of the last dimension of
+    what is copied. A unit of it is innermost in the copy, and then another dimension, or another dimension is. Whole
+    runs are read then, and transposed in registers."""
+    info = sch.describe(copy)
     names = [it.name for it in info.iters]
     uses = [list(use) for read in info.reads for use in read.uses]
     if len(info.reads) != 1 or any(len(use) != 1 for use in uses):
         return None
     last = names.index(uses[-1][0])
     *_, above, inner = operand.digits
-    unit = inner.modulo
-    loop = next((n for n, d in enumerate(operand.digits) if d.dim == last and d.divisor == unit), None)
-    if unit is None or loop is None or inner.dim != last or above.dim == last:
-        return None
+    unit = (inner.modulo or 1) if inner.dim == last else 1
     count = sch.target.neighbours(info.dtype) // unit
-    return _Neighbours(loop, count) if count > 1 and extents[last] % (count * unit) == 0 else None
+    loop = next((n for n, d in enumerate(operand.digits[:-1]) if d.dim == last and d.divisor == unit), None)
+    if loop is None or count < 2 or inner.dim == above.dim == last:
+        return None
+    whole = (info.iters[last].extent or 1) % (count * unit) == 0 and nest.extents[loop] % count == 0
+    return _Neighbours(loop, count) if whole else None
 
 
 def _with_neighbours(sch: ms.Schedule, nest: _Loops, beside: _Neighbours) -> _Loops:

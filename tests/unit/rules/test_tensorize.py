@@ -147,6 +147,13 @@ def test_panels_of_a_transposed_operand_are_read_in_runs(
         same(program.func, sketch.trace_of(row).apply_to(program).func)
 
 
+@pytest.mark.parametrize(("rows", "unrolled"), [(64, True), (60, False)])
+def test_rows_of_a_transposed_operand_are_read_in_runs(rows: int, unrolled: bool) -> None:
+    """A tile's rows are columns of it: eight halves that lie side by side are of eight rows."""
+    found = sketches(operator("matmul_tn", M=rows, N=64, K=64, **BRAIN), use_amx)
+    assert {"in 8:" in str(sketch) for sketch in found} == {unrolled}
+
+
 @pytest.mark.parametrize("uses", [2, 6])
 def test_uses_side_by_side_may_share_a_panel(uses: int) -> None:
     text = "program product[M=20, N=96, K=30](A: u8[M, K], const B: i8[K, N]) -> C: i32[M, N]:\n"
