@@ -1,8 +1,8 @@
 """Measuring: random candidates of each task, and those near the best known ones of the twelve operators.
 
 `python -m benchmarks.yardstick.collect [--seconds N] [--data FILE] [--near-best | --tensor]` adds to the file of
-measurements what is not there yet, and ends once no task is left or the time is over. It takes under an hour in all,
-`--tensor` a quarter of one on a CPU with tensor instructions. The machine should do nothing else.
+measurements what is not there yet, and ends once no task is left or the time is over. It takes under an hour in all;
+`--tensor` needs a CPU with tensor instructions. The machine should do nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.yardstick.data import (
     obstacle_to_adding,
     read,
 )
-from benchmarks.yardstick.liked import liked
+from benchmarks.yardstick.liked import in_turns, liked
 from benchmarks.yardstick.tasks import TaskSpec, tasks
 from benchmarks.yardstick.tensor_tasks import tensor_tasks
 from metasched.database import TaskKey, open_database
@@ -79,7 +79,7 @@ class Collector:
         rng = np.random.default_rng(seed)
         count = MANY_CODES if spec.suite is not None and program.work.floats < SLOW_FLOPS else CODES
         numbers = draw_arms(rng, space, _STRUCTURES)
-        drawn = _in_turns([_drawn(space, n, draw(rng, space[n], count)) for n in numbers])
+        drawn = in_turns([_drawn(space, n, draw(rng, space[n], count)) for n in numbers])
         return self._timed(spec, program, space, SPACE, drawn[: _DRAWS * count], count, _PLAN)
 
     def near_best(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
@@ -93,7 +93,7 @@ class Collector:
         rng = np.random.default_rng(seed)
         near = [_drawn(space, c.arm, _mutations(rng, space, c)) for c in best]
         own = [(c.arm, c.row, space.trace(c)) for c in best]
-        return self._timed(spec, program, space, NEAR_BEST, [*own, *_in_turns(near)], NEAR_CODES, _NEAR_PLAN)
+        return self._timed(spec, program, space, NEAR_BEST, [*own, *in_turns(near)], NEAR_CODES, _NEAR_PLAN)
 
     def tensorized(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
         """What the installed model and the roofline like of candidates with tensor instructions, and random ones."""
@@ -190,11 +190,6 @@ def _drawn(space: SpaceArms, arm: int, rows: np.ndarray) -> list[_Drawn]:
     return found
 
 
-def _in_turns(of_arms: Sequence[Sequence[_Drawn]]) -> list[_Drawn]:
-    turns = max((len(drawn) for drawn in of_arms), default=0)
-    return [drawn[n] for n in range(turns) for drawn in of_arms if n < len(drawn)]
-
-
 def _mutations(rng: np.random.Generator, space: SpaceArms, candidate: Candidate) -> np.ndarray:
     """Rows one and two mutations away from a candidate, in turns."""
     arm = space.arms[candidate.arm]
@@ -236,8 +231,9 @@ def main() -> int:
     left = [spec for spec in wanted if (spec.name, pool) not in done]
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
         collector = Collector(runner, target)
-        one_of = {args.near_best: collector.near_best, args.tensor: collector.tensorized}
-        measure = one_of.get(True, collector.random)
+        measure = collector.random
+        if args.near_best or args.tensor:
+            measure = collector.near_best if args.near_best else collector.tensorized
         for n, spec in enumerate(left):
             if time.perf_counter() - started > args.seconds:
                 print(f"{len(left) - n} tasks are left")

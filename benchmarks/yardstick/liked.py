@@ -5,8 +5,8 @@ Among random candidates few are as good as what a search proposes, and a model h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from metasched.schedule.tensor import intrinsics
 from metasched.search.arms import SpaceArms
 from metasched.search.population import draw, draw_arms
 from metasched.search.space_protocol import Candidate
+
+T = TypeVar("T")
 
 # Structures, and rows of each that are scored; of each random ones.
 _STRUCTURES, _ROWS, _RANDOM = 14, 160, 4
@@ -35,7 +37,7 @@ def liked(space: SpaceArms, rng: np.random.Generator) -> list[Candidate]:
     scores = (shipped().log_seconds(features), features[:, NAMES.index("all.total_cycles")])
     by_chance = [Candidate(n, tuple(rows[n][k].tolist())) for k in range(_RANDOM) for n in arms if k < len(rows[n])]
     pools = [[drawn[n] for n in _spread(np.argsort(score, kind="stable").tolist())] for score in scores]
-    return list(dict.fromkeys(_in_turns(*pools, by_chance)))
+    return list(dict.fromkeys(in_turns([*pools, by_chance])))
 
 
 def _uses_tensors(space: SpaceArms, arm: int) -> bool:
@@ -47,5 +49,7 @@ def _spread(order: Sequence[int]) -> list[int]:
     return [int(n) for n in (*order[:_BEST], *order[_BEST:_DEEPEST:_EVERY])]
 
 
-def _in_turns(*pools: Sequence[Candidate]) -> Iterator[Candidate]:
-    return (one for one in chain.from_iterable(zip_longest(*pools)) if one is not None)
+def in_turns(pools: Sequence[Sequence[T]]) -> list[T]:
+    """The first of each pool, then the second of each that has one, and so on."""
+    turns = max((len(pool) for pool in pools), default=0)
+    return [pool[n] for n in range(turns) for pool in pools if n < len(pool)]

@@ -5,7 +5,7 @@ what all its candidates have in common says nothing of which is the fastest. Sev
 the tasks, are averaged (Breiman 1996): what holds for a few tasks only, most of them do not have.
 
 Tasks most of whose candidates compute in tile registers teach a second forest, of what the first gets wrong of these.
-One forest for all ranks .804 of the pairs of such tasks right that it has not seen, and two .824.
+One forest for all ranks .796 of the pairs of such tasks right that it has not seen, and two .824.
 """
 
 from __future__ import annotations

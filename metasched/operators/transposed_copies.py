@@ -74,7 +74,7 @@ def _run_of(sch: Schedule, block: Block) -> _Run | None:
         return None
     for at in reversed(range(len(loops) - 1)):
         loop = loops[at]
-        if loop.kind is not LoopKind.UNROLLED and any(loop.var in free_vars(part) for part in index[-1:]):
+        if loop.kind is not LoopKind.UNROLLED and loop.var in free_vars(index[-1]):
             whole = isinstance(loop.extent, Const) and int(loop.extent.value) % (run // unit) == 0
             fits = whole and loop.kind is LoopKind.SERIAL and step(loop) == unit
             return _Run(loop, tuple(loops[at + 1 : -1]), run // unit) if fits else None
