@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,3 +35,23 @@ def test_a_search_that_is_done_is_not_made_again(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "new" / "composition.svg").exists()
     list(composition.run(Options(quick=True, kept=tmp_path / "new", sizes={"M": 64})))
     assert len(searched) == 37
+
+
+@pytest.mark.parametrize(
+    ("failures", "is_slow"), [(["run-timeout"], True), (["run-timeout", "wrong-result"], False), ([], False)]
+)
+def test_a_list_has_no_times_where_all_of_it_is_too_slow(
+    failures: list[str], is_slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ms.NoRecord("no candidate was valid")
+
+    known = SimpleNamespace(records=lambda _: [SimpleNamespace(failure=failure) for failure in failures])
+    monkeypatch.setattr(ms, "tune", fails)
+    monkeypatch.setattr(composition, "open_database", lambda _: nullcontext(known))
+    program = composition._program("f32", Options(quick=True))
+    if is_slow:
+        assert composition._best_so_far(program, ["inline"], 2, Options()) == []
+    else:
+        with pytest.raises(ms.NoRecord):
+            composition._best_so_far(program, ["inline"], 2, Options())
