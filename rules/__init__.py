@@ -19,6 +19,7 @@ Its files, in reading order:
 - `multi_level_tiling`: Multi-level tiling, with fusion of the consumer or a write cache
 - `packing`: Copies of a tiled reduction's operands, in the order in which it reads them
 - `padding`: Padding as zeros everywhere, and the interior copied over them
+- `padding_terms`: Sums of products without the terms that read padding
 - `parallelize`: Threads over the outermost loops
 - `parities`: Loops split by the divisor of a condition
 - `prefetch`: Lines asked for before they are read

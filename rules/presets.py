@@ -15,6 +15,7 @@ from metasched.rules.long_rows import long_rows
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.packing import packing
 from metasched.rules.padding import padding
+from metasched.rules.padding_terms import padding_terms
 from metasched.rules.parallelize import parallelize
 from metasched.rules.parities import parities
 from metasched.rules.prefetch import prefetch
@@ -42,6 +43,7 @@ from metasched.rules.winograd import winograd
 # intrinsics come before vectors, those that do most at a time first, and loops are assigned to threads and lanes last.
 cpu = (
     winograd,
+    padding_terms,
     blocked_sums,
     unpacking,
     row_chain,

@@ -39,4 +39,5 @@ Its files, in reading order:
   instruction's axes
 - `intrinsics/`: Tensor intrinsics: what each computes, a file each
 - `summation`: Which sums are long enough to be summed in blocks
+- `term_share`: How many of a reduction's terms are there, by the bounds that its condition has
 """

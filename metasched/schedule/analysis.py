@@ -36,6 +36,7 @@ from metasched.ir.prologue import unpacks
 from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
+from metasched.schedule.term_share import share_of_terms
 from metasched.support.data_classes import dataclass
 
 _COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
@@ -106,6 +107,8 @@ class BlockInfo:
         conditional: its right-hand side has a condition, such as padding, that does not always hold.
         inside: for spatial iteration variables that are bounded in its conditions, where no bound is met: what is
             outside are borders.
+        present: the share of a reduction's iterations that have a term, by the bounds in its condition; 1 where that
+            depends on data or on tile sizes.
         remainders: those in its conditions, by a number, of sums of iteration variables.
         calls: names of the math functions it uses.
         divides: it divides or takes a remainder.
@@ -139,6 +142,7 @@ class BlockInfo:
     operations: int
     conditional: bool
     inside: Mapping[str, Inside]
+    present: float
     remainders: tuple[Remainder, ...]
     calls: tuple[str, ...]
     divides: bool
@@ -220,6 +224,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         operations=own.operations,
         conditional=own.conditional,
         inside=own.inside,
+        present=share_of_terms(block),
         remainders=own.remainders,
         calls=own.calls,
         divides=own.divides,

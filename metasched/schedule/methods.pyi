@@ -498,6 +498,34 @@ class PrimitiveMethods:
         Rewrite:
             temp C: f32[8, 16]                    ->     temp C: f32[8, 16] register
         """
+    def skip_padding(self, block: BlockRV, dimensions: int, *, labels: Sequence[str] = ...) -> list[BlockRV]:
+        """Leave out the terms of a sum of products that read padding, which is zero.
+
+        A zero times an infinity is no number, so what these terms are depends on the other factor. It does not depend on
+        which of the elements have the same terms in the padding, as all of these read the same zeros: the sums of zero
+        times that factor are the small blocks `BLOCK.zeros`, over all of a window's terms but those that decide what is
+        padding, and `BLOCK.start`, over these. They are zeros where the factor is finite, and where it is a `const`
+        argument they are computed ahead of calls. The sum starts from them instead of 0. Integers have no infinities: then
+        there are no such blocks.
+
+        Args:
+            block: the sum, of an operand that is padded times another. The padding is a block of its own, or inlined.
+            dimensions: how many of the operand's dimensions that have padding count, the outermost first. What tiles in
+                registers run along is better left as it is: a condition is asked for each of their elements.
+
+        Requires:
+            The block's loops are untransformed, it sums from 0, and all of its terms are there. The padding is a constant 0
+            where bounds on sums of iteration variables do not hold, each of one dimension.
+
+        Rewrite:
+            for i, k in grid(8, 3):                  for k in 3:
+                C[i] += B[i + k] * K[k]      ->          C.zeros: Z[k] = K[k] * 0
+                                                     for i, k in grid(8, 3):
+                                                         C.start: S[i] += 0 if i + k >= 1 and i + k < 9 else Z[k]
+                                                     for i, k in grid(8, 3):
+                                                         C[i] += B[i + k] * K[k] if i + k >= 1 and i + k < 9 else 0
+                                                             init S[i]
+        """
     def split(self, loop: LoopRV, factors: Sequence[Int | int | None], *, labels: Sequence[str] = ...) -> list[LoopRV]:
         """Split a loop into a nest of several, outermost first.
 

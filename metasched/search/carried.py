@@ -6,7 +6,8 @@ variables (a tile keeps its inner factors as far as they fit), numbers that the 
 is varied a little. What came of each neighbour is ranked by the cost model.
 
 A neighbour's program may have ended with the anchor: it could not decide where what follows is computed. So options
-that no such program had are tried for the best, with its numbers.
+that no such program had are tried for the best, with its numbers. So are those of a rule that left its block alone, and
+that is newer than all that is known.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import overload
 
+import numpy as np
+
+from metasched.cost.baseline import analytic_score
 from metasched.cost.core import Core
 from metasched.cost.expected import least_cycles
 from metasched.cost.model import CostModel
@@ -49,7 +53,7 @@ MOST_STRUCTURES = 3
 _ROUNDS = 4
 _LONG = 2e5  # cycles at the peak of arithmetic
 _ROUNDS_OF_OTHER_VECTORS = 8
-# How many options are tried for what follows the anchor, where a neighbour's program ended with it.
+# How many options are tried that no neighbour could have: for what follows the anchor, and of newer rules.
 _MOST_UNSEEN = 4
 # Why a neighbour is left out, where no step of it is illegal.
 ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
@@ -133,7 +137,8 @@ def carried_into(
     tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
     found = [one for _, one in tried if isinstance(one, Carried)]
     if found:
-        found += made.with_what_follows(min(found, key=_rank), knowledge)
+        best = min(found, key=_rank)
+        found += [*made.with_what_follows(best, knowledge), *made.with_what_is_new(best, found, knowledge)]
     ranked = sorted(found, key=_rank)
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
     return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
@@ -189,19 +194,52 @@ class _Carrying:
         """A candidate with each option that no program has had which ended with the anchor, as its neighbour's did."""
         if not self._roles.follows or best.neighbour.entry.names(WRITER):
             return []
-        numbers, found = best.sketch.decisions(best.row), []
-        for address, option in islice(self._unseen(best, knowledge), _MOST_UNSEEN):
-            structure = {**best.sketch.structure, address: option}
-            sketch = self._sketch(structure)
-            if isinstance(sketch, str):
-                continue
-            arm = SketchArm(sketch, self._target, self._core, self._analyses)
-            (row,) = best_rows(arm, self._model, [WantedNumbers(numbers, 0)])
-            if row is not None:
-                why = (address, f"its program ended with the anchor; {decision_text(option)} is tried here")
-                whole = tuple(map(int, row.row))
-                found.append(replace(best, sketch=sketch, row=whole, score=row.score, dropped=(*best.dropped, why)))
-        return found
+        unseen = islice(self._unseen(best, knowledge), _MOST_UNSEEN)
+        why = "its program ended with the anchor"
+        return [one for option in unseen for _, one in self._with_option([best], option, 0, why)]
+
+    def with_what_is_new(self, best: Carried, found: Sequence[Carried], knowledge: Knowledge) -> list[Carried]:
+        """What was found with the structure of the best, with each other option where a rule left its block alone that
+        nothing known knew.
+        """
+        known = knowledge.addresses
+        left = [address for address, taken in best.sketch.structure.items() if taken == LEFT_ALONE]
+        new = [address for address in left if self._roles.general_address(address) not in known]
+        if not new:
+            return []
+        options = self._space.options_near(best.sketch.structure)
+        others = [(address, o) for address in new for o in options.get(address, ()) if o != LEFT_ALONE]
+        alike = [one for one in found if one.sketch is best.sketch]
+        why = "what is known is older than this choice"
+        tried = [
+            pair for option in others[:_MOST_UNSEEN] for pair in self._with_option(alike, option, self._rounds, why)
+        ]
+        return [self._by_estimate(*pair) for pair in tried]
+
+    def _with_option(
+        self, alike: Sequence[Carried], option: tuple[str, Decision], rounds: int, why: str
+    ) -> Iterator[tuple[Carried, Carried]]:
+        """Candidates of one structure, each with what it is with another option of a structural choice: its numbers, or
+        some near them.
+        """
+        address, taken = option
+        sketch = self._sketch({**alike[0].sketch.structure, address: taken})
+        if isinstance(sketch, str):
+            return
+        wanted = [WantedNumbers(one.sketch.decisions(one.row), rounds) for one in alike]
+        for one, best in zip(alike, best_rows(self._arm_of(sketch), self._model, wanted), strict=True):
+            if best is not None:
+                dropped = (*one.dropped, (address, f"{why}; {decision_text(taken)} is tried here"))
+                row, decided = tuple(map(int, best.row)), one.decided | {address}
+                yield one, replace(one, sketch=sketch, row=row, score=best.score, dropped=dropped, decided=decided)
+
+    def _by_estimate(self, before: Carried, after: Carried) -> Carried:
+        """What a choice makes of a candidate, scored by what it gains by the estimate: the model has learned from no
+        program in which it was taken.
+        """
+        features = [self._arm_of(one.sketch).features(np.array([one.row], np.int64)) for one in (before, after)]
+        without, with_it = analytic_score(np.concatenate(features)).tolist()
+        return replace(after, score=before.score + with_it - without)
 
     def _unseen(self, best: Carried, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
         """The options of choices that a neighbour decided, and that only programs have in which something follows."""
@@ -261,6 +299,9 @@ class _Carrying:
         """The arm of a sketch; None where there are enough others, as each takes a while to analyse."""
         if sketch.trace not in self._arms and len(self._arms) == MOST_STRUCTURES:
             return None
+        return self._arm_of(sketch)
+
+    def _arm_of(self, sketch: Sketch) -> SketchArm:
         return self._arms.setdefault(sketch.trace, SketchArm(sketch, self._target, self._core, self._analyses))
 
     def _unmet(self, neighbour: Neighbour, sketch: Sketch, own: Mapping[str, Decision]) -> list[tuple[str, str]]:

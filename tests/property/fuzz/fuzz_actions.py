@@ -280,6 +280,11 @@ def _winograd(s: Spot) -> None:
     s.sch.winograd(s.block, s.pick([2, 3, 4]))
 
 
+def _skip_padding(s: Spot) -> None:
+    s = s.on(lambda info: info.reduces and info.trivial)
+    s.sch.skip_padding(s.block, s.pick([1, 1, 2]))
+
+
 def _epilogue(s: Spot) -> None:
     s = s.on(lambda info: info.reduces and len(info.readers) == 1)
     s.sch.fuse_reduction_epilogue(s.block, s.sch.get_block(s.pick(s.info.readers or (s.info.name,))))
@@ -359,6 +364,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "sample_partitioned_tile": (_partitioned,),
     "tensorize": (_tensorize,),
     "winograd": (_winograd,),
+    "skip_padding": (_skip_padding,),
     "sample_compute_location": (_located, _located_at_source, _located_together),
 }
 # Queries that every attempt begins with, and what has a method of its own.

@@ -34,7 +34,17 @@ LAST = (
     "unroll",
 )
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
-EARLY = ("winograd", "blocked_sums", "unpacking", "row_chain", "grouping", "inline", "strips", "scatter")
+EARLY = (
+    "winograd",
+    "padding_terms",
+    "blocked_sums",
+    "unpacking",
+    "row_chain",
+    "grouping",
+    "inline",
+    "strips",
+    "scatter",
+)
 FIRST = (*EARLY, "rfactor", "borders", "transpose_result", "parities")
 CPU = (*FIRST, *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.

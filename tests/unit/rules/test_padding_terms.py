@@ -1,0 +1,71 @@
+"""The rule that leaves terms of padding out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched import operators
+from metasched.search.guess import guess
+from metasched.space.source import FromRules
+from tests.support.rulework import TARGET, correct, rule
+
+NAME = "padding_terms"
+ADDRESS = f"{NAME}(conv)/{NAME}"
+# Of each several rows of windows read padding.
+SMALL = {
+    "conv2d_nhwc": {"H": 7, "W": 9, "CI": 6, "CO": 18, "R": 3, "P": 2, "D": 2},
+    "conv2d_nchw": {"H": 7, "W": 9, "CI": 6, "CO": 5, "R": 3, "P": 2, "D": 2},
+    "conv3d_ndhwc": {"Z": 4, "H": 5, "W": 5, "CI": 3, "CO": 17, "R": 3, "S": 1, "P": 1},
+}
+
+
+@pytest.mark.parametrize("operator", SMALL)
+def test_results_are_the_same_under_the_other_rules(operator: str) -> None:
+    program = operators.load(operator, **SMALL[operator])
+    space = ms.space(program, rules=[rule(NAME), *_preset()], target=TARGET)
+    sketch = space.sketch_near({ADDRESS: "skipped"})
+    rows = sketch.repair(sketch.sample(np.random.default_rng(0), 8))
+    row = rows[sketch.mask(rows)][0]
+    sch = sketch.trace_of(row).apply_to(program)
+    assert {"conv.zeros", "conv.start"} <= set(sch.block_names())
+    assert sch.describe(sch.get_block("conv")).present <= 0.95
+    correct(sch)
+
+
+def _preset() -> list[ms.Rule]:
+    names = ["multi_level_tiling", "packing", "compute_location", "padding", "parallelize", "vectorize", "unroll"]
+    return [rule(name) for name in names]
+
+
+def test_it_is_a_choice() -> None:
+    space = ms.space(operators.load("conv2d_nhwc", **SMALL["conv2d_nhwc"]), rules=[rule(NAME)])
+    assert [sketch.structure for sketch in space] == [{ADDRESS: how} for how in (ms.LEFT_ALONE, "skipped")]
+
+
+def test_guesses_take_it_where_what_is_known_is_older() -> None:
+    found = guess(operators.load("conv2d_nhwc", H=33, W=33, CI=320, CO=256, R=3, P=18, D=18), TARGET)
+    assert f'@ "{ADDRESS}" := "skipped"' in str(found.trace)
+
+
+@pytest.mark.parametrize(
+    ("operator", "params", "reason"),
+    [
+        ("conv2d_nhwc", {"H": 56, "W": 56}, "99% of its terms read no rows of padding"),
+        (
+            "depthwise_conv2d_nhwc",
+            {"H": 6, "W": 7, "C": 18, "R": 3, "S": 1, "P": 1},
+            "so few terms share a row that conditions would take longer",
+        ),
+        ("conv1d_nlc", {"L": 9, "P": 2}, "it reads no padding of several dimensions"),
+        (
+            "conv2d_nhwc",
+            {**SMALL["conv2d_nhwc"], "T": "bf16", "ACC": "f32"},
+            "terms of other types are summed by tensor instructions, several at once",
+        ),
+    ],
+)
+def test_it_says_why_not(operator: str, params: dict[str, int | str], reason: str) -> None:
+    outcomes = FromRules((rule(NAME),)).run(ms.Schedule(operators.load(operator, **params)))
+    assert {outcome.block: outcome.reason for outcome in outcomes}["conv"] == reason
