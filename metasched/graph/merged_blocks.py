@@ -1,8 +1,8 @@
 """Rows in order: blocks are ranked by counting, and merged in pairs, of which the elements that are wanted go on.
 
-An element of a merged pair is found from its place: a search by halves says how many of the elements before it are the
-first block's (the merge path of Odeh et al. 2012, "Merge Path - Parallel Merging Made Simple"). So each element is
-computed for itself, in as many steps as the length of a block has bits, and equal elements stay in their order.
+An element of a merged pair is found from its place: a search says how many of the elements before it are the first
+block's (the merge path of Odeh et al. 2012, "Merge Path - Parallel Merging Made Simple"). So each element is computed
+for itself, in a step for every two bits of a block's length, and equal elements stay in their order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from metasched.support.data_classes import dataclass
 
 # The most elements of a row, and of a block of a longer one, that are ranked by counting.
 _WHOLE, _BLOCK = 512, 128
+# Into so many parts a step of a search divides what is left. More parts take more comparisons, and fewer stages.
+_WAYS = 4
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,11 @@ class Order:
     dtype: DType
     largest: bool
 
-    def before(self, other: str, one: str) -> str:
-        """The text of whether an element comes before another, wherever they are; of equal elements none does."""
-        relation = ">" if self.largest else "<"
+    def no_later(self, one: str, other: str) -> str:
+        """The text of whether an element comes ahead of another or is equal to it."""
         if not self.dtype.is_float:
-            return f"{other} {relation} {one}"
-        nan, number = (other, one) if self.largest else (one, other)
-        return f"({other} {relation} {one} or ({nan} != {nan} and {number} == {number}))"
+            return f"{one} {'>=' if self.largest else '<='} {other}"
+        return f"({other} <= {one} or {one} != {one})" if self.largest else f"({one} <= {other} or {other} != {other})"
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,15 @@ def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: Order) -> _
 
     one, other = (_along("A", around, axis, f"j * {size} + {name}") for name in ("u", "r0"))
     inside, itself = (f"j * {size} + {name} < {extent}" for name in ("r0", "u"))
-    first = f"({order.before(other, one)} if r0 >= u else not {order.before(one, other)})"
+    first = f"({order.no_later(other, one)} if r0 < u else not {order.no_later(one, other)})"
     ranks, own = _along("R", around, axis, "j", "r0"), _along("K", around, axis, "j", "s")
     rank = f"sum[r0 < {size} if {itself} and {inside}](i32(1) if {first} else i32(0))"
     place = f"sum[r0 < {size} if {inside} and {ranks} == i32(s)](i32(j * {size} + r0))"
-    inputs = _along("A", around, axis, own), _along("A", around, axis, "0")
     stages = [
         declared("R", ValueType(DType.I32, shape(count, size))),
         f"{_along('R', around, axis, 'j', 'u')} = {rank}",
         f"{own} = {place}",
-        f"{_along('Y', around, axis, 'j', 's')} = {inputs[0]} if {_inside(own, extent)} else {inputs[1]}",
+        f"{_along('Y', around, axis, 'j', 's')} = {_along('A', around, axis, _within(own, extent))}",
     ]
     made = shape(count, min(k, size))
     outputs = {"Y": ValueType(x.type.dtype, made), "K": ValueType(DType.I32, made)}
@@ -128,38 +127,40 @@ def _merged(site: NodeSite, blocks: _Blocks, k: int, order: Order) -> _Blocks:
     pairs, length = blocks.count // 2, min(k, 2 * blocks.whole)
     shape = blocks.shape(pairs, length)
     numbers = ValueType(DType.I32, shape)
-    stages, taken = [], "0"
-    step = 1 << (min(blocks.length, length - 1).bit_length() - 1)
+    stages, taken, step = [], "0", 1
+    while step * _WAYS <= min(blocks.length, length - 1):
+        step *= _WAYS
     while step:
-        name, more = f"N{step}", f"{taken} + {step}"
-        chosen = _chosen(blocks, order, (f"{more} - 1", f"s - ({more})"), (more, taken))
-        stages += [declared(name, numbers), f"{blocks.at(name, 'p', 's')} = i32{chosen}"]
-        taken, step = f"i64({blocks.at(name, 'p', 's')})", step // 2
-    chosen = _chosen(blocks, order, (taken, f"s - {taken}"), (taken, f"{blocks.length} + s - {taken}"))
-    stages += [declared("F", numbers), f"{blocks.at('F', 'p', 's')} = i32{chosen}"]
+        name = f"N{step}"
+        tried = [f"{taken} + {step * number}" for number in range(1, _WAYS)]
+        # Where more of the first block are ahead, so are fewer.
+        steps = [f"({step} if {_ahead(blocks, order, f'{more} - 1', f's - ({more})')} else 0)" for more in tried]
+        stages += [declared(name, numbers), f"{blocks.at(name, 'p', 's')} = i32({' + '.join([taken, *steps])})"]
+        taken, step = f"i64({blocks.at(name, 'p', 's')})", step // _WAYS
+    ahead, second = _ahead(blocks, order, taken, f"s - {taken}"), f"{blocks.length} + s - {taken}"
+    stages += [declared("F", numbers), f"{blocks.at('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
     own = f"i64({blocks.at('F', 'p', 's')})"
     for made, array in (("Y", "A"), ("J", "K")):
-        first, second = blocks.at(array, "2 * p", own), blocks.at(array, "2 * p + 1", f"{own} - {blocks.length}")
-        rest = f"{second} if {_inside(f'{own} - {blocks.length}', blocks.length)} else {blocks.at(array, '2 * p', '0')}"
-        stages.append(f"{blocks.at(made, 'p', 's')} = {first} if {_inside(own, blocks.length)} else {rest}")
+        first = blocks.at(array, "2 * p", _within(own, blocks.length))
+        second = blocks.at(array, "2 * p + 1", _within(f"{own} - {blocks.length}", blocks.length))
+        stages.append(f"{blocks.at(made, 'p', 's')} = {first} if {own} < {blocks.length} else {second}")
     outputs = {"Y": ValueType(order.dtype, shape), "J": numbers}
     elements, places = site.program(stages, outputs, A=blocks.elements, K=blocks.places)
     return _Blocks(elements, places, blocks.axis, 2 * blocks.whole, blocks.extent)
 
 
-def _chosen(blocks: _Blocks, order: Order, places: tuple[str, str], either: tuple[str, str]) -> str:
-    """The first of two texts where an element of a pair's first block comes ahead of one of its second, or the other.
+def _ahead(blocks: _Blocks, order: Order, first: str, second: str) -> str:
+    """The text of whether an element of a pair's first block comes ahead of one of its second, by their places there.
 
-    `places` are theirs in the blocks. One that is not there comes after one that is.
+    One that is not there comes after one that is, and nothing comes ahead of what would be before the second block.
     """
-    (first, second), (mine, other) = places, either
     rest = f"{blocks.extent} - (2 * p + 1) * {blocks.whole}"
-    both = f"{_inside(first, blocks.length)} and {_inside(second, blocks.length)} and {second} < {rest}"
-    ahead = order.before(blocks.at("A", "2 * p + 1", second), blocks.at("A", "2 * p", first))
+    one = blocks.at("A", "2 * p", _within(first, blocks.length))
+    other = blocks.at("A", "2 * p + 1", _within(second, blocks.length))
     gone = f"{second} >= {blocks.length} or {second} >= {rest}"
-    alone = f"{other} if {second} < 0 else {mine} if {gone} else {other}"
-    return f"(({other} if {ahead} else {mine}) if {both} else {alone})"
+    return f"{second} >= 0 and ({gone} or {first} < {blocks.length} and {order.no_later(one, other)})"
 
 
-def _inside(place: str, extent: int) -> str:
-    return f"{place} >= 0 and {place} < {extent}"
+def _within(place: str, extent: int) -> str:
+    """A place where there is one."""
+    return f"min(max({place}, 0), {extent - 1})"
