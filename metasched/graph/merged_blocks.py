@@ -2,7 +2,8 @@
 
 An element of a merged pair is found from its place: a search says how many of the elements before it are the first
 block's (the merge path of Odeh et al. 2012, "Merge Path - Parallel Merging Made Simple"). So each element is computed
-for itself, in a step for every two bits of a block's length, and equal elements stay in their order.
+for itself, in a step for every bit of a block's length, and equal elements stay in their order. Steps are programs of
+their own: one of all steps takes seconds to schedule.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from metasched.support.data_classes import dataclass
 
 # The most elements of a row, and of a block of a longer one, that are ranked by counting.
 _WHOLE, _BLOCK = 512, 128
-# Into so many parts a step of a search divides what is left. More parts take more comparisons, and fewer stages.
-_WAYS = 4
 
 
 @dataclass(frozen=True)
@@ -125,28 +124,39 @@ def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: Order) -> _
 def _merged(site: NodeSite, blocks: _Blocks, k: int, order: Order) -> _Blocks:
     """Pairs of blocks as one each, of which the first elements go on."""
     pairs, length = blocks.count // 2, min(k, 2 * blocks.whole)
-    shape = blocks.shape(pairs, length)
-    numbers = ValueType(DType.I32, shape)
-    stages, taken, step = [], "0", 1
-    while step * _WAYS <= min(blocks.length, length - 1):
-        step *= _WAYS
-    while step:
-        name = f"N{step}"
-        tried = [f"{taken} + {step * number}" for number in range(1, _WAYS)]
-        # Where more of the first block are ahead, so are fewer.
-        steps = [f"({step} if {_ahead(blocks, order, f'{more} - 1', f's - ({more})')} else 0)" for more in tried]
-        stages += [declared(name, numbers), f"{blocks.at(name, 'p', 's')} = i32({' + '.join([taken, *steps])})"]
-        taken, step = f"i64({blocks.at(name, 'p', 's')})", step // _WAYS
+    numbers = ValueType(DType.I32, blocks.shape(pairs, length))
+    step = 1 << (min(blocks.length, length - 1).bit_length() - 1)
+    found = _searched(site, blocks, order, numbers, step)
+    taken = f"i64({blocks.at('N', 'p', 's')})"
     ahead, second = _ahead(blocks, order, taken, f"s - {taken}"), f"{blocks.length} + s - {taken}"
-    stages += [declared("F", numbers), f"{blocks.at('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
+    stages = [declared("F", numbers), f"{blocks.at('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
     own = f"i64({blocks.at('F', 'p', 's')})"
     for made, array in (("Y", "A"), ("J", "K")):
         first = blocks.at(array, "2 * p", _within(own, blocks.length))
-        second = blocks.at(array, "2 * p + 1", _within(f"{own} - {blocks.length}", blocks.length))
-        stages.append(f"{blocks.at(made, 'p', 's')} = {first} if {own} < {blocks.length} else {second}")
-    outputs = {"Y": ValueType(order.dtype, shape), "J": numbers}
-    elements, places = site.program(stages, outputs, A=blocks.elements, K=blocks.places)
+        last = blocks.at(array, "2 * p + 1", _within(f"{own} - {blocks.length}", blocks.length))
+        stages.append(f"{blocks.at(made, 'p', 's')} = {first} if {own} < {blocks.length} else {last}")
+    outputs = {"Y": ValueType(order.dtype, numbers.shape), "J": numbers}
+    elements, places = site.program(stages, outputs, A=blocks.elements, K=blocks.places, N=found)
     return _Blocks(elements, places, blocks.axis, 2 * blocks.whole, blocks.extent)
+
+
+def _searched(site: NodeSite, blocks: _Blocks, order: Order, numbers: ValueType, step: int) -> GraphValue:
+    """How many of the elements before each one of a pair are of its first block, by halves: first `step` or none.
+
+    All steps after the first are one task, as how many elements they try is data.
+    """
+    outputs = {"Y": numbers, "V": ValueType(DType.I64, (1,))}
+
+    def stages(taken: str, more: str, after: str) -> list[str]:
+        ahead = _ahead(blocks, order, f"{more} - 1", f"s - ({more})")
+        return [f"{blocks.at('Y', 'p', 's')} = i32({more} if {ahead} else {taken})", f"V[z] = {after}"]
+
+    found, tried = site.program(stages("0", str(step), f"i64({step // 2})"), outputs, A=blocks.elements)
+    taken = f"i64({blocks.at('N', 'p', 's')})"
+    halved = stages(taken, f"{taken} + W[0]", "W[z] // 2")
+    for _ in range(step.bit_length() - 1):
+        found, tried = site.program(halved, outputs, A=blocks.elements, N=found, W=tried)
+    return found
 
 
 def _ahead(blocks: _Blocks, order: Order, first: str, second: str) -> str:

@@ -15,7 +15,7 @@ from tests.support.onnx_models import run
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of which a test has many, and programs that take no time to compile."""
     monkeypatch.setattr(merged_blocks, "_WHOLE", 8)
-    monkeypatch.setattr(merged_blocks, "_BLOCK", 4)
+    monkeypatch.setattr(merged_blocks, "_BLOCK", 8)
 
 
 def _in_order(x: Any, k: int, axis: int, largest: bool) -> Any:
@@ -26,16 +26,16 @@ def _in_order(x: Any, k: int, axis: int, largest: bool) -> Any:
     return order.take(range(k), axis)
 
 
-# Blocks that are short at the end, blocks behind the end, and pairs of which as many elements go on as a block has.
+# Blocks that are short at the end, one that is behind the end, pairs of which as many go on as a block has, and a row
+# that is no longer than a block.
 @pytest.mark.parametrize(
     ("shape", "k", "axis", "largest", "dtype"),
     [
-        ((3, 37), 37, 1, True, np.float32),
+        ((3, 25), 25, 1, True, np.float32),
         ((2, 33), 20, 1, False, np.float32),
-        ((2, 41, 3), 5, 1, True, np.int32),
-        ((9, 3), 8, 0, False, np.float64),
+        ((2, 17, 3), 5, 1, True, np.int32),
+        ((17, 3), 8, 0, False, np.float64),
         ((2, 7), 7, 1, True, np.uint8),
-        ((1, 64), 3, 1, False, np.float32),
     ],
 )
 @pytest.mark.usefixtures("_small_blocks")
