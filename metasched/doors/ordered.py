@@ -13,7 +13,7 @@ def sorted_along(
     nodes: NodeCalls, x: GraphValue, axis: int, count: int | None = None, *, largest: bool = False
 ) -> tuple[GraphValue, GraphValue]:
     """Elements along an axis in order, and where they were: all, or the first so many; those that are equal stay in
-    their order, and NaN is the largest. Raises Unsupported for rows that are too long.
+    their order, and NaN is the largest.
     """
     extent = x.shape[axis] if count is None else count
     own = nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x

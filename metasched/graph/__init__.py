@@ -9,6 +9,7 @@ Its files, in reading order:
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it
 - `windows`: Windows that slide over spatial dimensions
+- `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
 - `loop_building`: A loop as a node of a graph: its body is imported once, for a step whose number nobody knows yet
 - `unrolled_loops`: Loops, step by step, where how many steps there are is known at load
 - `registry`: The node types that are known, found by their files
