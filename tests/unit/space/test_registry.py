@@ -34,7 +34,7 @@ LAST = (
     "unroll",
 )
 TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
-EARLY = ("winograd", "blocked_sums", "unpacking", "row_chain", "grouping", "inline", "strips", "scatter")
+EARLY = ("winograd", "blocked_sums", "unpacking", "row_chain", "grouping", "inline", "gates", "strips", "scatter")
 FIRST = (*EARLY, "rfactor", "borders", "transpose_result", "parities")
 CPU = (*FIRST, *TENSORS, *TILES, *LAST)
 # Installed, and in no preset.
