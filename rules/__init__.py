@@ -11,6 +11,7 @@ Its files, in reading order:
 - `consumers`: The block that reads a result element by element, and can be computed wherever that is
 - `dot_products`: Products of rows by rows in lanes along their terms
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
+- `gates`: Reductions of which several results are read at a time, such as the gates of an LSTM, in tiles of these
 - `grouping`: Stages of a pipeline in groups, each computed row by row in strips that threads share
 - `im2col`: Convolutions as products of matrices
 - `inline`: Inlining of cheap element-wise blocks

@@ -80,5 +80,12 @@ class Threaded:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """The program is run again and again with the same constants, as a step of a recurrent layer is: a call finds them
+    in the caches where the call before has left them.
+    """
+
+
+@dataclass(frozen=True)
 class Apart:
     """The block is a stage of a group that was not made."""

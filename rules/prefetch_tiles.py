@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from metasched.rules.facts import Tiled
+from metasched.rules.facts import Repeated, Tiled
 
 import metasched as ms
 
@@ -33,6 +33,8 @@ def prefetch_tiles(
     tiled = sch.facts(block, Tiled)
     if tiled is None or tiled.terms is None:
         return ms.skip("it is not tiled")
+    if sch.facts(block, Repeated) is not None:
+        return ms.skip("the call before has left its constants in the caches")
     least = sch.target.l1 if fewest_bytes is None else fewest_bytes
     info = sch.describe(block)
     if not any(size > least for size in _constant_bytes(sch, info)):

@@ -8,6 +8,7 @@ from metasched.rules.columns import columns
 from metasched.rules.compute_location import compute_location
 from metasched.rules.dot_products import dot_products
 from metasched.rules.fast_arithmetic import fast_arithmetic
+from metasched.rules.gates import gates
 from metasched.rules.grouping import grouping
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
@@ -49,6 +50,7 @@ cpu = (
     row_chain,
     grouping,
     inline,
+    gates,
     strips,
     scatter,
     rfactor,

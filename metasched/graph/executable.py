@@ -19,12 +19,22 @@ from metasched.graph.loop_node import ENDLESS
 from metasched.graph.memory import MappedMemory
 from metasched.graph.output_memory import OutputMemory
 from metasched.graph.plan import Arena
-from metasched.graph.steps import LoadedStep, StepTable, TableEntry, require_success
+from metasched.graph.steps import LoadedStep, StepTable, TableCall, TableEntry, require_success
 from metasched.graph.weights import Weights
 from metasched.runtime.addresses import data_pointer
 from metasched.target import Target
 
 Roots = ctypes.Array[ctypes.c_int64]
+
+
+class _CallMemory(NamedTuple):
+    """What a call has while it runs, and the next one after it: an arena, the addresses of all roots, and what runs the
+    kernels on these.
+    """
+
+    arena: MappedMemory
+    roots: Roots
+    call: TableCall
 
 
 class RunTimes(NamedTuple):
@@ -55,11 +65,12 @@ class Executable:
             target,
         )
         self._names = plan.nodes
-        self._arenas: list[MappedMemory] = []
+        self._free: list[_CallMemory] = []
         self._memories = [OutputMemory(result.type) for result in plan.results]
         pairs = zip(plan.results, self._memories, strict=True)
         self._written = [memory for result, memory in pairs if result.written is not None]
-        self._moving = (0,) * plan.moving
+        # Whether what is written is what a call returns, just so.
+        self._is_plain = all(result.written is not None and result.count is None for result in plan.results)
 
     @property
     def arena(self) -> Arena:
@@ -76,48 +87,52 @@ class Executable:
 
         Raises KernelError where a kernel fails.
         """
-        taken, memory = [_readable(array) for array in inputs], self._taken_arena()
+        taken, memory = [_readable(array) for array in inputs], self._taken_memory()
         try:
-            roots, new = self._roots(memory, taken)
-            require_success(self._table.run(roots, most), self._names)
-            self._keep(roots)
-            return self._outputs(roots, new)
+            new = self._new(memory.roots, taken)
+            failed = memory.call.run((*taken, *new), most)
+            if failed:
+                require_success(failed, self._names)
+            self._keep(memory.roots)
+            return new if self._is_plain else self._outputs(memory.roots, new)
         finally:
-            self._arenas.append(memory)
+            self._free.append(memory)
 
     def run_timed(self, inputs: Sequence[Array], most: int = ENDLESS) -> RunTimes:
         """The times of the kernels of one run, in order; each loop takes so many steps at most."""
         times, runs = ((ctypes.c_int64 * max(len(self._table), 1))() for _ in range(2))
-        taken, memory = [_readable(array) for array in inputs], self._taken_arena()
+        taken, memory = [_readable(array) for array in inputs], self._taken_memory()
         try:
-            roots, _new = self._roots(memory, taken)
-            require_success(self._table.run_timed(roots, times, runs, most), self._names)
+            arrays = [*taken, *self._new(memory.roots, taken)]
+            memory.roots[FIRST : FIRST + len(arrays)] = list(map(data_pointer, arrays))
+            require_success(self._table.run_timed(memory.roots, times, runs, most), self._names)
         finally:
-            self._arenas.append(memory)
+            self._free.append(memory)
         kernels = list(self.plan.kernels)
         return RunTimes(*(np.array(each, np.int64)[kernels] for each in (times, runs)))
 
-    def _roots(self, memory: MappedMemory, inputs: Sequence[Array]) -> tuple[Roots, list[Array]]:
-        """The addresses of every root for one call in an arena, and the new arrays among them.
+    def _new(self, roots: Roots, inputs: Sequence[Array]) -> list[Array]:
+        """The new arrays of one call, behind its inputs among the roots; addresses of parts of these are set here.
 
         Kernels read and write all of these in place: the caller keeps them until the end.
         """
-        new = [result.array() for result in self._written]
-        addresses = (
-            memory.address,
-            self.weights.memory.address,
-            *map(data_pointer, inputs),
-            *map(data_pointer, new),
-            *(part.address(inputs) for part in self.plan.moved),
-            *self._moving,
-        )
-        return (ctypes.c_int64 * len(addresses))(*addresses), new
+        new = [memory.array() for memory in self._written]
+        if self.plan.moved:
+            begin = FIRST + len(inputs) + len(new)
+            roots[begin : begin + len(self.plan.moved)] = [part.address(inputs) for part in self.plan.moved]
+        return new
 
-    def _taken_arena(self) -> MappedMemory:
+    def _taken_memory(self) -> _CallMemory:
+        """What a call has for itself, from an earlier one that has ended, or new."""
         try:
-            return self._arenas.pop()
+            return self._free.pop()
         except IndexError:
-            return MappedMemory(self.plan.arena.nbytes, "intermediates")
+            plan, arena = self.plan, MappedMemory(self.plan.arena.nbytes, "intermediates")
+            own = (arena.address, self.weights.memory.address)
+            assert len(own) == FIRST
+            others = len(plan.inputs) + len(self._written) + len(plan.moved) + plan.moving
+            roots = (ctypes.c_int64 * (FIRST + others))(*own)
+            return _CallMemory(arena, roots, self._table.call(roots, FIRST, len(plan.inputs) + len(self._written)))
 
     def _keep(self, roots: Roots) -> None:
         """Copy what states are next to where they are, as far as it was not computed there."""

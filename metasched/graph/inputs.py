@@ -33,6 +33,22 @@ def checked_inputs(network: str, wanted: Mapping[str, ValueType], inputs: Sequen
     return checked_types(wanted, as_arrays(network, wanted, inputs))
 
 
+class UsualInputs:
+    """What calls are mostly given: NumPy arrays of just the types that a network takes, which is quickly seen."""
+
+    def __init__(self, wanted: Mapping[str, ValueType]) -> None:
+        self._types = tuple((type_.dtype.numpy, type_.shape) for type_ in wanted.values())
+
+    def are(self, inputs: Sequence[Any]) -> bool:
+        """Whether a call is given these; `checked_inputs` says of anything else whether it can be taken."""
+        if len(inputs) != len(self._types):
+            return False
+        for array, (dtype, shape) in zip(inputs, self._types, strict=True):
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                return False
+        return True
+
+
 def as_arrays(network: str, wanted: Mapping[str, ValueType], inputs: Sequence[Any]) -> list[Array]:
     """What a call gives as NumPy arrays, where it can be. Raises KernelError for too many or too few."""
     if len(inputs) != len(wanted):

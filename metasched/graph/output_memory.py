@@ -26,13 +26,14 @@ class OutputMemory:
 
     def __init__(self, type_: ValueType) -> None:
         self._type = type_
+        self._shape, self._dtype, self._is_large = type_.shape, type_.dtype.numpy, type_.nbytes >= _LARGE
         self._kept: list[Array] = []
         self._lock = threading.Lock()
 
     def array(self) -> Array:
-        """An array that nobody else has, nor a view of it, with anything in it. Takes about a microsecond."""
-        shape, dtype = self._type.shape, self._type.dtype.numpy
-        if self._type.nbytes < _LARGE:
+        """An array that nobody else has, nor a view of it, with anything in it. Takes up to a microsecond."""
+        shape, dtype = self._shape, self._dtype
+        if not self._is_large:
             return aligned_empty(shape, dtype)
         with self._lock:
             for room in self._kept:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from metasched.compiler.cpu.emit import runtime, step_actions
 from metasched.compiler.cpu.emit.steps import (
+    CALL,
+    CALL_FIELDS,
     LOOPS_MODULE,
     STATUSES,
     STEP,
-    STEPS,
     STEPS_MODULE,
     TIMED_STEPS,
     TIMED_STEPS_MODULE,
@@ -21,9 +22,11 @@ from metasched.compiler.cpu.emit.steps import (
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.errors import KernelError
 from metasched.graph.execution_plan import RootOffset, TableAction
+from metasched.graph.ir import Array
 from metasched.graph.loop_node import ENDLESS
 from metasched.graph.step_code import StepCode
 from metasched.runtime import threads
+from metasched.runtime.addresses import pointer_place
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.target import Target
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from metasched.compiler.cpu.codegen import LoadedCode
 
 _POINTER = ctypes.c_void_p
+# Where the most steps of a loop are among what a call is given.
+_MOST = CALL_FIELDS.index("most")
 
 
 # By what an entry does, the function that does it; a loop has none.
@@ -92,13 +97,30 @@ class StepTable:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def call(self, roots: ctypes.Array[ctypes.c_int64], first: int, arrays: int) -> TableCall:
+        """A way to run it on these addresses of roots, of which so many, from the first on, are those of arrays."""
+        at = ctypes.addressof(roots)
+        fields = {
+            "steps": ctypes.addressof(self._table),
+            "count": len(self),
+            "roots": at,
+            "most": ENDLESS,
+            "first": at + first * ctypes.sizeof(ctypes.c_int64),
+            "arrays": arrays,
+        }
+        return TableCall(
+            (ctypes.c_int64 * (len(CALL_FIELDS) + arrays))(*(fields[name] for name in CALL_FIELDS)),
+            self._functions.call,
+            (self, roots),
+            is_parallel=self._parallel,
+        )
+
     def run(self, roots: ctypes.Array[ctypes.c_int64], most: int = ENDLESS) -> int:
         """Run every entry on these addresses of roots, and of each loop so many steps at most.
 
         Returns 0, or what `require_success` explains.
         """
-        self._prepare()
-        return self._functions.run(self._table, len(self), roots, most)
+        return self.call(roots, 0, 0).run((), most)
 
     def run_timed(
         self,
@@ -108,12 +130,41 @@ class StepTable:
         most: int = ENDLESS,
     ) -> int:
         """The same; adds the nanoseconds of each entry to `times`, and how often it ran to `runs`."""
-        self._prepare()
-        return _timed_functions(self._target).run(self._table, len(self), roots, most, times, runs)
-
-    def _prepare(self) -> None:
         if self._parallel:
             threads.state.follow_numba()
+        return _timed_functions(self._target).run(self._table, len(self), roots, most, times, runs)
+
+
+class TableCall:
+    """Runs a table on roots of its own, again and again, in little time. One call at a time may run on it."""
+
+    def __init__(
+        self,
+        given: ctypes.Array[ctypes.c_int64],
+        function: Callable[[int], int],
+        kept: object,
+        *,
+        is_parallel: bool,
+    ) -> None:
+        """`given` is what the function takes, and has the addresses of what is `kept`."""
+        self._given, self._address = given, ctypes.addressof(given)
+        self._function = function
+        self._kept = kept
+        self._is_parallel = is_parallel
+
+    def run(self, arrays: Iterable[Array], most: int = ENDLESS) -> int:
+        """Run every entry, and of each loop so many steps at most, on arrays which the caller keeps until the end.
+
+        Returns 0, or what `require_success` explains.
+        """
+        given, place = self._given, len(CALL_FIELDS)
+        given[_MOST] = most
+        for array in arrays:
+            given[place] = pointer_place(array)
+            place += 1
+        if self._is_parallel:
+            threads.state.follow_numba()
+        return self._function(self._address)
 
 
 def require_success(result: int, names: Sequence[str]) -> None:
@@ -130,18 +181,18 @@ class _Functions(NamedTuple):
     """What runs tables, in a piece of code that is there as long as this; and what is done between kernels."""
 
     code: object
-    run: Callable[..., int]
+    call: Callable[[int], int]
     actions: Mapping[TableAction, int] = MappingProxyType({})
 
 
-_TAKEN = (_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64)
+_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, _POINTER)
 
 
 @lru_cache(maxsize=4)
 def _functions(target: Target) -> _Functions:
     """For tables of kernels alone."""
     code = _loaded(STEPS_MODULE, target)
-    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN)(code.address(STEPS)))
+    return _Functions(code, _CALL(code.address(CALL)))
 
 
 @lru_cache(maxsize=4)
@@ -149,14 +200,22 @@ def _loop_functions(target: Target) -> _Functions:
     """For any table."""
     code = _loaded(LOOPS_MODULE, target)
     actions = {action: code.address(name) if name else 0 for action, name in ACTION_FUNCTIONS.items()}
-    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN)(code.address(STEPS)), actions)
+    return _Functions(code, _CALL(code.address(CALL)), actions)
+
+
+class _TimedFunctions(NamedTuple):
+    """What runs tables with the clock, in a piece of code that is there as long as this."""
+
+    code: object
+    run: Callable[..., int]
 
 
 @lru_cache(maxsize=4)
-def _timed_functions(target: Target) -> _Functions:
-    """For any table, with the clock."""
+def _timed_functions(target: Target) -> _TimedFunctions:
+    """For any table."""
     code = _loaded(TIMED_STEPS_MODULE, target)
-    return _Functions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *_TAKEN, _POINTER, _POINTER)(code.address(TIMED_STEPS)))
+    taken = (_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, _POINTER)
+    return _TimedFunctions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *taken)(code.address(TIMED_STEPS)))
 
 
 def _loaded(text: str, target: Target) -> LoadedCode:

@@ -22,6 +22,11 @@ def data_pointer(array: np.ndarray[Any, Any]) -> int:
     return _POINTER.from_address(id(array) + _DATA).value or 0
 
 
+def pointer_place(array: np.ndarray[Any, Any]) -> int:
+    """Where the address of an array's first element is, as long as the array is there."""
+    return id(array) + _DATA
+
+
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An uninitialised C-contiguous array; a large one starts on a cache line, so that vectors do not straddle two."""
     size = dtype.itemsize * math.prod(shape)

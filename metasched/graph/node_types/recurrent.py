@@ -61,9 +61,9 @@ class _Layer:
 
     Attributes:
         site: the node.
-        inputs: for each step, its products with the weights, and biases: `f32[steps, batch, gates * hidden]`.
-        recurrent: the weights of what the step before made: `f32[gates * hidden, hidden]`.
-        bias: what is added to products with these, gate by gate, where it is not among `inputs`.
+        inputs: for each step, its products with the weights, and biases: `f32[steps, batch, gates, hidden]`.
+        recurrent: the weights of what the step before made: `f32[gates, hidden, hidden]`.
+        bias: what is added to products with these, `f32[gates, hidden]`, where it is not among `inputs`.
         peepholes: weights of cells in gates.
         hidden, cells: what the first step begins with; None for zeros.
         active: for each step, which rows of the batch have it, `bool[steps, batch]`; None where all have.
@@ -84,7 +84,7 @@ class _Layer:
     @property
     def type(self) -> ValueType:
         """That of what a step makes."""
-        return ValueType(DType.F32, (self.inputs.shape[1], self.recurrent.shape[1]))
+        return ValueType(DType.F32, (self.inputs.shape[1], self.recurrent.shape[2]))
 
     @property
     def steps(self) -> int:
@@ -92,19 +92,23 @@ class _Layer:
         return self.inputs.shape[0]
 
     def product(self, hidden: GraphValue | None, begin: int, end: int, added: GraphValue) -> GraphValue:
-        """Products of what the step before made with some gates' weights, and what is added to each."""
+        """Products of what the step before made with some gates' weights, and what is added to each.
+
+        Gates are a dimension of their own, so that the kernel that computes the products may go on with all gates of
+        the elements that it has.
+        """
         if hidden is None:
             return added
         rows, inner = hidden.shape
         weights = self.recurrent
         if (begin, end) != (0, weights.shape[0]):
             weights = _rows(self.site, weights, begin, end)
-        type_ = ValueType(DType.F32, (rows, end - begin))
-        own = at("C", ["i", "j"] if added.rank == len(type_.shape) else ["j"])
+        type_ = ValueType(DType.F32, (rows, *weights.shape[:2]))
+        own = at("C", ["i", "g", "j"] if added.rank == len(type_.shape) else ["g", "j"])
         stages = [
             declared("T", type_),
-            f"T[i, j] = sum[k < {inner}](A[i, k] * B[j, k])",
-            f"Y[i, j] = T[i, j] + {own}",
+            f"T[i, g, j] = sum[k < {inner}](A[i, k] * B[g, j, k])",
+            f"Y[i, g, j] = T[i, g, j] + {own}",
         ]
         return self.site.single(stages, type_, A=hidden, B=weights, C=added)
 
@@ -120,7 +124,7 @@ _Step = Callable[[_Layer, GraphValue, GraphValue | None, GraphValue | None], tup
 def _rnn_step(
     layer: _Layer, added: GraphValue, hidden: GraphValue | None, cells: GraphValue | None
 ) -> tuple[GraphValue, GraphValue | None]:
-    total = layer.product(hidden, 0, layer.recurrent.shape[0], added)
+    total = layer.site.view(layer.product(hidden, 0, 1, added), layer.type.shape)
     return layer.site.elementwise(layer.functions[0], total), cells
 
 
@@ -128,22 +132,23 @@ def _gru_step(
     layer: _Layer, added: GraphValue, hidden: GraphValue | None, cells: GraphValue | None
 ) -> tuple[GraphValue, GraphValue | None]:
     """Gates are update, reset and new."""
-    site, n = layer.site, layer.recurrent.shape[1]
+    site = layer.site
     of_gate, of_new = layer.functions
     before = layer.zeros() if hidden is None else hidden
-    update = of_gate.format("A[i, j]")
     if layer.bias is not None:
         # The reset gate takes part after the product, so what is added to that is apart.
-        products = layer.product(before, 0, 3 * n, layer.bias)
-        update = of_gate.format("(A[i, j] + B[i, j])")
-        reset = of_gate.format(f"(A[i, j + {n}] + B[i, j + {n}])")
-        new = of_new.format(f"(A[i, j + {2 * n}] + {reset} * B[i, j + {2 * n}])")
+        products = layer.product(before, 0, 3, layer.bias)
+        update, reset = (of_gate.format(f"(A[i, {gate}, j] + B[i, {gate}, j])") for gate in range(2))
+        new = of_new.format(f"(A[i, 2, j] + {reset} * B[i, 2, j])")
         return _mixed(layer, new, update, A=added, B=products, C=before), cells
-    gates = layer.product(hidden, 0, 2 * n, _columns(site, added, 0, 2 * n))
-    reset = of_gate.format(f"A[i, j + {n}]")
-    left = site.single([f"Y[i, j] = {reset} * C[i, j]"], layer.type, A=gates, C=before)
-    product = layer.product(left, 2 * n, 3 * n, _columns(site, added, 2 * n, 3 * n))
-    return _mixed(layer, of_new.format("B[i, j]"), update, A=gates, B=product, C=before), cells
+    gates = layer.product(hidden, 0, 2, _gates(site, added, 0, 2))
+    update, reset = (of_gate.format(f"A[i, {gate}, j]") for gate in range(2))
+    both = site.program(
+        [f"Y[i, j] = {update}", f"Z[i, j] = {reset} * C[i, j]"], {"Y": layer.type, "Z": layer.type}, A=gates, C=before
+    )
+    product = layer.product(both[1], 2, 3, _gates(site, added, 2, 3))
+    new = of_new.format("B[i, j]")
+    return _mixed(layer, new, "A[i, j]", A=both[0], B=site.view(product, layer.type.shape), C=before), cells
 
 
 def _mixed(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
@@ -156,17 +161,17 @@ def _lstm_step(
     layer: _Layer, added: GraphValue, hidden: GraphValue | None, cells: GraphValue | None
 ) -> tuple[GraphValue, GraphValue | None]:
     """Gates are input, output, forget and cell."""
-    site, n = layer.site, layer.recurrent.shape[1]
+    site, n = layer.site, layer.type.shape[1]
     of_gate, of_cell, of_output = layer.functions
-    gates = layer.product(hidden, 0, 4 * n, added)
+    gates = layer.product(hidden, 0, 4, added)
     before = layer.zeros() if cells is None else cells
 
     def gate(number: int, seen: str) -> str:
         peephole = "" if layer.peepholes is None else f" + P[{_moved(number * n)}] * {seen}"
-        return of_gate.format(f"(A[i, {_moved(number * n)}]{peephole})")
+        return of_gate.format(f"(A[i, {number}, j]{peephole})")
 
     entry, output, forget = gate(0, "C[i, j]"), gate(1, "Y[i, j]"), gate(2, "C[i, j]")
-    made = of_cell.format(f"A[i, {_moved(3 * n)}]")
+    made = of_cell.format("A[i, 3, j]")
     stages = [
         f"Y[i, j] = {forget} * C[i, j] + {entry} * {made}",
         f"Z[i, j] = {output} * {of_output.format('Y[i, j]')}",
@@ -311,6 +316,7 @@ def _layer(
     weights, own = (_direction(site, site.operand(n), number) for n in (1, 2))
     bias = None if site.optional(3) is None else _direction(site, site.operand(3), number)
     rows, hidden = own.shape
+    shape = (kind.gates, hidden)
     if rows != kind.gates * hidden or weights.shape != (rows, x.shape[2]):
         raise Unsupported(f"weights of {weights.type} and {own.type} are none of {kind.gates} gates")
     apart = site.op == "GRU" and site.flag("linear_before_reset")
@@ -320,9 +326,9 @@ def _layer(
         inner, bias = (second, first) if apart else (None, site.elementwise("{0} + {1}", first, second))
     return _Layer(
         site,
-        _inputs(site, x, weights, bias),
-        own,
-        inner,
+        _inputs(site, x, weights, bias, shape),
+        _shaped(site, own, (*shape, hidden)),
+        None if inner is None else _shaped(site, inner, shape),
         None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
         _begin(site, 5, number, is_state=True),
         None if kind.cells is None else _begin(site, kind.cells, number, is_state=True),
@@ -331,8 +337,10 @@ def _layer(
     )
 
 
-def _inputs(site: NodeSite, x: GraphValue, weights: GraphValue, bias: GraphValue | None) -> GraphValue:
-    """The products of the inputs of all steps with weights, and biases."""
+def _inputs(
+    site: NodeSite, x: GraphValue, weights: GraphValue, bias: GraphValue | None, shape: tuple[int, int]
+) -> GraphValue:
+    """The products of the inputs of all steps with weights, and biases; `shape` is that of all gates of a row."""
     steps, batch, inner = x.shape
     flat = site.view(site.cast(x, DType.F32), (steps * batch, inner))
     type_ = ValueType(DType.F32, (steps * batch, weights.shape[0]))
@@ -341,7 +349,7 @@ def _inputs(site: NodeSite, x: GraphValue, weights: GraphValue, bias: GraphValue
     if bias is not None:
         stages = [declared("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
     made = site.single(stages, type_, A=flat, B=weights, C=bias)
-    return site.view(made, (steps, batch, weights.shape[0]))
+    return site.view(made, (steps, batch, *shape))
 
 
 def _functions(site: NodeSite, kind: _Kind, directions: int) -> list[list[str]]:
@@ -413,7 +421,15 @@ def _rows(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue
     return sliced(site, value, {0: (begin, 1, end - begin)})
 
 
-def _columns(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue:
+def _shaped(site: NodeSite, value: GraphValue, shape: tuple[int, ...]) -> GraphValue:
+    """A value in another shape; a constant stays one."""
+    if value.constant is not None:
+        return site.constant(value.constant.reshape(shape), value.type.dtype)
+    return site.view(value, shape)
+
+
+def _gates(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue:
+    """Some gates of what is added."""
     return sliced(site, value, {1: (begin, 1, end - begin)})
 
 

@@ -3,6 +3,7 @@
 A group of nodes joins the group that computes one of its inputs where all of these hold:
 
 - it is elementwise, and reads each element of that input once (by a permutation of its own indices, or a view); or
+  that input is of an anchor, and it reads it so at numbers of other dimensions, as a recurrent step does its gates; or
   memory limits both, and all their stages go along the same rows, so that one nest computes them while a row is in the
   cache;
 - nothing outside reads that input, so that it need not be in memory;
@@ -21,6 +22,8 @@ taken, so that there are few distinct programs; of several, the one computed las
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from metasched.graph.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, kind_of
@@ -31,7 +34,7 @@ from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.ir.source import IfElse, Name, Read, Reduce
+from metasched.ir.source import IfElse, IntLit, Name, Read, Reduce
 from metasched.support.data_classes import dataclass
 
 # What an element may cost that an anchor computes where it puts a border around it, in additions.
@@ -167,6 +170,8 @@ class _Grouping:
         name, members = source.values[0], sorted({*other.members, *inside})
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
             return ""
+        if group.kind < Kind.REDUCTION and other.kind is Kind.ANCHOR and self._reads_gates(source):
+            return ""
         if group.kind is Kind.ANCHOR:
             refused = "" if self._unpacks(other) else self._prologue_refusal(name, other)
             return refused or self._view_refusal(source, members)
@@ -250,6 +255,24 @@ class _Grouping:
         buffers = {own for own, given in zip(form.inputs, node.inputs, strict=True) if given == name}
         return reads_each_once(form, buffers)
 
+    def _reads_gates(self, source: _Source) -> bool:
+        """Whether all that read a value itself do so by their own indices, and numbers of other dimensions."""
+        name = source.values[0]
+        numbers = [] if source.views else self._readers[name]
+        nodes = [node for n in numbers if n in self._forms and isinstance(node := self._graph.nodes[n], Compute)]
+        return (
+            bool(nodes)
+            and len(nodes) == len(numbers)
+            and all(
+                reads_each_once(
+                    self._forms[n],
+                    {own for own, given in zip(self._forms[n].inputs, node.inputs, strict=True) if given == name},
+                    is_own_element,
+                )
+                for n, node in zip(numbers, nodes, strict=True)
+            )
+        )
+
     def _rewritten(self) -> Graph:
         made: dict[int, Compute] = {}
         members: set[int] = set()
@@ -270,19 +293,37 @@ def _with_numbers(graph: Graph) -> list[list[int]]:
     return [[numbers[id(node)] for node in nodes] for nodes in graph.tasks.values()]
 
 
-def reads_each_once(stages: Stages, buffers: set[str]) -> bool:
-    """Whether elementwise stages read each element of some buffers once: by a permutation of a stage's own indices."""
+def reads_each_once(stages: Stages, buffers: set[str], is_read: _IsRead | None = None) -> bool:
+    """Whether elementwise stages read each element of some buffers once: by a permutation of a stage's own indices.
+
+    `is_read` is another condition on a read, of a stage that has some indices of more than one element.
+    """
+    is_read = is_read or _is_permutation
     for stage in stages.stages:
         if isinstance(stage.value, Reduce):
             return False
         long = {axis for axis, extent in stages.extents(stage).items() if extent > 1}
         for read in reads(stage.value):
-            if read.buffer in buffers and not _is_permutation(stages, read, long):
+            if read.buffer in buffers and not is_read(stages, read, long):
                 return False
     return True
+
+
+_IsRead = Callable[[Stages, Read, set[str]], bool]
 
 
 def _is_permutation(stages: Stages, read: Read, axes: set[str]) -> bool:
     shape = stages.types[read.buffer].shape
     used = [index.name for index, n in zip(read.indices, shape, strict=True) if isinstance(index, Name) and n > 1]
     return len(used) == len(set(used)) == sum(n > 1 for n in shape) and set(used) == axes
+
+
+def is_own_element(stages: Stages, read: Read, axes: set[str]) -> bool:
+    """Whether a read is by a permutation of all of some indices, along dimensions that these have in whole, and at
+    numbers along the others.
+    """
+    shape = stages.types[read.buffer].shape
+    long = [index for index, n in zip(read.indices, shape, strict=True) if n > 1]
+    used = [index.name for index in long if isinstance(index, Name)]
+    numbers = sum(isinstance(index, IntLit) for index in long)
+    return len(used) + numbers == len(long) and len(used) == len(set(used)) and set(used) == axes

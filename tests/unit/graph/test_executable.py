@@ -104,7 +104,7 @@ def test_each_concurrent_call_has_an_arena_and_they_are_used_again() -> None:
         found = [*pool.map(first, inputs[:4]), *pool.map(lambda x: made.run([x])[0], inputs[4:])]
     for x, result in zip(inputs, found, strict=True):
         np.testing.assert_array_equal(result, made.run([x])[0])
-    assert 1 <= len(made._arenas) <= 4
+    assert 1 <= len(made._free) <= 4
 
 
 def test_an_output_twice_and_a_view_of_an_output_are_arrays_of_their_own() -> None:

@@ -42,6 +42,7 @@ EARLY = (
     "row_chain",
     "grouping",
     "inline",
+    "gates",
     "strips",
     "scatter",
 )
@@ -116,7 +117,7 @@ def test_rules_as_values() -> None:
         ("", "the rule specification '' has an empty part"),
         ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
         ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `blocked_sums`, `borders`"),
-        ("fastest", "no rule or preset `fastest` is installed. Installed are `blocked_sums`, `borders`"),
+        ("quickest", "no rule or preset `quickest` is installed. Installed are `blocked_sums`, `borders`"),
         ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],

@@ -11,6 +11,10 @@ there may be what moves data or roots (see `step_actions`), and loops: an entry 
         runs `count` entries, each a pair of pointers: to a function like `metasched_step` and to its arguments. It
         returns 0, or where a status is not 0, the entry's number times 256 plus its status; those after it do not run.
         No loop in it takes more steps than `most`.
+    i64 metasched_call(ptr call)
+        is what Python calls: one pointer takes little time. It is to 64-bit integers, which are the first four
+        arguments of `metasched_steps`, where the roots are that are addresses of arrays, one behind another, how many
+        these are, and for each where its address is, which is copied to its root.
     i64 metasched_timed_steps(ptr steps, i64 count, ptr roots, i64 most, ptr times, ptr runs)
         does the same, and adds the nanoseconds that each entry took to `times`, and how often it ran to `runs`.
 
@@ -31,6 +35,7 @@ from metasched.compiler.cpu.emit.types import memory_text
 
 STEP = "metasched_step"
 STEPS = "metasched_steps"
+CALL = "metasched_call"
 TIMED_STEPS = "metasched_timed_steps"
 # A result of `metasched_steps` is an entry's number times this, plus its status.
 STATUSES = 256
@@ -180,6 +185,39 @@ _AFTER_TIMED = """\
 
 _TIMED = ", ptr %times, ptr %runs, ptr %clock"
 
+# What `metasched_call` is given, in order; behind it are the places of addresses.
+CALL_FIELDS = ("steps", "count", "roots", "most", "first", "arrays")
+
+_CALL_FIELDS_TEXT = "".join(
+    f"""\
+  %{name}.at = getelementptr i64, ptr %call, i64 {n}
+  %{name} = load {"i64" if name in {"count", "most", "arrays"} else "ptr"}, ptr %{name}.at
+"""
+    for n, name in enumerate(CALL_FIELDS)
+)
+_CALL_TEXT = f"""
+define i64 @{CALL}(ptr %call) nounwind {{
+entry:
+{_CALL_FIELDS_TEXT}  %places = getelementptr i64, ptr %call, i64 {len(CALL_FIELDS)}
+  br label %test
+test:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %copy ]
+  %more = icmp slt i64 %n, %arrays
+  br i1 %more, label %copy, label %run
+copy:
+  %place.at = getelementptr ptr, ptr %places, i64 %n
+  %place = load ptr, ptr %place.at
+  %address = load i64, ptr %place
+  %root.at = getelementptr i64, ptr %first, i64 %n
+  store i64 %address, ptr %root.at
+  %n.next = add i64 %n, 1
+  br label %test
+run:
+  %result = call i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most)
+  ret i64 %result
+}}
+"""
+
 # What runs tables without loops. It is compiled by every process that runs a network, so it has nothing else.
 STEPS_MODULE = f"""\
 define i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most) nounwind {{
@@ -200,7 +238,7 @@ stop:
 {_FAILURE}done:
   ret i64 0
 }}
-"""
+{_CALL_TEXT}"""
 
 # The same for any table, and what is done between its kernels.
 LOOPS_MODULE = (
@@ -211,7 +249,7 @@ define i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most) nounwind {{
   %result = call i64 @run_steps(ptr %steps, i64 0, i64 %count, ptr %roots, i64 %most)
   ret i64 %result
 }}
-"""
+{_CALL_TEXT}"""
 )
 
 TIMED_STEPS_MODULE = (

@@ -86,6 +86,15 @@ def test_many_steps_are_a_loop(op: str, direction: str, lengths: Any, monkeypatc
     require_close(net(**{name: arrays[name] for name in net.inputs}), wanted)
 
 
+@pytest.mark.parametrize(("op", "attributes"), [("RNN", {}), ("GRU", {"linear_before_reset": 1}), ("LSTM", {})])
+def test_a_step_is_one_kernel(op: str, attributes: dict[str, Any]) -> None:
+    net = ms.load_onnx(layer(op, "forward", None, attributes)[0])
+    products = [str(node.program) for node in net.optimised.computes if "r0 < 4" in str(node.program)]
+    assert len(products) == STEPS
+    assert all("tanh" in text for text in products)
+    assert not any("tanh" in str(node.program) for node in net.optimised.computes if str(node.program) not in products)
+
+
 def require_close(found: Any, wanted: list[Any]) -> None:
     for made, other in zip(found, wanted, strict=False):
         np.testing.assert_allclose(made, other, rtol=1e-4, atol=1e-5)

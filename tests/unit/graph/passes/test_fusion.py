@@ -54,6 +54,21 @@ def test_equal_chains_are_one_task_whatever_the_order_of_a_sum() -> None:
     assert [len(nodes) for nodes in graph.tasks.values()] == [2]
 
 
+GATES = """m (float[4, 5] x, float[5, 2, 3] w) => (y) <int64 zero = {{0}}, int64 one = {{1}}> {{
+    v = Einsum<equation = "ik, kgj -> igj">(x, w)
+    g = Gather<axis = 1>(v, zero)  h = {other}  t = Tanh(h)  y = Mul(g, t)
+}}"""
+
+
+def test_gates_of_a_product_are_computed_with_what_reads_them() -> None:
+    graph, _ = fused(GATES.format(other="Gather<axis = 1>(v, one)"))
+    (text,) = texts(graph)
+    assert "Y[i0, i1] = T0[i0, 0, i1] * tanh(T0[i0, 1, i1])" in text
+    graph, remarks = fused(GATES.format(other="ReduceMax<keepdims = 0>(v, one)"))
+    assert len(texts(graph)) == 2
+    assert any("does not read each element of `v` once" in remark for remark in remarks)
+
+
 def test_views_and_transposes_are_read_through() -> None:
     graph, _ = fused(
         """m (float[4, 6] x, float[6, 6] w) => (y) <int64[3] s = {4, 2, 3}> {
