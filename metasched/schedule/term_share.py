@@ -52,7 +52,7 @@ def _share(conditions: list[Expr], extents: dict[str, int | None]) -> float:
     known = [count for count in counts if count is not None]
     if len(known) < len(counts) or not 0 < prod(known) <= _MOST or any(query.loads(c) for c in conditions):
         return 1.0
-    places = np.indices(known, dtype=np.int64).reshape(len(known), -1)
+    places = np.indices(known, dtype=np.int64).reshape(len(known), prod(known))
     met = np.ones(places.shape[1], np.bool_)
     for holds in Evaluator(conditions)(dict(zip(names, places, strict=True))):
         met = met & np.asarray(holds, np.bool_)

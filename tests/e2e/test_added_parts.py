@@ -56,7 +56,7 @@ def test_a_preset_of_it_extends_ours_and_its_rule_asks_the_target(run: Run) -> N
     lines = run("-m", "metasched", "rules", "list").splitlines()
     (preset,) = [line for line in lines if line.startswith("toy_cpu")]
     assert "metasched-toy 0.1.0" in preset
-    assert "preset: toy_lanes, winograd, blocked_sums, " in preset
+    assert "preset: toy_lanes, winograd, padding_terms, " in preset
     assert "stream" not in preset
     code = """
 import metasched as ms

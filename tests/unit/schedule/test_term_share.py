@@ -16,6 +16,7 @@ SUM = "program p[N=8](A: f32[N, N], b: f32[N]) -> C: f32[N]:\n    x: C[i] = sum[
         (" if k < 6 and i >= 4", 0.75 * 0.5),
         (" if k <= i and i < 4", 10 / 64),
         (" if b[k] > 0", 1.0),
+        (" if 1 > 0", 1.0),
     ],
 )
 def test_bounds_are_counted(condition: str, share: float) -> None:

@@ -16,6 +16,7 @@ from metasched.schedule.handlers import FREE, Free, Site
 from metasched.schedule.primitive import registry
 from tests.support.programs import CONV, RELU_PAD_MATMUL
 from tests.support.schedules import loops_of, program, schedule
+from tests.unit.schedule.primitives.test_skip_padding import done as without_padding
 from tests.unit.schedule.primitives.test_store_at import done as stored
 from tests.unit.schedule.primitives.test_tensorize import done as tensorized
 from tests.unit.schedule.primitives.test_winograd import done as in_winograds_form
@@ -88,6 +89,7 @@ SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "stored": stored,
     "tensorized": tensorized,
     "in_winograds_form": in_winograds_form,
+    "without_padding": without_padding,
     "scattered": _scattered,
 }
 

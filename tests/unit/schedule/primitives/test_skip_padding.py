@@ -35,6 +35,12 @@ program depthwise[H=5, W=6, C=3, D=2, T=f32](X: T[H, W, C], K: T[3, 3, C]) -> Y:
 """
 
 
+def done() -> ms.Schedule:
+    sch = ms.Schedule(ms.parse_program(LINE))
+    sch.skip_padding(sch.get_block("conv"), 1)
+    return sch
+
+
 def test_along_one_dimension() -> None:
     ctx = start(LINE)
     before = ctx.func
@@ -97,10 +103,8 @@ def test_integers_need_no_more_blocks() -> None:
 
 
 def test_what_is_known_of_constants_is_computed_ahead_of_calls() -> None:
-    program = ms.parse_program(LINE)
-    sch = ms.Schedule(program)
-    sch.skip_padding(sch.get_block("conv"), 1)
-    kernel = ms.compile(program, trace=sch.trace)
+    sch = done()
+    kernel = ms.compile(sch.program, trace=sch.trace)
     filters = np.array([1.0, 2.0, np.inf], np.float32)
     packed = kernel.pack(K=filters)
     data = np.arange(1, 7, dtype=np.float32)
