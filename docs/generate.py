@@ -12,7 +12,7 @@ from pathlib import Path
 from metasched import operators
 from metasched.doors.jit.elementwise import known_ufuncs
 from metasched.doors.jit.registry import traceable
-from metasched.doors.pytorch.registry import aten_operators
+from metasched.doors.pytorch.registry import known_operators
 from metasched.dtypes import DType
 from metasched.errors import LanguageError
 from metasched.functions.declaration import ARGUMENTS
@@ -271,7 +271,7 @@ def doors_page() -> str:
     """The page with its lists of what can be traced made anew."""
     text = replaced(DOORS.read_text(encoding="utf-8"), "ufuncs", f"\n{_listed(known_ufuncs())}\n")
     text = replaced(text, "numpy functions", f"\n{_listed(traceable())}\n")
-    operators = sorted({name.split(".")[1] for name in aten_operators()})
+    operators = sorted({name.split(".")[1] if name.startswith("aten.") else name for name in known_operators()})
     return replaced(text, "torch operators", f"\n{_listed(operators)}\n")
 
 

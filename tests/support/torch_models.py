@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.pytorch.backend import TorchBackend
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.ir import Graph
-from tests.support.traced_functions import run_graph
+from tests.support.graphs import by_reference
 
 
 class ReferenceNetwork:
@@ -20,7 +20,8 @@ class ReferenceNetwork:
         self.graph = graph
 
     def __call__(self, *arrays: Any) -> Any:
-        made = [np.array(array) for array in run_graph(self.graph, [np.require(a, requirements="C") for a in arrays])]
+        given = {name: np.require(a, requirements="C") for name, a in zip(self.graph.inputs, arrays, strict=True)}
+        made = [np.array(array) for array in by_reference(self.graph, given)]
         return made[0] if len(made) == 1 else tuple(made)
 
 

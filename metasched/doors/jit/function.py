@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -19,10 +19,14 @@ from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 _ARRAY = np.ndarray
+_ARRAYS = (np.ndarray, np.generic, TracedOperand)
+# Values of Python that are part of a combination.
+_CONSTANTS = frozenset({bool, int, float, str, type(None)})
 
 
 @overload
@@ -82,6 +86,8 @@ class JitFunction:
         self.function = function
         self._target = target
         self._compiled: dict[Any, _Compiled] = {}
+        # The same, found by what takes less time to make of most arguments.
+        self._of_plain_calls: dict[tuple[Any, ...], _Compiled] = {}
         try:
             self._signature: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):  # a function of another language does not say
@@ -89,17 +95,14 @@ class JitFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The function's result. Raises TraceError for what cannot be traced, and what NumPy raises while it is."""
-        if not kwargs:
-            key: list[Any] = []
-            for array in args:
-                if type(array) is not _ARRAY:
-                    break
-                key += (array.dtype, array.shape)
-            else:
-                found = self._compiled.get(tuple(key))
-                if found is not None:
-                    return _called(found, args)
-        return self._general(args, kwargs)
+        plain = _plain_call(args, kwargs)
+        if plain is None:
+            return self._general(args, kwargs)
+        key, arrays = plain
+        found = self._of_plain_calls.get(key)
+        if found is None:
+            found = self._of_plain_calls[key] = self._found(_Call.of(self, args, kwargs))
+        return _called(found, arrays)
 
     def network(self, /, *args: Any, **kwargs: Any) -> Network:
         """The network for arguments such as these."""
@@ -146,7 +149,7 @@ class JitFunction:
         call = _Call.of(self, args, kwargs)
         if any(isinstance(array, TracedOperand) for array in call.given):
             return self.function(*args, **kwargs)  # called by a function that is being traced
-        result = _called(self._found(call), call.arrays())
+        result = _called(self._found(call), call.arrays)
         library = Library.of(call.given)
         return result if library is None else _of_library(library, result)
 
@@ -168,7 +171,7 @@ class JitFunction:
         return [plain[n] if n < len(plain) else f"arg{n}" for n in range(count)]
 
     def _traced(self, call: _Call) -> _Compiled:
-        types = [(name, array.shape, array.dtype) for name, array in zip(call.names, call.arrays(), strict=True)]
+        types = [(name, array.shape, array.dtype) for name, array in zip(call.names, call.arrays, strict=True)]
         made: TracedFunction = traced(self.function, call.structure, types)
         scalars = tuple(not made.graph.types[value].shape for _, value in made.graph.outputs)
         network = Network(made.graph, self._target)
@@ -195,15 +198,15 @@ class _Call:
             ListStructure(tuple, (ListStructure(tuple, parts), named)), names, tuple(array for _, array in found)
         )
 
+    @cached_property
     def arrays(self) -> list[Any]:
         """The arrays as NumPy's."""
         return [_numpy(name, value) for name, value in zip(self.names, self.given, strict=True)]
 
     def key(self, function: str) -> Any:
         """What a trace is found by. Raises TraceError where an argument can be no part of it."""
-        arrays = self.arrays()
-        types = tuple(entry for array in arrays for entry in (array.dtype, array.shape))
-        if self.structure == _plain(len(arrays)):
+        types = tuple(entry for array in self.arrays for entry in (array.dtype, array.shape))
+        if self.structure == _plain(len(self.arrays)):
             return types
         key = (self.structure, *types)
         try:
@@ -222,8 +225,31 @@ def _plain(count: int) -> Structure:
     return ListStructure(tuple, (ListStructure(tuple, (LEAF,) * count), DictStructure((), ())))
 
 
+def _plain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """Types, shapes and numbers of arguments that are arrays of NumPy's and constants of Python, and the arrays.
+
+    None where others are among them.
+    """
+    key: list[Any] = []
+    arrays: list[Any] = []
+    values = [*args, *(kwargs[name] for name in sorted(kwargs))] if kwargs else args
+    for value in values:
+        kind = type(value)
+        if kind is _ARRAY:
+            key += (value.dtype, value.shape)
+            arrays.append(value)
+        elif kind in _CONSTANTS:
+            key += (kind, value)
+        elif isinstance(value, np.generic):
+            key += (value.dtype, ())
+            arrays.append(np.asarray(value))
+        else:
+            return None
+    return ((*key, len(args), *sorted(kwargs)) if kwargs else tuple(key)), arrays
+
+
 def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic | TracedOperand) or is_foreign(value)
+    return isinstance(value, _ARRAYS) or is_foreign(value)
 
 
 def _numpy(name: str, value: Any) -> Any:

@@ -72,8 +72,11 @@ def traceable() -> list[str]:
     return sorted(name for name, (run, _) in numpy_functions().items() if "refuses" not in run.__dict__)
 
 
-def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a function of NumPy makes of traced arrays. Raises TraceError and Unsupported."""
+def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What a function of NumPy makes of traced arrays, and the array that it is to be written into, if any.
+
+    Raises TraceError and Unsupported.
+    """
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     known = numpy_functions().get(name)
     if known is None:
@@ -89,7 +92,8 @@ def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mappin
         raise TraceError(
             f"np.{name} is called with what cannot be traced: {error}", f"traced is np.{name}{_shown(form)}"
         ) from error
-    return run(*bound.args, **bound.kwargs)
+    out = bound.arguments.pop("out", None)
+    return run(*bound.args, **bound.kwargs), out
 
 
 def _is_default(key: str, value: Any) -> bool:

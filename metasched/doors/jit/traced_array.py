@@ -90,7 +90,12 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         del types
-        return _traced(lambda: self._wrapped(call(self.trace, function, args, kwargs)))
+        return _traced(lambda: self._function(function, args, kwargs))
+
+    def _function(self, function: Any, args: Any, kwargs: Any) -> Any:
+        found, out = call(self.trace, function, args, kwargs)
+        made = self._wrapped(found)
+        return made if out is None else _put(out, made)
 
     def _ufunc(self, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = kwargs.pop("out", None)
@@ -238,10 +243,15 @@ def _written(out: tuple[Any, ...], made: Any) -> Any:
     (target,) = out
     if target is None:
         return made
+    if isinstance(target, TracedArray) and target.view is None and not target.ndim:
+        return made  # a number, which `+=` gives another name
+    return _put(target, made)
+
+
+def _put(target: Any, made: Any) -> Any:
+    """An array that has the elements of another from now on, in its own type."""
     if not isinstance(target, TracedArray):
         raise TraceError("the result of traced arrays is written into an array of NumPy's", "use the result instead")
-    if target.view is None and not target.ndim:
-        return made  # a number, which `+=` gives another name
     if target.shape != made.shape:
         raise TraceError(f"a result of shape {made.shape} is written into an array of shape {target.shape}")
     target.write(made.astype(target.dtype, casting="same_kind").value)

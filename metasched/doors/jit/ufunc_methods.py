@@ -39,6 +39,8 @@ def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **opt
         total = np.log(np.sum(np.exp(np.subtract(array, largest)), axis=axis, keepdims=True))
         found = np.add(total, largest)
         return found if options.get("keepdims") else np.squeeze(found, axis)
+    if ufunc is np.logical_xor:
+        return np.equal(np.remainder(np.count_nonzero(array, axis=axis, **options), 2), 1)
     return getattr(np, _named(ufunc, "reduce", _REDUCED))(array, axis=axis, **options)
 
 

@@ -13,8 +13,8 @@ from inspect import signature
 from typing import Any
 
 from metasched.doors.node_calls import NodeCalls
-from metasched.doors.pytorch.registry import aten_operators
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.registry import known_operators
+from metasched.doors.pytorch.site import AtenSite, NestedGraph
 from metasched.doors.pytorch.tensors import as_array, language_type, torch_module, value_type
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
@@ -62,10 +62,11 @@ class LoweredNodes:
 class Lowering:
     """Lowers the nodes of a graph one after another."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, builder: GraphBuilder | None = None) -> None:
+        """`builder`: the graph that nodes are added to, where `module` is run by an operator of another graph."""
         self._module = module
         self._node = ""
-        self.builder = GraphBuilder()
+        self.builder = GraphBuilder() if builder is None else builder
         self._calls = NodeCalls(self.builder, lambda: self._node)
         self._values: dict[Any, Any] = {}
         self._constants: dict[Any, GraphValue] = {}
@@ -79,12 +80,36 @@ class Lowering:
                 continue
             self._node = node.name
             try:
-                self._values[node] = self._lowered(node)
+                self._values[node] = self._expressed(node)
             except Unsupported as error:
                 self._refuse(node, str(error))
-            except (ValueError, IndexError, ArithmeticError) as error:
-                self._refuse(node, f"its arguments do not go together: {error}")
         return LoweredNodes(self.builder, self._values, self._refused)
+
+    def nested(self, module: Any) -> NestedGraph:
+        """A graph that a node runs."""
+        like = self._node
+
+        def run(given: Sequence[GraphValue | int], name: str) -> list[GraphValue]:
+            return Lowering(module, self.builder).results(given, f"{like}/{name}")
+
+        return NestedGraph(run)
+
+    def results(self, given: Sequence[GraphValue | int], path: str) -> list[GraphValue]:
+        """What the whole graph gives for its inputs, its nodes named after a path.
+
+        Raises Unsupported with the first node that cannot be expressed.
+        """
+        nodes = self._module.graph.nodes
+        self._values.update(zip((node for node in nodes if node.op == "placeholder"), given, strict=True))
+        for node in nodes:
+            if node not in self._values and node.op != "output":
+                self._node = f"{path}/{node.name}"
+                try:
+                    self._values[node] = self._expressed(node)
+                except Unsupported as error:
+                    raise Unsupported(f"{_name(node)}, which it runs: {error}") from error
+        (made,) = next(node for node in nodes if node.op == "output").args
+        return [self.value(node) for node in (made if isinstance(made, tuple | list) else (made,))]
 
     def value(self, operand: Any) -> GraphValue:
         """A node's value in the graph. Raises Unsupported where it has none."""
@@ -109,6 +134,10 @@ class Lowering:
 
     # --- helpers
 
+    def _operand(self, node: Any) -> GraphValue | NestedGraph | int:
+        made = self._values[node]
+        return made if isinstance(made, NestedGraph | int) else self.value(node)
+
     def _constant(self, node: Any, tensor: Any) -> GraphValue:
         type_ = value_type(tensor)
         made = self._constants[node] = self.builder.constant(node.name, as_array(tensor.contiguous()), type_)
@@ -130,11 +159,18 @@ class Lowering:
         except Unsupported:
             return None
 
+    def _expressed(self, node: Any) -> Any:
+        try:
+            return self._lowered(node)
+        except (ValueError, IndexError, ArithmeticError) as error:
+            raise Unsupported(f"its arguments do not go together: {error}") from error
+
     def _lowered(self, node: Any) -> Any:
         if node.op == "placeholder":
             return self.builder.input(node.name, value_type(_tensor(node.meta.get("val"))))
         if node.op == "get_attr":
-            return Weight(_tensor(_attribute(self._module, node.target)))
+            held = _attribute(self._module, node.target)
+            return self.nested(held) if isinstance(held, torch_module().fx.GraphModule) else Weight(_tensor(held))
         if node.op != "call_function":
             raise Unsupported("it is no function")
         if node.target is operator.getitem:
@@ -164,7 +200,7 @@ class Lowering:
         return tuple(Weight(part) for part in made) if isinstance(made, tuple | list) else None
 
     def _called(self, node: Any) -> Any:
-        run = aten_operators().get(_name(node))
+        run = known_operators().get(_name(node))
         if run is None:
             raise Unsupported("no program is known for this operator")
         made = node.meta.get("val")
@@ -174,7 +210,7 @@ class Lowering:
         several = isinstance(made, tuple | list)
         first = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
         site = AtenSite(_name(node), self._calls, types, _promoted(node), used if several else frozenset(), first)
-        args, kwargs = torch_module().fx.node.map_arg((node.args, node.kwargs), self.value)
+        args, kwargs = torch_module().fx.node.map_arg((node.args, node.kwargs), self._operand)
         kwargs = {name: value for name, value in kwargs.items() if name not in _OF_MEMORY}
         try:
             bound = signature(run).bind(site, *args, **kwargs)
@@ -195,7 +231,7 @@ def _require_types(results: Iterable[GraphValue | None], types: Iterable[ValueTy
 def _promoted(node: Any) -> Any:
     """The type of a node's operands together."""
     torch = torch_module()
-    operands = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in node.args[:2]]
+    operands = [arg.meta.get("val") if isinstance(arg, torch.fx.Node) else arg for arg in node.args[:2]]
     operands = [x for x in operands if isinstance(x, torch.Tensor | bool | int | float)]
     if len(operands) == 2:
         return language_type(torch.result_type(*operands))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,19 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.support.data_classes import dataclass
+
+
+@dataclass(frozen=True)
+class NestedGraph:
+    """A graph that an operator runs, any number of times.
+
+    Attributes:
+        run: adds its nodes to the graph that is made, for given inputs and under a name for this time; gives its
+            outputs. Inputs that are numbers are sizes. Raises Unsupported where an output cannot be expressed.
+
+    """
+
+    run: Callable[[Sequence[GraphValue | int], str], list[GraphValue]]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
-from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, torch_module
+from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, permutation, torch_module
 from metasched.graph.network import Network
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.support.data_classes import dataclass
@@ -24,21 +24,22 @@ class NetworkCall:
 
     Attributes:
         network: what runs.
-        inputs: for each of its inputs, the number of the argument and the order of its dimensions in memory.
-        outputs: for each of its outputs, that order.
+        inputs: for each of its inputs, the number of the argument, and the order that its dimensions are put in: that
+            of memory; None where they are in it.
+        outputs: for each of its outputs, the order that its dimensions are put in, likewise.
         single: whether it gives one tensor, and not a tuple.
 
     """
 
     network: Network
-    inputs: tuple[tuple[int, tuple[int, ...]], ...]
-    outputs: tuple[tuple[int, ...], ...]
+    inputs: tuple[tuple[int, tuple[int, ...] | None], ...]
+    outputs: tuple[tuple[int, ...] | None, ...]
     single: bool
 
     def __call__(self, *tensors: Any) -> Any:
-        made = self.network(*[as_array(tensors[number], order) for number, order in self.inputs])
+        made = self.network(*[as_array(tensors[number], moved) for number, moved in self.inputs])
         arrays = made if isinstance(made, tuple) else (made,)
-        results = [as_tensor(array, order) for array, order in zip(arrays, self.outputs, strict=True)]
+        results = [as_tensor(array, moved) for array, moved in zip(arrays, self.outputs, strict=True)]
         return results[0] if self.single else tuple(results)
 
 
@@ -149,29 +150,30 @@ def _network_call(
     part = getattr(whole, name)
     lowering = Lowering(part)
     values: dict[Any, Any] = {}
-    inputs: list[tuple[int, tuple[int, ...]]] = []
+    inputs: list[tuple[int, tuple[int, ...] | None]] = []
     placeholders = [node for node in part.graph.nodes if node.op == "placeholder"]
     for number, (inner, outer) in enumerate(zip(placeholders, call.args, strict=True)):
         if outer.name in weights:
             values[inner] = weights[outer.name]
         elif outer.op == "get_attr":
-            values[inner] = Weight(getattr(whole, outer.target))
+            held = getattr(whole, outer.target)
+            values[inner] = lowering.nested(held) if isinstance(held, torch_module().fx.GraphModule) else Weight(held)
         else:
             order = memory_order(outer.meta["val"])
-            inputs.append((number, order))
+            inputs.append((number, permutation(order)))
             values[inner] = lowering.input(inner.name, outer.meta["val"], order)
     lowered = lowering.run(part.graph.nodes, values)
     if lowered.refused:
         return lowered.refused
     (result,) = next(node for node in part.graph.nodes if node.op == "output").args
     nodes: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
-    outputs, orders = [], []
+    outputs, moved = [], []
     for number, node in enumerate(nodes):
         order = memory_order(node.meta["val"])
         outputs.append((f"result_{number}", lowering.transposed(lowering.value(node), order)))
-        orders.append(order)
+        moved.append(permutation([order.index(dim) for dim in range(len(order))]))
     graph = lowering.builder.graph(name, outputs)
     graph.validate()
     return NetworkCall(
-        make(without_dead_code(graph)), tuple(inputs), tuple(orders), not isinstance(result, tuple | list)
+        make(without_dead_code(graph)), tuple(inputs), tuple(moved), not isinstance(result, tuple | list)
     )

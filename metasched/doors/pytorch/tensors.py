@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from metasched.support.imports import imports
 _TYPES = MappingProxyType({dtype.numpy.name: dtype for dtype in DType})
 
 
+@cache  # calls ask for it, and an import that is done takes microseconds, too
 def torch_module() -> Any:
     """PyTorch. Whoever calls a backend of its has imported it."""
     return imports.module("torch")
@@ -55,16 +57,27 @@ def memory_order(tensor: Any) -> tuple[int, ...]:
     return order
 
 
-def as_array(tensor: Any, order: Sequence[int] | None = None) -> Array:
-    """A tensor's memory as an array, with its dimensions in an order."""
+def permutation(order: Sequence[int]) -> tuple[int, ...] | None:
+    """An order of dimensions as what has to be done to put them in it; None where that is nothing."""
+    return None if all(n == dim for n, dim in enumerate(order)) else tuple(order)
+
+
+def as_array(tensor: Any, moved: Sequence[int] | None = None) -> Array:
+    """A tensor's memory as an array, its dimensions put in an order."""
     tensor = tensor.detach()
-    if order is not None:
-        tensor = tensor.permute(order)
+    if moved is not None:
+        tensor = tensor.permute(moved)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    dtype = of_other_package(language_type(tensor.dtype).numpy.name)
+    dtype = _of_other_package(tensor.dtype)
     array: Array = tensor.numpy() if dtype is None else tensor.view(_bits(dtype)).numpy().view(dtype.numpy)
     return array
+
+
+@cache
+def _of_other_package(dtype: Any) -> DType | None:
+    """The language's type of PyTorch's or NumPy's where NumPy itself has none of it; None for others."""
+    return of_other_package(str(dtype).removeprefix("torch."))
 
 
 def _bits(dtype: DType) -> Any:
@@ -72,15 +85,13 @@ def _bits(dtype: DType) -> Any:
     return getattr(torch_module(), integer_of_size(dtype.bits).numpy.name)
 
 
-def as_tensor(array: Array, order: Sequence[int]) -> Any:
-    """An array's memory as a tensor, whose dimensions lie there in an order."""
+def as_tensor(array: Array, moved: Sequence[int] | None = None) -> Any:
+    """An array's memory as a tensor, its dimensions put in an order."""
     torch = torch_module()
-    dtype = of_other_package(array.dtype.name)
+    dtype = _of_other_package(array.dtype)
     if dtype is None:
         tensor = torch.from_numpy(array)
     else:
         bits = array.view(integer_of_size(dtype.bits).numpy)
         tensor = torch.from_numpy(bits).view(getattr(torch, dtype.numpy.name))
-    if tuple(order) == tuple(range(len(order))):
-        return tensor
-    return tensor.permute([order.index(dim) for dim in range(len(order))])
+    return tensor if moved is None else tensor.permute(moved)

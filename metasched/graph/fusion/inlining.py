@@ -41,7 +41,7 @@ def _can_inline(stages: Stages, stage: Stage) -> bool:
     uses = [(reader, _count(reader, name)) for reader in stages.stages if _count(reader, name)]
     if not uses or _as_operand(stages, stage) is None:
         return False
-    if any(_in_subscript(reader, name) for reader, _ in uses):
+    if any(_in_subscript(reader, name) or _adds_to_places(stage, reader) for reader, _ in uses):
         return False
     size = sum(1 for _ in value.walk())
     if any(count * size + sum(1 for _ in reader.value.walk()) > _LARGEST for reader, count in uses):
@@ -78,6 +78,25 @@ def _count(stage: Stage, name: str) -> int:
 def _in_subscript(stage: Stage, name: str) -> bool:
     """Whether a stage reads a value as an index: it has checks of its own, which go by its name."""
     return any(inner.buffer == name for read in reads(stage.value) for e in read.indices for inner in reads(e))
+
+
+def _adds_to_places(stage: Stage, reader: Stage) -> bool:
+    """Whether a place that an input alone says would become a part of an index, which no call checks.
+
+    Where a condition guards the read, that says that the place is inside.
+    """
+    names = Counter(node.name for node in stage.value.walk() if isinstance(node, Name))
+    alone = Counter(i.name for read in reads(stage.value) for i in read.indices if isinstance(i, Name))
+    moved = [names[axis.name] > alone[axis.name] for axis in stage.axes]
+    if not any(moved):
+        return False
+    guarded = {id(read) for node in reader.value.walk() if isinstance(node, IfElse) for read in reads(node)}
+    return any(
+        adds and isinstance(index, Read)
+        for read in reads(reader.value)
+        if read.buffer == stage.buffer and id(read) not in guarded
+        for adds, index in zip(moved, read.indices, strict=True)
+    )
 
 
 def _as_operand(stages: Stages, stage: Stage) -> SourceExpr | None:

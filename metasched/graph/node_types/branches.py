@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from metasched.graph.builder import GraphValue
@@ -11,6 +13,7 @@ from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, RunBody
 
 Results = tuple[GraphValue, ...]
+_BRANCHES = ("then_branch", "else_branch")
 
 
 @node_type("If")
@@ -19,7 +22,14 @@ def branch(site: NodeSite) -> Results:
     condition = site.operand(0)
     if condition.type.size != 1:
         raise Unsupported(f"its condition is {condition.type}, and not one element")
-    runs = [site.graphs.branch(site.required(name)) for name in ("then_branch", "else_branch")]
+    return branched(site, condition, [site.graphs.branch(site.required(name)) for name in _BRANCHES])
+
+
+def branched(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody]) -> Results:
+    """What one of two graphs without inputs computes: the first where a condition of one element holds.
+
+    Raises Unsupported where they do not make values of the same types.
+    """
     with site.builder.body():  # to see of what types they are
         made = [run([], "types") for run in runs]
     for one, other in zip(*made, strict=True):

@@ -66,7 +66,7 @@ def scan(site: NodeSite) -> Results:
         [LoopPlaces(output_axes[n], bool(prepended[n])) for n in wanted],
         steps,
     )
-    return _outputs(site, _taken(site, frame, step, [graph.output[len(states) + n] for n in wanted]), wanted)
+    return _outputs(site, taken(site, frame, step, [graph.output[len(states) + n] for n in wanted]), wanted)
 
 
 @node_type("Loop")
@@ -96,7 +96,7 @@ def loop(site: NodeSite) -> Results:
 
     frame = LoopFrame(states, (), [LoopPlaces()] * len(wanted), most, limit, condition)
     declared = [graph.output[1 + len(states) + n] for n in wanted]
-    return _outputs(site, _taken(site, frame, step, declared), wanted)
+    return _outputs(site, taken(site, frame, step, declared), wanted)
 
 
 def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Results:
@@ -106,7 +106,7 @@ def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Resul
     return (*found.states, *given)[: len(site.wanted)]
 
 
-def _taken(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
+def taken(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
     """A loop in the way that suits it: its steps one by one where they are few, else its body once.
 
     One whose body has sizes that steps change has to be taken apart, if how many steps there are is known.

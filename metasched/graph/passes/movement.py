@@ -33,6 +33,7 @@ from metasched.support.by_identity import remembered_by_identity
 
 # An input that so many nodes read is one that a loop takes apart: its steps are to be equal programs.
 _MANY = 8
+_REFUSED = "its places would not be linear, or not be checked"
 
 
 @graph_pass(after=("layouts",))
@@ -65,7 +66,7 @@ def _reading_through(
         made = _merged(graph, [*chain, node], node)
         if made is None:
             refused.add(name)
-            context.remark(f"`{node.name}` does not read through `{chain[0].name}`: its places would not be linear")
+            context.remark(f"`{node.name}` does not read through `{chain[0].name}`: {_REFUSED}")
         else:
             node = made
 
@@ -113,7 +114,7 @@ def _is_movement(stages: Stages) -> bool:
 
 
 def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
-    """The last node reading through those before it; None where its places would not be linear."""
+    """The last node reading through those before it; None where its places would not be linear, or not be checked."""
     before = stages_of(reader.program)
     if before is None:
         return None
@@ -123,7 +124,7 @@ def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
         return None
     after = stages_of(made.program)
     assert after is not None
-    if _quotients(after) > _quotients(before):
+    if _quotients(after) > _quotients(before) or len(after.stages) > len(before.stages):
         return None
     return replace(made, name=reader.name, op=reader.op)
 

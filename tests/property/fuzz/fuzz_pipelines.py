@@ -11,7 +11,11 @@ import numpy as np
 
 from tests.property.fuzz.fuzz_programs import FLOATS, Extent, Source, pick
 
-_TYPES = ("f32", "f32", "u8", "u8", "u16", "u16", "i8", "i16", "i32", "i64", "i64", "u32", "u64", "bf16")
+_TYPES = (
+    *("f32", "f32", "u8", "u8", "u16", "u16", "i8", "i16", "i32", "i64", "i64", "u32", "u64"),
+    *("bf16", "f16", "u4", "i2"),
+)
+_NARROW = frozenset({"u4", "i2", "u8", "i8", "u16", "i16"})
 _HEIGHTS, _WIDTHS = (1, 2, 4, 5, 7), (3, 8, 17, 21, 34, 40)
 _SHORTEST = 2  # what a dimension has left, at least, after a filter
 
@@ -115,7 +119,7 @@ class _Maker:
 
     def _sum(self, name: str, value: str, terms: tuple[int, int], shape: tuple[Extent, Extent]) -> None:
         """A reduction in a type that holds its sums, and a stage that casts it back."""
-        wide = {"bf16": "f32", "u8": "i32", "i8": "i32", "u16": "i32", "i16": "i32"}.get(self.dtype)
+        wide = "f32" if self.dtype in ("bf16", "f16") else "i32" if self.dtype in _NARROW else ""
         over, axes = f"r < {terms[0]}, s < {terms[1]}", f"i < {shape[0].text}, j < {shape[1].text}"
         self.lines.append(f"{name}s[{axes}] = sum[{over}]({f'{wide}({value})' if wide else value})")
         self._write(name, shape, f"{self.dtype}({name}s[i, j])")

@@ -25,17 +25,20 @@ from tests.property.fuzz import fuzz_classics
 T = TypeVar("T")
 
 SIZES = (1, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 13)
-_WANTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64", "f16", "bf16")
-DTYPES = tuple(name for name in _WANTED if name in {d.value for d in DType})
+# Types that are computed in, the commonest more often than others, and those of storage alone.
+COMPUTED = ("f32", "f32", "f32", "f64", "i32", "i64", "i8", "u8", "i16", "u16", "u32", "u64")
+STORED = tuple(d.value for d in DType if d.is_storage)
+FLOATS = frozenset(d.value for d in DType if d.is_float)
 # Element types of an operator of the library, of its second operand, and of its sums.
 ELEMENTS = (
     *(("f32", "f32", "f32"),) * 4,
     *(("f64", "f64", "f64"), ("i32", "i32", "i32"), ("i8", "i8", "i32"), ("u8", "i8", "i32"), ("i16", "i16", "i32")),
-    *(("bf16", "bf16", "f32"), ("f16", "f16", "f32")),
+    *(("bf16", "bf16", "f32"), ("f16", "f16", "f32"), ("f8e4m3fn", "f8e5m2", "f32"), ("f8e5m2", "f32", "f32")),
+    *(("i4", "i4", "i32"), ("u4", "i8", "i32"), ("i2", "u2", "i32"), ("u16", "u16", "u32"), ("u64", "u64", "u64")),
 )
-FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 # What may run per case: the reference is an interpreter.
 MOST_INSTANCES = 3000
+_OF_CLASSICS = ("f32", "f32", "f32", "f64", "i32", "i64", "f16", "bf16", "i8", "u16", "u64", "f8e4m3fn", "i4", "u2")
 _LETTERS = "ijklmn"
 SCALAR = "s"
 
@@ -82,7 +85,7 @@ class _Maker:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.sizes = [Extent(name, int(pick(rng, SIZES))) for name in "NMKLP"[: int(rng.integers(2, 5))]]
-        self.dtype = pick(rng, DTYPES)
+        self.dtype = pick(rng, STORED if self.chance(0.25) else COMPUTED)
         self.buffers: dict[str, tuple[str, tuple[Extent, ...]]] = {}
         self.inputs: list[str] = []
         self.lines: list[str] = []
@@ -163,7 +166,7 @@ class _Maker:
             at.append(f"{_LETTERS[n]} - {low}")
         if not guards:
             return False
-        value = f"{source}[{', '.join(at)}] if {' and '.join(guards)} else {int(self.rng.integers(0, 2))}"
+        value = f"{self._at(source, at)} if {' and '.join(guards)} else {int(self.rng.integers(0, 2))}"
         self._write(name, number, indices, value)
         return True
 
@@ -185,7 +188,7 @@ class _Maker:
         def read(tap: object) -> str:
             at = [i.name for i in indices]
             at[axis] = f"{step}*{at[axis]} + {tap}"
-            return f"{source}[{', '.join(at)}]"
+            return self._at(source, at)
 
         plain = " + ".join(read(tap) for tap in range(taps))
         self._write(name, number, indices, f"sum[r < {taps}]({read('r')})" if self.chance(0.5) else plain)
@@ -205,7 +208,7 @@ class _Maker:
         indices = [Index(_LETTERS[n], e) for n, e in enumerate([*outer, column])]
         names = [i.name for i in indices]
         b = f"{other}[{names[-1]}, r]" if swapped else f"{other}[r, {names[-1]}]"
-        self._write(name, number, indices, f"sum[r < {last.text}]({source}[{', '.join(names[:-1])}, r] * {b})")
+        self._write(name, number, indices, f"sum[r < {last.text}]({self._at(source, [*names[:-1], 'r'])} * {b})")
         return True
 
     def _reduction(self, stage: _Stage, value: str) -> str:
@@ -302,8 +305,17 @@ class _Maker:
                 e = pick(self.rng, self.sizes)
             shape.append(e)
         self.inputs.append(name)
-        self.buffers[name] = (self.dtype, tuple(shape))
+        self.buffers[name] = (self._stored() if self.chance(0.15) else self.dtype, tuple(shape))
         return name
+
+    def _stored(self) -> str:
+        """A type of storage of what the program computes."""
+        return pick(self.rng, STORED if self.dtype in FLOATS else [name for name in STORED if name not in FLOATS])
+
+    def _at(self, buffer: str, at: Sequence[str]) -> str:
+        """An element of a buffer, in the type of the program."""
+        read = f"{buffer}[{', '.join(at)}]"
+        return read if self.buffers[buffer][0] == self.dtype else f"{self.dtype}({read})"
 
     def _read(self, stage: _Stage, buffer: str, *, guarded: bool = True) -> str:
         _, shape = self.buffers[buffer]
@@ -320,7 +332,7 @@ class _Maker:
                 text, guard = f"{index.name} % ({e.text})", None
             texts.append(text)
             guards += [guard] if guard else []
-        read = f"{buffer}[{', '.join(texts)}]"
+        read = self._at(buffer, texts)
         return f"({read} if {' and '.join(guards)} else 0)" if guards else read
 
     def _index(self, index: Index, e: Extent, other: Index) -> tuple[str, str | None]:
@@ -359,7 +371,7 @@ def classic(rng: np.random.Generator) -> Source:
     """One of the programs written by hand, at odd sizes."""
     text = pick(rng, list(fuzz_classics.SIZES))
     sizes = tuple((name, int(pick(rng, [1, 2, 5, 7, 8, 13]))) for name in fuzz_classics.SIZES[text])
-    return Source(text.format(pick(rng, ["f32", "f32", "f64", "i32", "i64"])), sizes)
+    return Source(text.format(pick(rng, _OF_CLASSICS)), sizes)
 
 
 def from_library(rng: np.random.Generator) -> Source:

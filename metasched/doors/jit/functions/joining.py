@@ -160,6 +160,15 @@ def putmask(trace: ArrayTrace, a: Any, mask: Any, values: Any) -> None:
     a[...] = np.where(mask, np.reshape(values, ()) if np.size(values) == 1 else values, a)
 
 
+@traces("put")
+def put(trace: ArrayTrace, a: Any, ind: Any, v: Any) -> None:
+    """In place, at numbers of elements: as many values as places, or one."""
+    if np.size(v) not in (1, np.size(ind)):
+        raise Unsupported("np.put is traced with as many values as places, or one")
+    places = np.reshape(ind, -1)
+    np.reshape(a, -1)[places] = np.reshape(v, ()) if np.size(v) == 1 else np.reshape(v, -1)
+
+
 @traces("piecewise")
 def piecewise(trace: ArrayTrace, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]

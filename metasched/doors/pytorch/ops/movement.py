@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metasched.doors.pytorch.registry import aten
+from metasched.doors.pytorch.registry import aten, lowers
 from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -20,6 +20,7 @@ def view(site: AtenSite, x: GraphValue, *sizes: Any, **named: Any) -> GraphValue
 
 
 @aten("alias", "clone", "detach", "lift_fresh_copy", "contiguous", "_to_copy", "lift_fresh", "to.dtype")
+@lowers("prims.convert_element_type")
 def copy(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
     return site.value(x, site.result)
 

@@ -9,7 +9,6 @@ import numpy as np
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
-from metasched.graph.errors import Unsupported
 from metasched.graph.text import real
 
 
@@ -77,10 +76,11 @@ def group_norm(
 
 @aten("_softmax", "_log_softmax", "softmax.int", "log_softmax.int")
 def softmax(site: AtenSite, x: GraphValue, dim: int, half_to_float: bool = False) -> GraphValue:
-    if not x.rank:
-        raise Unsupported("it is of one element")
     op = "LogSoftmax" if "log" in site.name else "Softmax"
-    return site.call(op, site.value(x, site.result), axis=site.axis(dim, x.rank))
+    given = site.value(x, site.result)
+    if not x.rank:
+        return site.nodes.view(site.call(op, site.nodes.view(given, (1,)), axis=0), ())
+    return site.call(op, given, axis=site.axis(dim, x.rank))
 
 
 @aten("_safe_softmax")

@@ -185,3 +185,14 @@ def test_tuning_is_of_the_network_that_arguments_run(monkeypatch: pytest.MonkeyP
     f = ms.jit(lambda a, b: a @ b)
     assert f.tune(A, b=B, budget=3, db="sqlite:///x.db") is f.network(A, b=B)
     assert seen == [(f.network(A, b=B), (None, "sqlite:///x.db"), {"budget": 3})]
+
+
+def test_arguments_by_name_and_numbers_of_numpy_are_told_apart() -> None:
+    made = ms.jit(lambda x, y, scale=1: x * scale + y)
+    x, y = np.ones(3), np.float64(2)
+    for _ in range(2):  # traced, and found
+        np.testing.assert_array_equal(made(x, y), x + 2)
+        np.testing.assert_array_equal(made(y=y, x=x, scale=3), x * 3 + 2)
+        np.testing.assert_array_equal(made(x, scale=2, y=y), x * 2 + 2)
+        np.testing.assert_array_equal(made(x=x, y=x * 5, scale=True), x * 6)
+    assert "4 combinations" in repr(made)

@@ -114,3 +114,19 @@ def test_an_array_that_was_kept_is_no_constant() -> None:
     f.graph(A)
     with pytest.raises(ms.TraceError, match="an array of an earlier trace"):
         f.graph(A[:1])
+
+
+def written_by_functions(x: Any) -> Any:
+    y, total = np.empty_like(x), np.zeros((), x.dtype, like=x)
+    np.clip(x, -1, 1, out=y)
+    z = y[:, :2] * 1
+    np.dot(x, x.T, out=z)
+    np.cumsum(x, axis=1, out=y)
+    np.sum(x, out=total)
+    return y, z, total
+
+
+def test_functions_write_into_out() -> None:
+    check(written_by_functions, A)
+    with pytest.raises(ms.TraceError, match="an array of NumPy's"):
+        ms.jit(lambda x: np.clip(x, 0, 1, out=np.zeros((2, 3), np.float32))).graph(A)

@@ -118,6 +118,7 @@ def by_functions(y: Any) -> Any:
     np.copyto(y, 1, where=y > 90)
     np.putmask(y, y < -1, -1)
     np.place(y, y == 2, [4])
+    np.put(y, [0, -1], [7, 8])
     np.add(y[0], 1, out=y[1])
     y[2].fill(8)
     y[3].sort()

@@ -93,3 +93,14 @@ def test_places_that_data_decide_are_not_divided(moves: str) -> None:
     )
     assert len(list(graph.computes)) == 2
     optimised(graph, PassOptions(Target.detect()))  # neither does another pass
+
+
+def test_places_that_an_input_alone_says_are_not_added_to() -> None:
+    graph, _ = moved(
+        """m (float[2, 3, 4] x) => (y)
+        <int64[1] b = {1}, int64[1] e = {4}, int64[1] a = {2}, int64[3] rows = {2, 0, 1}> {
+            t = Slice(x, b, e, a)  y = Gather<axis = 2>(t, rows)
+        }"""
+    )
+    assert len(list(graph.computes)) == 2
+    optimised(graph, PassOptions(Target.detect()))  # neither does another pass

@@ -70,6 +70,7 @@ def test_norms_of_matrices() -> None:
 
 def test_ufuncs_reduce_and_accumulate() -> None:
     check(lambda x: (np.add.reduce(x), np.maximum.reduce(x, axis=1), np.add.accumulate(x, axis=1)), I32)
+    check(lambda x: (np.logical_xor.reduce(x), np.logical_xor.reduce(x > 0, axis=1, keepdims=True)), I32)
     check(lambda x: (np.maximum.accumulate(x, axis=1), np.minimum.accumulate(x > 0), np.multiply.accumulate(x)), I32)
     check(lambda x: (np.multiply.outer(x, x[0]), np.logaddexp.reduce(x, axis=1)), F32)
     with pytest.raises(ms.TraceError, match=r"np\.add\.reduceat cannot be traced"):
