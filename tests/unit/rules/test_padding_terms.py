@@ -15,9 +15,9 @@ NAME = "padding_terms"
 ADDRESS = f"{NAME}(conv)/{NAME}"
 # Of each several rows of windows read padding.
 SMALL = {
-    "conv2d_nhwc": {"H": 7, "W": 9, "CI": 6, "CO": 18, "R": 3, "P": 2, "D": 2},
-    "conv2d_nchw": {"H": 7, "W": 9, "CI": 6, "CO": 5, "R": 3, "P": 2, "D": 2},
-    "conv3d_ndhwc": {"Z": 4, "H": 5, "W": 5, "CI": 3, "CO": 17, "R": 3, "S": 1, "P": 1},
+    "conv2d_nhwc": {"H": 5, "W": 9, "CI": 6, "CO": 18, "R": 3, "P": 2, "D": 2},
+    "conv2d_nchw": {"H": 5, "W": 9, "CI": 6, "CO": 5, "R": 3, "P": 2, "D": 2},
+    "conv3d_ndhwc": {"Z": 3, "H": 5, "W": 5, "CI": 3, "CO": 17, "R": 3, "S": 1, "P": 1},
 }
 
 
@@ -30,7 +30,7 @@ def test_results_are_the_same_under_the_other_rules(operator: str) -> None:
     row = rows[sketch.mask(rows)][0]
     sch = sketch.trace_of(row).apply_to(program)
     assert {"conv.zeros", "conv.start"} <= set(sch.block_names())
-    assert sch.describe(sch.get_block("conv")).present <= 0.95
+    assert sch.describe(sch.get_block("conv")).present <= 0.78
     correct(sch)
 
 
