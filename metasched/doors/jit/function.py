@@ -25,8 +25,8 @@ from metasched.target import Target
 
 _ARRAY = np.ndarray
 _ARRAYS = (np.ndarray, np.generic, TracedOperand)
-# Values of Python that are part of a combination.
-_CONSTANTS = frozenset({bool, int, float, str, type(None)})
+# Values of Python that are part of a combination, beside floats.
+_CONSTANTS = frozenset({bool, int, str, type(None)})
 
 
 @overload
@@ -238,6 +238,8 @@ def _plain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple
         if kind is _ARRAY:
             key += (value.dtype, value.shape)
             arrays.append(value)
+        elif kind is float:
+            key.append(value.hex())  # -0.0 is not 0.0, and no number is one number
         elif kind in _CONSTANTS:
             key += (kind, value)
         elif isinstance(value, np.generic):

@@ -19,7 +19,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Static:
-    """A value that is no array: 1, 1.0 and True are three."""
+    """A value that is no array: 1, 1.0 and True are three, and so are 0.0 and -0.0.
+
+    A float is its text, as no number is one number.
+    """
 
     kind: type
     value: Any
@@ -56,7 +59,7 @@ def flatten(value: Any, is_array: Callable[[Any], bool], name: str, found: list[
     if kind is dict:
         items = tuple(flatten(v, is_array, f"{name}[{key!r}]", found) for key, v in value.items())
         return DictStructure(tuple(value), items)
-    return Static(kind, value)
+    return Static(kind, value.hex() if kind is float else value)
 
 
 def unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
@@ -64,7 +67,7 @@ def unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, Leaf):
         return next(leaves)
     if isinstance(structure, Static):
-        return structure.value
+        return float.fromhex(structure.value) if structure.kind is float else structure.value
     items = [unflatten(item, leaves) for item in structure.items]
     if isinstance(structure, DictStructure):
         return dict(zip(structure.keys, items, strict=True))

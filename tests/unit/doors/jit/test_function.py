@@ -187,6 +187,15 @@ def test_tuning_is_of_the_network_that_arguments_run(monkeypatch: pytest.MonkeyP
     assert seen == [(f.network(A, b=B), (None, "sqlite:///x.db"), {"budget": 3})]
 
 
+def test_zeros_have_signs_and_no_number_is_one_number() -> None:
+    function = ms.jit(lambda x, by: 1 / (x * by))
+    x = np.ones(2, np.float32)
+    with np.errstate(divide="ignore"):
+        for by in (0.0, -0.0, np.nan, np.nan):
+            np.testing.assert_array_equal(function(x, by), 1 / (x * np.float32(by)))
+    assert "3 combinations" in repr(function)
+
+
 def test_arguments_by_name_and_numbers_of_numpy_are_told_apart() -> None:
     made = ms.jit(lambda x, y, scale=1: x * scale + y)
     x, y = np.ones(3), np.float64(2)
