@@ -39,13 +39,23 @@ class ExpressionSize:
     nodes: int
 
 
+_SIZE = "_size"
+
+
 def size_of(tree: Tree) -> ExpressionSize:
-    """The size of an expression, written out. Cost: linear in its parts, each distinct part being visited once."""
+    """The size of an expression, written out. Cost: linear in its parts, each distinct part being visited once.
+
+    That of a part of a program is kept with it, as its hash is: expressions grow, step by step, out of parts.
+    """
     known: dict[int, ExpressionSize] = {}
     stack: list[tuple[Tree, bool]] = [(tree, False)]
     while stack:
         node, below_done = stack.pop()
         if id(node) in known:
+            continue
+        kept: ExpressionSize | None = node.__dict__.get(_SIZE)
+        if kept is not None:
+            known[id(node)] = kept
             continue
         children: list[Tree] = list(node.children())
         if not below_done:
@@ -53,7 +63,10 @@ def size_of(tree: Tree) -> ExpressionSize:
             stack.extend((child, False) for child in children)
             continue
         sizes = [known[id(child)] for child in children]
-        known[id(node)] = ExpressionSize(1 + max((s.levels for s in sizes), default=0), 1 + sum(s.nodes for s in sizes))
+        size = ExpressionSize(1 + max((s.levels for s in sizes), default=0), 1 + sum(s.nodes for s in sizes))
+        known[id(node)] = size
+        if isinstance(node, Node):
+            object.__setattr__(node, _SIZE, size)
     return known[id(tree)]
 
 

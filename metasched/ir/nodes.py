@@ -72,6 +72,20 @@ class Node:
             yield node
             stack.extend(node.children()[::-1])
 
+    def parts(self, seen: set[int] | None = None) -> Iterator[Node]:
+        """Each object at or below this one once, in the order of `walk`: an expression may use a part many times.
+
+        `seen` are the identities of objects that are left out, with what is below them; those met are added to it.
+        """
+        stack: list[Node] = [self]
+        seen = set() if seen is None else seen
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                stack.extend(node.children()[::-1])
+
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 

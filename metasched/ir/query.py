@@ -230,7 +230,9 @@ def reads(block: Block) -> tuple[str, ...]:
 @lru_cache(maxsize=1 << 12)
 def _buffers_read(computed: tuple[Expr, ...]) -> tuple[str, ...]:
     """By what is computed, which most steps leave as it is, and its loops not."""
-    return tuple(dict.fromkeys(load.buffer for value in computed for load in loads(value)))
+    seen = set[int]()
+    found = (part for value in computed for part in value.parts(seen))
+    return tuple(dict.fromkeys(part.buffer for part in found if isinstance(part, Load)))
 
 
 def reads_of(block: Block) -> list[Load]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from metasched.graph.fusion.expressions import (
     dtype_of,
@@ -16,6 +18,7 @@ from metasched.graph.fusion.expressions import (
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
 from metasched.ir.source import Apply, IfElse, Name, Read, Reduce, SourceExpr, Stage
+from metasched.support.data_classes import dataclass
 
 # Operations that may be written twice in one expression: compiled code computes an expression that is there twice once.
 _REPEATED = 8
@@ -26,42 +29,130 @@ _LARGEST = 150
 
 
 def inlined(stages: Stages) -> Stages:
-    """The stages with intermediate values written into what reads them, as far as that costs nothing."""
-    while True:
-        found = next((s for s in stages.stages if _can_inline(stages, s)), None)
-        if found is None:
-            return stages
-        stages = _without(stages, found)
+    """The stages with intermediate values written into what reads them, as far as that costs nothing.
+
+    The first that can be written into its readers is, again and again. A stage is asked about again only where its
+    value or one of its readers is another by then: of a long chain of stages each is asked about a few times.
+    """
+    return _Inlining(stages).run()
 
 
-def _can_inline(stages: Stages, stage: Stage) -> bool:
-    name, value = stage.buffer, stage.value
-    if isinstance(value, Reduce) or stage.position is not None or name in stages.outputs:
-        return False
-    uses = [(reader, _count(reader, name)) for reader in stages.stages if _count(reader, name)]
-    if not uses or _as_operand(stages, stage) is None:
-        return False
-    if any(_in_subscript(reader, name) or _adds_to_places(stage, reader) for reader, _ in uses):
-        return False
-    size = sum(1 for _ in value.walk())
-    if any(count * size + sum(1 for _ in reader.value.walk()) > _LARGEST for reader, count in uses):
-        return False
-    cost = operations(value)
-    guarded = any(isinstance(node, IfElse) for node in value.walk())
-    if guarded and any(isinstance(reader.value, Reduce) for reader, _ in uses):
-        return False
-    if not cost and not guarded:
-        return True
-    if any(isinstance(reader.value, Reduce) for reader, _ in uses) and _unpacks(stages, stage):
-        return False
-    own = stages.iterations(stage)
-    if any(count > 1 and cost * count > _REPEATED for _, count in uses):
-        return False
-    total = sum(stages.iterations(reader) for reader, _ in uses)
-    if all(isinstance(reader.value, IfElse) for reader, _ in uses):
-        # Outside of a border, nothing is computed.
-        return len(uses) == 1 and total <= _BORDER * own
-    return total <= own or (cost == 1 and all(stages.iterations(reader) <= own for reader, _ in uses))
+@dataclass(frozen=True)
+class _Form:
+    """A stage, and what is asked of its value again and again: how many reads each buffer has, those in subscripts,
+    its nodes, and whether there is a condition.
+    """
+
+    stage: Stage
+    counts: Mapping[str, int]
+    subscripts: frozenset[str]
+    size: int
+    guarded: bool
+
+    @classmethod
+    def of(cls, stage: Stage) -> _Form:
+        nodes = list(stage.value.walk())
+        found = [node for node in nodes if isinstance(node, Read)]
+        inner = frozenset(one.buffer for read in found for index in read.indices for one in reads(index))
+        guarded = any(isinstance(node, IfElse) for node in nodes)
+        return cls(stage, Counter(read.buffer for read in found), inner, len(nodes), guarded)
+
+
+class _Inlining:
+    """Stages some of which are written into others, and what reads each of their buffers."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._given = stages
+        self._dtypes = stages.dtypes
+        self._forms = {stage.buffer: _Form.of(stage) for stage in stages.stages}
+        self._places = {name: place for place, name in enumerate(self._forms)}
+        self._readers: dict[str, set[str]] = {}
+        for name, form in self._forms.items():
+            for buffer in form.counts:
+                self._readers.setdefault(buffer, set()).add(name)
+
+    def run(self) -> Stages:
+        names = list(self._forms)
+        asked = list(self._places.values())  # a heap: the first stage is the next one
+        while asked:
+            place = heappop(asked)
+            if asked and asked[0] == place:
+                continue
+            form = self._forms.get(names[place])
+            if form is not None and self._can_inline(form):
+                for name in self._without(form):
+                    heappush(asked, self._places[name])
+        return replace(self._given, stages=tuple(form.stage for form in self._forms.values()))
+
+    def _can_inline(self, form: _Form) -> bool:
+        stage, given = form.stage, self._given
+        name, value = stage.buffer, stage.value
+        if isinstance(value, Reduce) or stage.position is not None or name in given.outputs:
+            return False
+        uses = [(reader, reader.counts[name]) for reader in self._forms_reading(name)]
+        if not uses or self._as_operand(stage) is None:
+            return False
+        if any(count * form.size + reader.size > _LARGEST for reader, count in uses):
+            return False
+        if any(name in reader.subscripts or _adds_to_places(stage, reader.stage) for reader, _ in uses):
+            return False
+        cost = operations(value)
+        reduced = any(isinstance(reader.stage.value, Reduce) for reader, _ in uses)
+        if form.guarded and reduced:
+            return False
+        if not cost and not form.guarded:
+            return True
+        if reduced and _unpacks(given, stage):
+            return False
+        own = given.iterations(stage)
+        if any(count > 1 and cost * count > _REPEATED for _, count in uses):
+            return False
+        taken = [given.iterations(reader.stage) for reader, _ in uses]
+        if all(isinstance(reader.stage.value, IfElse) for reader, _ in uses):
+            # Outside of a border, nothing is computed.
+            return len(uses) == 1 and sum(taken) <= _BORDER * own
+        return sum(taken) <= own or (cost == 1 and all(one <= own for one in taken))
+
+    def _forms_reading(self, buffer: str) -> list[_Form]:
+        return [self._forms[name] for name in self._readers.get(buffer, ())]
+
+    def _as_operand(self, stage: Stage) -> SourceExpr | None:
+        """A stage's value as a part of an expression, of its buffer's type and rounded as it would be there.
+
+        None where no expression says so.
+        """
+        wanted = self._dtypes[stage.buffer]
+        given = dtype_of(stage.value, self._dtypes)
+        if wanted.compute is not wanted:
+            # A half is rounded where it is stored; within an expression, only a cast from another type does that.
+            rounded = isinstance(stage.value, Read) or is_cast(stage.value)
+            return stage.value if rounded and given is wanted else None
+        if given is None:
+            return Apply(wanted.value, (stage.value,))
+        return stage.value if given is wanted else None
+
+    def _without(self, form: _Form) -> set[str]:
+        """Write a stage into its readers. Returns the stages that may be written into others now, or no longer."""
+        stage, operand = form.stage, self._as_operand(form.stage)
+        assert operand is not None
+        axes = [axis.name for axis in stage.axes]
+
+        def change(read: Read) -> SourceExpr:
+            if read.buffer != stage.buffer:
+                return read
+            return substituted(operand, dict(zip(axes, read.indices, strict=True)))
+
+        del self._forms[stage.buffer]
+        changed = self._readers.pop(stage.buffer)
+        for buffer in form.counts:
+            self._readers[buffer].discard(stage.buffer)
+        for name in changed:
+            reader = self._forms[name].stage
+            made = self._forms[name] = _Form.of(replace(reader, value=with_reads(reader.value, change)))
+            for buffer in made.counts:
+                self._readers[buffer].add(name)
+        read = {buffer for name in changed for buffer in self._forms[name].counts} | set(form.counts)
+        return changed | (read & self._forms.keys())
 
 
 def _unpacks(stages: Stages, stage: Stage) -> bool:
@@ -69,15 +160,6 @@ def _unpacks(stages: Stages, stage: Stage) -> bool:
     made, given = stages.types[stage.buffer], {read.buffer for read in reads(stage.value)}
     before = sum(stages.types[name].nbytes for name in given)
     return given <= stages.consts and made.dtype.is_float and made.nbytes > MOST_GROWTH * before + NO_MATTER
-
-
-def _count(stage: Stage, name: str) -> int:
-    return sum(1 for read in reads(stage.value) if read.buffer == name)
-
-
-def _in_subscript(stage: Stage, name: str) -> bool:
-    """Whether a stage reads a value as an index: it has checks of its own, which go by its name."""
-    return any(inner.buffer == name for read in reads(stage.value) for e in read.indices for inner in reads(e))
 
 
 def _adds_to_places(stage: Stage, reader: Stage) -> bool:
@@ -97,40 +179,6 @@ def _adds_to_places(stage: Stage, reader: Stage) -> bool:
         if read.buffer == stage.buffer and id(read) not in guarded
         for adds, index in zip(moved, read.indices, strict=True)
     )
-
-
-def _as_operand(stages: Stages, stage: Stage) -> SourceExpr | None:
-    """A stage's value as a part of an expression, of its buffer's type and rounded as it would be there.
-
-    None where no expression says so.
-    """
-    wanted = stages.types[stage.buffer].dtype
-    given = dtype_of(stage.value, stages.dtypes)
-    if wanted.compute is not wanted:
-        # A half is rounded where it is stored; within an expression, only a cast from another type does that.
-        rounded = isinstance(stage.value, Read) or is_cast(stage.value)
-        return stage.value if rounded and given is wanted else None
-    if given is None:
-        return Apply(wanted.value, (stage.value,))
-    return stage.value if given is wanted else None
-
-
-def _without(stages: Stages, stage: Stage) -> Stages:
-    operand = _as_operand(stages, stage)
-    assert operand is not None
-    names = [axis.name for axis in stage.axes]
-
-    def change(read: Read) -> SourceExpr:
-        if read.buffer != stage.buffer:
-            return read
-        return substituted(operand, dict(zip(names, read.indices, strict=True)))
-
-    changed = tuple(
-        replace(s, value=with_reads(s.value, change)) if _count(s, stage.buffer) else s
-        for s in stages.stages
-        if s is not stage
-    )
-    return replace(stages, stages=changed)
 
 
 def without_copies(stages: Stages) -> Stages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache, partial
 
 from metasched.ir import query
 from metasched.ir.affine import ZERO, substitute
@@ -62,7 +63,8 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     # Guards can be ignored: in a valid program every element read has been computed, by this expression.
     func = query.replace_stmt(ctx.func, producer, None)
     settled = _without_settled_conditions(producer)
-    after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, settled)))
+    found = {reader.name for reader in used_by}
+    after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, settled) if b.name in found else b))
     for reader in used_by:
         require_same_parts(OP, func, after, producer, reader)
     ctx.func = replace_buffers(after, remove=buffer)
@@ -74,24 +76,31 @@ def _without_settled_conditions(block: Block) -> Block:
     Here they are proved by the ranges of its own variables: its readers' sums of indices take more than those need.
     """
     ranges = {it.name: it.extent for it in block.iters}
+    known: dict[int, Expr] = {}
 
     def settled(e: Expr) -> Expr:
-        if isinstance(e, Select) and not query.loads(e.cond):
-            holds = prove(e.cond, ranges)
-            if holds is not None:
-                return settled(e.then if holds else e.otherwise)
-        return e.map(settled)
+        found = known.get(id(e))
+        if found is None:
+            holds = None
+            if isinstance(e, Select) and not query.loads(e.cond):
+                holds = prove(e.cond, ranges)
+            if isinstance(e, Select) and holds is not None:
+                found = settled(e.then if holds else e.otherwise)
+            else:
+                found = e.map(settled)
+            known[id(e)] = found
+        return found
 
     return query.map_values(block, settled)
 
 
 def _inlined(consumer: Block, producer: Block) -> Block:
     buffer = producer.store.buffer
-    if buffer not in query.reads(consumer):
-        return consumer
     hint = f"leave `{producer.name}` a stage of its own; compute_at puts it where it is read"
     require_small_expression(OP, consumer, buffer, producer, hint)
-    whole = query.map_values(consumer, lambda e: replace_loads(e, buffer, lambda at: _value_at(producer, at)))
+    # Reads of the same element share an expression: what goes through it later looks at it once.
+    value_at = lru_cache(maxsize=None)(partial(_value_at, producer))
+    whole = query.map_values(consumer, lambda e: replace_loads(e, buffer, value_at))
     require_index_arithmetic(OP, whole, consumer, producer, hint)
     return query.map_values(whole, tidy)
 
@@ -102,4 +111,5 @@ def _value_at(producer: Block, indices: tuple[Expr, ...]) -> Expr:
     for shown, index in zip(producer.store.indices, indices, strict=True):
         if isinstance(shown, Var):
             values[shown.name] = index
+    values = {name: index for name, index in values.items() if index != Var(name)}
     return substitute(producer.store.value, values)

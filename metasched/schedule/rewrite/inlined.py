@@ -23,10 +23,11 @@ def require_index_arithmetic(op: str, block: Block, before: Block, other: Block,
     """
     extents = {it.name: size for it in block.iters if (size := as_int(it.extent)) is not None}
     assumed = Assumptions(extents)
-    old = {e for value in query.values(before) for e in value.walk()}
+    seen = set[int]()
+    old = [e for value in query.values(before) for e in value.parts(seen)]
     for value in query.values(block):
-        for e in value.walk():
-            if not isinstance(e, Expr) or e in old or not _is_index_arithmetic(e):
+        for e in value.parts(seen):
+            if not isinstance(e, Expr) or not _is_index_arithmetic(e) or e in old:
                 continue
             problem = _problem(e, assumed)
             if problem:

@@ -20,6 +20,7 @@ from metasched.ir.nodes import (
     Func,
     IterKind,
     Load,
+    Node,
     Scope,
     Select,
     Seq,
@@ -132,7 +133,7 @@ def require_producers_stay(ctx: Context, op: str, block: Block, kept: frozenset[
 def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block, hint: str) -> None:
     """Raise when `reader` would be too large with every read of `buffer` replaced by the expression of `inlined`."""
     for value in query.values(reader):
-        reads = sum(load.buffer == buffer for load in query.loads(value))
+        reads = _reads_of(value, buffer)
         if not reads:
             continue
         own, added = size_of(value), size_of(inlined.store.value)
@@ -151,12 +152,38 @@ def require_small_expression(op: str, reader: Block, buffer: str, inlined: Block
 
 
 # --- expressions -----------------------------------------------------------------------------------------
+# A part that an expression uses many times is one object, as far as can be: it is looked at once.
+
+
+def _reads_of(e: Expr, buffer: str) -> int:
+    """How many reads of a buffer an expression has, written out."""
+    known: dict[int, int] = {}
+
+    def count(node: Node) -> int:
+        found = known.get(id(node))
+        if found is None:
+            found = known[id(node)] = sum(map(count, node.children())) + (
+                isinstance(node, Load) and node.buffer == buffer
+            )
+        return found
+
+    return count(e)
 
 
 def replace_loads(e: Expr, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Expr:
-    """`e` with every read of `buffer` replaced by `fn(indices)`."""
-    e = e.map(lambda child: replace_loads(child, buffer, fn))
-    return fn(e.indices) if isinstance(e, Load) and e.buffer == buffer else e
+    """`e` with every read of `buffer` replaced by `fn(indices)`, which depends on nothing else."""
+    known: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        found = known.get(id(node))
+        if found is None:
+            found = node.map(visit)
+            if isinstance(found, Load) and found.buffer == buffer:
+                found = fn(found.indices)
+            known[id(node)] = found
+        return found
+
+    return visit(e)
 
 
 def with_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Block:
@@ -168,19 +195,44 @@ def with_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]
     return query.map_values(block, replaced)
 
 
+_TIDY = "_tidy"
+
+
 def tidy(e: Expr) -> Expr:
-    """`e` with its index arithmetic in normal form, and conditions decided by it folded. Data is left as written."""
+    """`e` with its index arithmetic in normal form, and conditions decided by it folded. Data is left as written.
+
+    What is so already is marked: expressions grow, step by step, out of parts that are.
+    """
+    known: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        if _TIDY in node.__dict__:
+            return node
+        found = known.get(id(node))
+        if found is None:
+            simple = _simplified_index(node, visit)
+            found = known[id(node)] = node.map(visit) if simple is None else simple
+            if found is node:
+                object.__setattr__(node, _TIDY, True)
+        return found
+
+    return visit(e)
+
+
+def _simplified_index(e: Expr, tidied: Callable[[Expr], Expr]) -> Expr | None:
+    """A read, a condition of index arithmetic, or a choice that one decides, in normal form; None for anything else."""
     if isinstance(e, Load):
-        return replace(e, indices=tuple(tidy(i) if query.loads(i) else simplify(i) for i in e.indices))
+        indices = tuple(tidied(i) if query.loads(i) else simplify(i) for i in e.indices)
+        return e if indices == e.indices else replace(e, indices=indices)
     if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype is INDEX and not query.loads(e):
         return simplify(e)
     if isinstance(e, Binary) and e.op.is_logical and not query.loads(e):
         return simplify(e)
     if isinstance(e, Select):
-        cond = tidy(e.cond)
+        cond = tidied(e.cond)
         if isinstance(cond, Const):
-            return tidy(e.then if cond.value else e.otherwise)
-    return e.map(tidy)
+            return tidied(e.then if cond.value else e.otherwise)
+    return None
 
 
 def variables(e: Expr) -> list[str]:
