@@ -84,7 +84,8 @@ class _Rows:
         why = self._others.get(value.name, f"what {self._site.op} gives depends on how many there are")
         raise Unsupported(
             f"data decide how many elements its input {self._site.inputs.index(first)} has along its dimension "
-            f"{first.count.axis}, and {why}: it can be an output of the network, or read by nodes that compute each element from those at the same place",
+            f"{first.count.axis}, and {why}: it can be an output of the network, or read by nodes that compute each "
+            "element from those at the same place",
             tuple(sorted(frozenset[str]().union(*(operand.depends for operand in self._operands)))),
         )
 

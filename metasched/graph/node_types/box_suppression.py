@@ -95,13 +95,13 @@ def _good_enough(site: NodeSite, scores: GraphValue) -> GraphValue:
     """The scores of boxes that are there, above the threshold where there is one."""
     threshold = site.optional(4)
     given = {} if threshold is None else {"T": site.view(threshold, ())}
-    met = [] if threshold is None else ["A[b, c, n] > T[]"]
+    met = [f"A[b, c, n] >= {_GONE}" if threshold is None else "A[b, c, n] > T[]"]  # not a number is neither
     if scores.count is not None:
         given["S"] = site.view(scores.count.number, ())
         met.append("n < S[]")
     score = f"max(A[b, c, n], {real(_LOWEST)})"
-    text = f"{score} if {' and '.join(met)} else {_GONE}" if met else score
-    return site.single([f"Y[b, c, n] = {text}"], scores.type, A=scores, **given)
+    stage = f"Y[b, c, n] = {score} if {' and '.join(met)} else {_GONE}"
+    return site.single([stage], scores.type, A=scores, **given)
 
 
 def _picked(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:

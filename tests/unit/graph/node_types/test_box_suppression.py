@@ -63,9 +63,10 @@ def test_boxes_by_their_centres_or_by_any_two_corners() -> None:
     np.testing.assert_array_equal(made, wanted)
 
 
-def test_without_a_threshold_boxes_of_any_score_are_picked() -> None:
-    boxes = np.float32([[[0, 0, 1, 1], [2, 2, 3, 3]]])
-    made = run("NonMaxSuppression", boxes, np.float32([[[-np.inf, -1]]]), np.int64([2]), constants=(2,))
+def test_without_a_threshold_boxes_of_any_number_are_picked() -> None:
+    boxes = np.float32([[[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]])
+    scores = np.float32([[[-np.inf, -1, np.nan]]])
+    made = run("NonMaxSuppression", boxes, scores, np.int64([3]), constants=(2,))
     np.testing.assert_array_equal(made, [[0, 0, 1], [0, 0, 0]])
 
 
