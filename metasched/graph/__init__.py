@@ -4,15 +4,19 @@ Its files, in reading order:
 
 - `errors`: What is wrong with a model, and what of it cannot be expressed
 - `loop_node`: What the inputs and outputs of a loop are, and how many steps it is taken to run
+- `counted_axis`: A dimension of which only a call knows how many elements there are: it has room for all that there may
+  be
 - `ir`: The graph: values, nodes that are programs, views or loops, constants
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it
 - `windows`: Windows that slide over spatial dimensions
 - `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
+- `places_that_hold`: The places where a condition holds, in order, and how many there are
 - `loop_building`: A loop as a node of a graph: its body is imported once, for a step whose number nobody knows yet
 - `unrolled_loops`: Loops, step by step, where how many steps there are is known at load
 - `registry`: The node types that are known, found by their files
+- `counted_rows`: Nodes that read values with a size that only a call knows: they compute all that there is room for
 - `node_types/`: What each node type computes, as programs: a file a family
 - `fusion/`: Programs joined to one
 - `layouts/`: The order of dimensions of values in memory, and dimensions that are one

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from metasched.errors import LanguageError
+from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.stages import parsed
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView, ValueType
@@ -43,8 +44,7 @@ class GraphValue:
         constant: its elements, where they are known.
         depends: inputs of the network that it is computed from.
         bits: of integers that the model has in fewer bits than the type has, how many; 0 of any others.
-        count: the value that says how many of its elements along the first dimension there are, where only a call
-            knows; there is room for all that there may be.
+        count: how many of its elements along a dimension there are, where only a call knows.
         elements: of a sequence of tensors, which no program reads, all of them; its type is that of its elements, and
             its shape says how many there are.
 
@@ -55,7 +55,7 @@ class GraphValue:
     constant: Array | None = field(default=None, compare=False, repr=False)
     depends: frozenset[str] = frozenset()
     bits: int = 0
-    count: str | None = None
+    count: ValueCount | None = None
     elements: tuple[GraphValue, ...] | None = None
 
     @property
@@ -65,6 +65,20 @@ class GraphValue:
     @property
     def rank(self) -> int:
         return self.type.rank
+
+
+@dataclass(frozen=True)
+class ValueCount:
+    """How many elements of a value there are, which has room for all that there may be; the others are of no meaning.
+
+    Attributes:
+        number: the value that says it, one whole number.
+        axis: the dimension that has so many.
+
+    """
+
+    number: GraphValue
+    axis: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +148,14 @@ class GraphBuilder:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    def type_of(self, name: str) -> ValueType:
+        """The type of a value, by its name."""
+        return self._types[name]
+
+    def nodes_from(self, first: int) -> tuple[Node, ...]:
+        """The nodes that were made after so many others."""
+        return tuple(self._nodes[first:])
+
     def input(self, name: str, type_: ValueType) -> GraphValue:
         """A value that calls of the network give."""
         own = self._typed(name, type_)
@@ -196,8 +218,8 @@ class GraphBuilder:
         """The graph that computes these outputs."""
         made = [(label, operand.name) for label, operand in outputs]
         counted = {label: operand.count for label, operand in outputs if operand.count is not None}
-        counts = {label: f"{count} of steps" for label, count in counted.items()}
-        made += {counts[label]: count for label, count in counted.items()}.items()
+        counts = {label: CountedAxis(f"{count.number.name} as a size", count.axis) for label, count in counted.items()}
+        made += {counts[label].label: count.number.name for label, count in counted.items()}.items()
         inputs, nodes = tuple(self._inputs), tuple(self._nodes)
         return Graph(name, self._types, inputs, tuple(made), self._constants, nodes, counts=counts)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metasched.graph.execution_plan import FIRST, ExecutionPlan, RootOffset, StepInfo, TableAction
+from metasched.graph.execution_plan import FIRST, ExecutionPlan, ResultCount, StepInfo, TableAction
 from metasched.graph.ir import Array
 from metasched.graph.loop_node import ENDLESS
 from metasched.graph.memory import MappedMemory
@@ -147,7 +147,7 @@ class Executable:
             else:
                 assert result.copied is not None
                 made = _copied(memory, roots[result.copied.root] + result.copied.offset)
-            found.append(made if result.count is None else made[: _number_at(roots, result.count)])
+            found.append(made if result.count is None else _first_elements(made, roots, result.count))
         return found
 
 
@@ -157,9 +157,11 @@ def _readable(array: Array) -> Array:
     return array if flags.c_contiguous and flags.aligned else np.require(array, requirements=("C", "A"))
 
 
-def _number_at(roots: Roots, place: RootOffset) -> int:
-    """The whole number at a place."""
-    return ctypes.c_int64.from_address(roots[place.root] + place.offset).value
+def _first_elements(array: Array, roots: Roots, count: ResultCount) -> Array:
+    """The elements along a dimension that there are, contiguous."""
+    (root, offset), axis = count
+    number = ctypes.c_int64.from_address(roots[root] + offset).value
+    return np.ascontiguousarray(array[(*(slice(None),) * axis, slice(number))])
 
 
 def _copied(memory: OutputMemory, address: int) -> Array:

@@ -53,16 +53,23 @@ class StepInfo:
     origin: str
 
 
+class ResultCount(NamedTuple):
+    """Where it says how many elements an output has along a dimension."""
+
+    place: RootOffset
+    axis: int
+
+
 @dataclass(frozen=True)
 class NetworkResult:
-    """An output: a new array that a step writes (its root's number), or a copy of a value; `count` is where it says how
-    many elements along its first dimension there are, if a call decides that.
+    """An output: a new array that a step writes (its root's number), or a copy of a value; `count` says how many
+    elements it has, if a call decides that.
     """
 
     type: ValueType
     written: int | None
     copied: RootOffset | None
-    count: RootOffset | None = None
+    count: ResultCount | None = None
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
-from metasched.graph.registry import NodeForm, node_types
+from metasched.graph.registry import NodeForm, NodeType, node_types
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
@@ -246,7 +247,6 @@ class _Importer:
             if inputs is None:
                 self._require_type(node, domain, opset)
             else:
-                _require_known_sizes(node, inputs)
                 return self._imported(node, scope, domain, opset, inputs)
         except Unsupported as error:
             self._refuse(node, scope, opset, inputs, error)
@@ -283,13 +283,13 @@ class _Importer:
         if known is not None and known.form is not None:
             _check_form(node, known.form)
             _require_imported(domain, opset)
-            return known.run(self._site(node, scope, opset, inputs, known.form.defaults))
+            return _made(known, self._site(node, scope, opset, inputs, known.form.defaults))
         schema = _fitting_schema(node, domain, opset)
         if node.op_type == "If" and not domain and inputs[0] is not None and inputs[0].constant is not None:
             return self._branch(node, scope, inputs[0].constant)
         if known is not None:
             _check_attributes(node, schema)
-            return known.run(self._site(with_defaults(schema, node), scope, opset, inputs))
+            return _made(known, self._site(with_defaults(schema, node), scope, opset, inputs))
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
             raise Unsupported("no program is known for this node type")
@@ -458,14 +458,9 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
     return schema
 
 
-def _require_known_sizes(node: Any, inputs: Sequence[GraphValue | None]) -> None:
-    """Raise Unsupported for a node that reads what is as long as a loop takes steps, which only a call knows."""
-    counted = [value for value in inputs if value is not None and value.count is not None]
-    if counted and node.op_type != "Identity":
-        name, depends = counted[0].name, tuple(sorted(counted[0].depends))
-        raise Unsupported(
-            f"`{name}` is as long as a loop takes steps, which data decide: it can be an output of the network", depends
-        )
+def _made(known: NodeType, site: NodeSite) -> Sequence[GraphValue | None]:
+    """The outputs of a node of a type, with the sizes that only a call knows."""
+    return known.run(site) if known.counts else run_on_rows(known.run, site)
 
 
 def _require_imported(domain: str, opset: int) -> None:

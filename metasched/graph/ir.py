@@ -18,6 +18,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.errors import MetaschedError
+from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.loop_node import ASSUMED_STEPS, ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
@@ -312,8 +313,8 @@ class Graph:
         parts: the values that lie in the memory of others.
         states: inputs that the network holds between calls, and the labels of the outputs that they are next.
         growth: what grows from call to call, if anything does.
-        counts: outputs of which only so many elements along the first dimension mean anything as another output says,
-            by labels; those others are not returned.
+        counts: outputs of which only so many elements along a dimension mean anything as another output says, by
+            labels; those others are not returned.
 
     """
 
@@ -326,7 +327,12 @@ class Graph:
     parts: Mapping[str, ValuePart] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     growth: Growth | None = None
-    counts: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, CountedAxis] = field(default_factory=dict)
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The labels of outputs that calls do not return."""
+        return frozenset({*self.states.values(), *(count.label for count in self.counts.values())})
 
     @property
     def computes(self) -> Iterator[Compute]:
@@ -430,7 +436,8 @@ class Graph:
             _require(label in made, f"the state `{name}` is next the output `{label}`, which is none")
             _require(self.types[name] == self.types[made[label]], f"the state `{name}` is no `{label}` of its type")
         for label, count in self.counts.items():
-            _require(label in made and count in made, f"`{count}` says how long `{label}` is: one is no output")
+            _require(label in made and count.label in made, f"`{count.label}` counts `{label}`: one is no output")
+            _require(0 <= count.axis < self.types[made[label]].rank, f"`{label}` has no dimension {count.axis}")
 
     def _check_part(self, name: str, part: ValuePart) -> None:
         _require(name in self.types and part.of in self.types, f"`{name}` is a part of `{part.of}`: one is no value")
@@ -534,7 +541,7 @@ def _lines(graph: Graph, numbers: Mapping[str, int]) -> Iterator[str]:
     for name, label in graph.states.items():
         yield f"state {name} is next {label}"
     for label, count in graph.counts.items():
-        yield f"{label} has as many elements as {count} says"
+        yield f"{label} has as many elements along its dimension {count.axis} as {count.label} says"
     for label, name in graph.outputs:
         if label != name:
             yield f"return {label} = {name}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue
+from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, LoopNode, ValueType
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
@@ -142,7 +142,7 @@ class _Looping:
             loop = replace(loop, gives=(*gives, *loop.gives), outputs=(*outputs, *loop.outputs))
             count, *found = self._site.builder.loop(loop, [_NUMBER, *types], depends)
             states, values = found[: len(self._states)], found[len(self._states) :]
-            values = [replace(value, count=count.name) for value in values]
+            values = [replace(value, count=ValueCount(count)) for value in values]
         else:
             found = self._site.builder.loop(loop, types, depends)
             states, values = found[: len(self._states)], found[len(self._states) :]

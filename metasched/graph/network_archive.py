@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from metasched.dtypes import DType
 from metasched.graph.code_archive import described, part_of
+from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.execution_plan import (
     ExecutionPlan,
     KeptState,
     MovedPart,
     NetworkResult,
+    ResultCount,
     RootOffset,
     StepInfo,
 )
@@ -80,7 +82,7 @@ def network_bytes(network: StoredNetwork) -> bytes:
         "kept": [[k.root, k.found, k.nbytes] for k in plan.kept],
         "moved": [[m.state, m.name, m.offset, m.input, _position(m.position), m.step] for m in plan.moved],
         "moving": plan.moving,
-        "counts": dict(signature.counts),
+        "counts": {label: [count.label, count.axis] for label, count in signature.counts.items()},
     }
     text = json.dumps(said).encode()
     return b"".join([_LENGTH.pack(len(text)), text, *(code.data for code in plan.codes)])
@@ -99,7 +101,7 @@ def network_of(data: bytes) -> StoredNetwork:
             tuple(inputs.items()),
             tuple(outputs.items()),
             tuple(
-                NetworkResult(_type_of(t), written, _place(copied), _place(count))
+                NetworkResult(_type_of(t), written, _place(copied), _count(count))
                 for t, written, copied, count in said["results"]
             ),
             Arena(*said["arena"]),
@@ -117,7 +119,8 @@ def network_of(data: bytes) -> StoredNetwork:
             int(said["moving"]),
         )
         growth = None if said["growth"] is None else _growth_of(said["growth"])
-        signature = Signature(str(said["name"]), inputs, outputs, said["states"], growth, said["counts"])
+        counts = {label: CountedAxis(*count) for label, count in said["counts"].items()}
+        signature = Signature(str(said["name"]), inputs, outputs, said["states"], growth, counts)
         pieces = tuple(StoredPiece(*piece) for piece in said["pieces"])
         return StoredNetwork(signature, plan, str(weights_hash), pieces, said["known"], said["note"])
     except (struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -137,6 +140,10 @@ def _codes(said: list[dict[str, Any]], data: bytes, at: int) -> tuple[StepCode, 
 
 def _place(said: Any) -> RootOffset | None:
     return None if said is None else RootOffset(*said)
+
+
+def _count(said: Any) -> ResultCount | None:
+    return None if said is None else ResultCount(RootOffset(*said[0]), int(said[1]))
 
 
 def _type(type_: ValueType) -> tuple[str, tuple[int, ...]]:

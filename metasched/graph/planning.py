@@ -13,6 +13,7 @@ from metasched.graph.execution_plan import (
     KeptState,
     MovedPart,
     NetworkResult,
+    ResultCount,
     RootOffset,
     StepInfo,
 )
@@ -96,7 +97,7 @@ class _Planner:
     def plan(self, written: Mapping[str, int], moved: Sequence[str]) -> ExecutionPlan:
         """`written` are the outputs' numbers by their roots, `moved` the parts that begin at a position."""
         graph, place = self._graph, self._place
-        hidden = {*graph.states.values(), *graph.counts.values()}
+        hidden = graph.hidden
         made = dict(graph.outputs)
         entries = list(self._entries(0, len(graph.nodes), self._flat.outermost))
         given = FIRST + len(graph.inputs) + len(written) + len(moved)
@@ -184,7 +185,8 @@ class _Planner:
         graph = self._graph
         label, name = graph.outputs[number]
         root = self._place[name].root
-        count = self._at(dict(graph.outputs)[graph.counts[label]]) if label in graph.counts else None
+        counted = graph.counts.get(label)
+        count = None if counted is None else ResultCount(self._at(dict(graph.outputs)[counted.label]), counted.axis)
         if written.get(root) == number:
             return NetworkResult(graph.types[name], self._numbers[root], None, count)
         return NetworkResult(graph.types[name], None, self._at(name), count)
@@ -199,7 +201,7 @@ def _kernel_of(graph: Graph) -> dict[int, str]:
 def _written_outputs(graph: Graph, place: Mapping[str, ValuePlace], loops: LoopMemory) -> dict[str, int]:
     """The roots that are written as outputs of the network, and the numbers of these: a root is the first's of it."""
     apart = {*graph.inputs, *graph.constants, *loops.moving}
-    hidden = {*graph.states.values(), *graph.counts.values()}
+    hidden = graph.hidden
     found: dict[str, int] = {}
     for number, (label, name) in enumerate(graph.outputs):
         root = place[name].root

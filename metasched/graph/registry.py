@@ -51,20 +51,26 @@ class NodeType:
         name: the type, with `domain:` before it where that is not ONNX's own.
         run: gives the node's outputs, in their order; those that nothing uses may be None. Raises Unsupported.
         form: of a type that the package `onnx` does not describe.
+        counts: whether `run` gives results the sizes that only a call knows; otherwise they are found in its programs
+            (see `counted_rows`).
 
     """
 
     name: str
     run: Import
     form: NodeForm | None = None
+    counts: bool = False
 
 
-def node_type(*names: str, form: NodeForm | None = None) -> Callable[[Import], Import]:
-    """Declare that a function imports nodes of these types, which have a form where `onnx` does not describe them."""
+def node_type(*names: str, form: NodeForm | None = None, counts: bool = False) -> Callable[[Import], Import]:
+    """Declare that a function imports nodes of these types, which have a form where `onnx` does not describe them.
+
+    `counts`: whether it sees to sizes that only a call knows.
+    """
 
     def declare(function: Import) -> Import:
         others: tuple[NodeType, ...] = function.__dict__.get("node_types", ())
-        function.__dict__["node_types"] = others + tuple(NodeType(name, function, form) for name in names)
+        function.__dict__["node_types"] = others + tuple(NodeType(name, function, form, counts) for name in names)
         return function
 
     return declare

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Self
 
+from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.ir import Graph, Growth, ValueType
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -21,8 +22,8 @@ class Signature:
         outputs: labels and types of all outputs.
         states: inputs that are held between calls, and the labels of the outputs that they are next.
         growth: what grows from call to call, of inputs by their names and of outputs by their labels.
-        counts: outputs whose first size a call decides, which is at most that of their type; by their labels those of
-            the outputs that say it, which are not returned.
+        counts: outputs with a size that a call decides, which is at most that of their type, by their labels; the
+            outputs that say it are not returned.
 
     """
 
@@ -31,7 +32,7 @@ class Signature:
     outputs: Mapping[str, ValueType]
     states: Mapping[str, str]
     growth: Growth | None = None
-    counts: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, CountedAxis] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
@@ -53,7 +54,7 @@ class Signature:
     @cached_property
     def returned(self) -> Mapping[str, ValueType]:
         """The outputs that calls return."""
-        held = {*self.states.values(), *self.counts.values()}
+        held = {*self.states.values(), *(count.label for count in self.counts.values())}
         return {label: type_ for label, type_ in self.outputs.items() if label not in held}
 
     @property

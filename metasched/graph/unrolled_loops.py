@@ -90,6 +90,8 @@ class _Unrolling:
             return _of_no_step(site, place.axis, self._declared[number])
         if len({value.type for value in values}) > 1:
             raise Unsupported("steps make values of different types, which are put together")
+        if any(value.count is not None for value in values):
+            raise Unsupported("steps make values with a size that only a call knows, which are put together")
         ordered = values[::-1] if place.backwards else values
         return stacked(site, ordered, site.axis(place.axis, values[0].rank + 1))
 

@@ -77,6 +77,7 @@ class _Comparison:
         one, two = self.largest, self.other
         _require(len(one.inputs) == len(two.inputs), "they have not the same inputs")
         _require([label for label, _ in one.outputs] == [label for label, _ in two.outputs], "their outputs differ")
+        _require(not one.counts, f"calls decide how many elements {', '.join(one.counts)} has, which is not compared")
         _require(len(one.nodes) == len(two.nodes), f"one has {len(one.nodes)} nodes, the other {len(two.nodes)}")
         for ours, theirs in zip(one.inputs, two.inputs, strict=True):
             self._same(ours, theirs)

@@ -88,6 +88,12 @@ def grown_graphs(
             "whose steps are not compared at several lengths\n"
             "  hint: load it for one length, by a number"
         )
+    if looked.counts:
+        raise NetworkError(
+            f"the model cannot be one network for all lengths of `{name}`: data decide how many elements "
+            f"`{next(iter(looked.counts))}` has, which is not compared at several lengths\n"
+            "  hint: load it for one length, by a number"
+        )
     found = caches(looked, axes)
     try:
         return _joined_graphs(make, name, size, axes, same)

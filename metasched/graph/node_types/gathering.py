@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, number
 
-Results = tuple[GraphValue, ...]
+Results = tuple[GraphValue | None, ...]
 
 
 def from_the_beginning(site: NodeSite, index: GraphValue, extent: int) -> GraphValue:
@@ -37,34 +39,34 @@ def _counted(text: str, extent: int) -> str:
     return f"(i64({text}) + {extent} if {text} < 0 else i64({text}))"
 
 
-@node_type("Compress")
-def compress(site: NodeSite) -> Results:
-    """The elements, or those along an axis, where a condition holds that is known at load."""
-    x, holds = site.operand(0), site.known(1, "condition").reshape(-1).astype(bool)
-    if site.attribute("axis") is None:
-        x, axis = site.view(x, (x.type.size,)), 0
-    else:
-        axis = site.axis(int(site.attribute("axis")), x.rank)
-    places = np.flatnonzero(holds)
-    if places.size and places[-1] >= x.shape[axis]:
-        raise Unsupported(f"its condition holds at {places[-1]}, and there are {x.shape[axis]} elements")
-    shape = tuple(places.size if dim == axis else n for dim, n in enumerate(x.shape))
-    over = indices(len(shape))
-    if x.constant is not None:
-        return (site.constant(x.constant.take(places, axis), x.type.dtype),)
-    index = site.constant(places.astype(np.int64), DType.I64)
-    read = (*over[:axis], at("I", [over[axis]]), *over[axis + 1 :])
-    return (site.single([f"{at('Y', over)} = {at('A', read)}"], ValueType(x.type.dtype, shape), A=x, I=index),)
-
-
-@node_type("NonZero")
-def non_zero(site: NodeSite) -> Results:
-    """The places of what is not zero among elements that are known at load: how many there are is a shape."""
-    return (site.constant(np.array(np.nonzero(site.known(0, "input")), np.int64), DType.I64),)
-
-
-@node_type("Gather")
+@node_type("Gather", counts=True)
 def gather(site: NodeSite) -> Results:
+    """Elements along an axis by their numbers, of which there may be as many as data decide."""
+    axis = site.axis(int(site.attribute("axis", 0)), site.operand(0).rank)
+    return run_on_rows(_gathered, _of_those_there(site, axis))
+
+
+def _of_those_there(site: NodeSite, axis: int, column: int | None = None) -> NodeSite:
+    """A node that gathers along an axis, with indices of what is there where data decide how many elements that are.
+
+    They may count from the end of these, and others pick zero. `column` says where those of the axis are along the last
+    dimension of the indices; None where there are no others.
+    """
+    x, index = site.operand(0), site.operand(1)
+    if x.count is None or x.count.axis != axis:
+        return site
+    over, extent = indices(index.rank), x.shape[axis]
+    own = f"i64({at('I', over)})"
+    place = f"({own} + S[] if {own} < 0 else {own})"
+    text = f"{place} if {place} >= 0 and {place} < S[] else {extent}"
+    if column is not None:
+        text = f"({text}) if {over[-1]} == {column} else {own}"
+    number_ = site.view(x.count.number, ())
+    found = site.single([f"{at('Y', over)} = {text}"], ValueType(DType.I64, index.shape), I=index, S=number_)
+    return replace(site, inputs=(replace(x, count=None), replace(found, count=index.count)))
+
+
+def _gathered(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
     index = from_the_beginning(site, index, x.shape[axis])
@@ -96,8 +98,13 @@ def _zero(x: GraphValue) -> str:
     return str(number(0, x.type.dtype))
 
 
-@node_type("GatherElements")
+@node_type("GatherElements", counts=True)
 def gather_elements(site: NodeSite) -> Results:
+    axis = site.axis(int(site.attribute("axis", 0)), site.operand(0).rank)
+    return run_on_rows(_gathered_elements, _of_those_there(site, axis))
+
+
+def _gathered_elements(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
     if index.rank != x.rank:
@@ -114,8 +121,15 @@ def gather_elements(site: NodeSite) -> Results:
     return (site.single(stages, ValueType(x.type.dtype, index.shape), A=x, I=index),)
 
 
-@node_type("GatherND")
+@node_type("GatherND", counts=True)
 def gather_nd(site: NodeSite) -> Results:
+    x, batch = site.operand(0), int(site.attribute("batch_dims", 0))
+    axis = batch if x.count is None else x.count.axis
+    picks = batch <= axis < batch + site.operand(1).shape[-1]
+    return run_on_rows(_gathered_nd, _of_those_there(site, axis, axis - batch) if picks else site)
+
+
+def _gathered_nd(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
     batch = int(site.attribute("batch_dims", 0))
     depth = index.shape[-1]

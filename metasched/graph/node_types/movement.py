@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue
+from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, names
 from metasched.graph.text import at, broadcast, indices, number, read
 
-Results = tuple[GraphValue, ...]
+Results = tuple[GraphValue | None, ...]
 
 # Values that one program joins; more are joined in turns.
 _JOINED = 16
@@ -79,8 +81,9 @@ def split(site: NodeSite) -> Results:
     return tuple(sliced(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True))
 
 
-@node_type("Slice")
+@node_type("Slice", counts=True)
 def slice_(site: NodeSite) -> Results:
+    """Part of a tensor; from its beginning on where data decide how many elements there are."""
     x = site.operand(0)
     starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
     given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
@@ -92,7 +95,23 @@ def slice_(site: NodeSite) -> Results:
             raise Unsupported("a step is 0")
         taken = range(x.shape[axis])[slice(start, _end(end, step, x.shape[axis]), step)]
         parts[axis] = (taken.start, step, len(taken))
-    return (sliced(site, x, parts),)
+    if x.count is None or x.count.axis not in parts or not x.type.size:
+        return run_on_rows(lambda site: (sliced(site, x, parts),), site)
+    made = sliced(site, x, parts)
+    which = axes.index(x.count.axis)
+    return (replace(made, count=_count_of_slice(site, x, starts[which], ends[which], steps[which])),)
+
+
+def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int, step: int) -> ValueCount:
+    """How many elements a part has of those that a call decides. Raises Unsupported for a part from their end on."""
+    count = x.count
+    assert count is not None, x
+    if start < 0 or end < 0 or step != 1:
+        raise Unsupported(f"it takes {start}:{end}:{step} of as many elements as data decide")
+    end = min(end, x.shape[count.axis])
+    if start == 0 and end == x.shape[count.axis]:
+        return count
+    return replace(count, number=site.elementwise(f"max(min({{0}}, {end}) - {start}, 0)", count.number))
 
 
 def _end(end: int, step: int, extent: int) -> int | None:

@@ -134,6 +134,8 @@ def flatten(site: NodeSite) -> Results:
 def squeeze(site: NodeSite) -> Results:
     x = site.operand(0)
     if site.optional(1) is None:
+        if x.count is not None:
+            raise Unsupported("it names no axes, and data decide how many elements its input has")
         return (site.view(x, [n for n in x.shape if n != 1]),)
     axes = site.axes(site.integers(1, "axes"), x.rank)
     long = [axis for axis in axes if x.shape[axis] != 1]

@@ -85,7 +85,9 @@ class _Member:
                 if copied is not None:
                     ctypes.memmove(_address(array), roots[copied[0]] + copied[1], array.nbytes)
                 if count is not None:
-                    made[n] = array[: ctypes.c_int64.from_address(roots[count[0]] + count[1]).value]
+                    (root, offset), axis = count
+                    number = ctypes.c_int64.from_address(roots[root] + offset).value
+                    made[n] = np.ascontiguousarray(array[(*(slice(None),) * axis, slice(number))])
         self._arenas.append(arena)
         if status:
             raise self._error(*divmod(status, _STATUSES))

@@ -64,6 +64,6 @@ def test_the_text_of_a_loop_says_what_begins_and_what_comes_of_it() -> None:
         "counts the steps",
         "    while ",
         "= how many steps there were",
-        "steps has as many elements as",
+        "steps has as many elements along its dimension 0 as",
     ):
         assert line in text, line

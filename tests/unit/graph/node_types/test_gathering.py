@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import metasched as ms
-from tests.support.onnx_models import integers, model, node, random, run, value
+from tests.support.onnx_models import integers, random, run
 
 X = random(2, 3, 4)
 
@@ -75,31 +75,3 @@ def test_elements_are_scattered(mode: str, ufunc: Any) -> None:
     else:
         ufunc.at(expected, rows[:, 0] % 3, updates)
     np.testing.assert_allclose(run("ScatterND", x, rows, updates, reduction=mode), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("axis", "holds"),
-    [(1, [True, False, True]), (-3, [False, True]), (None, [True, True, False, True, False]), (0, [])],
-)
-def test_elements_where_a_known_condition_holds(axis: int | None, holds: list[bool]) -> None:
-    x, condition = random(2, 4, 3), np.array(holds, bool)
-    attributes = {} if axis is None else {"axis": axis}
-    expected = np.compress(condition, x, axis)
-    np.testing.assert_array_equal(run("Compress", x, condition, constants=[1], **attributes), expected)
-
-
-def test_conditions_that_are_computed_or_too_long_are_refused() -> None:
-    x = random(2, 3)
-    with pytest.raises(ms.RefusedModel, match=r"(?s)its condition, `X1`, is computed from data.*values="):
-        run("Compress", x, np.array([True, False]), axis=0)
-    with pytest.raises(ms.RefusedModel, match="holds at 2, and there are 2 elements"):
-        run("Compress", x, np.array([False, False, True]), constants=[1], axis=0)
-
-
-def test_places_of_what_is_not_zero_among_constants() -> None:
-    known = np.array([[1, 0], [0, -2]], np.float32)
-    made = [node("NonZero", "C", "places"), node("Transpose", "places", "rows"), node("GatherND", "X rows")]
-    x = random(2, 2)
-    np.testing.assert_array_equal(
-        ms.load_onnx(model(made, [value("X", x)], ["Y"], {"C": known}))(x), x[np.nonzero(known)]
-    )

@@ -1,0 +1,163 @@
+"""Boxes of which none overlaps a better one: what detectors end in.
+
+Each step of a loop picks for each class the box with the highest score, and takes away those that overlap it. It ends
+as no class has a box any more. Results have room for as many boxes as there may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import ValueType
+from metasched.graph.loop_building import LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.places_that_hold import places_that_hold
+from metasched.graph.registry import node_type
+from metasched.graph.site import NodeSite
+from metasched.graph.text import declared, real
+
+Results = tuple[GraphValue, ...]
+
+_COORDINATES = 4
+# Nothing has this score: what has it was picked, taken away, or not good enough.
+_GONE = "-inf"
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+@node_type("NonMaxSuppression", counts=True)
+def non_max_suppression(site: NodeSite) -> Results:
+    boxes, scores = site.operand(0), site.operand(1)
+    batch, count = _sizes(boxes, scores)
+    classes = scores.shape[1]
+    most = 0 if site.optional(2) is None else min(site.integers(2, "number of boxes")[0], count)
+    if most <= 0 or not scores.type.size:
+        return (site.constant(np.empty((0, 3), np.int64), DType.I64),)
+    limits = site.optional(3) or site.constant(np.zeros(1, np.float32))
+    corners = _corners(site, boxes)
+    per_class = ValueType(DType.I64, (batch, classes))
+
+    def step(_: str, __: GraphValue, states: Sequence[GraphValue], ___: Sequence[GraphValue]) -> StepResults:
+        (left,) = states
+        picked = _picked(site, left, per_class)
+        some = site.single(
+            [
+                "T: i64[1]",
+                f"T[z] = max[b < {batch}, c < {classes}](A[b, c])",
+                "Y[] = T[0] >= 0",
+            ],
+            ValueType(DType.BOOL, ()),
+            A=picked,
+        )
+        return StepResults([_without_overlaps(site, left, picked, corners, limits)], [picked], some)
+
+    found = looped(site, LoopFrame([_good_enough(site, scores)], (), [LoopPlaces()], most), step)
+    return (_listed(site, found.values[0], (batch, classes, most)),)
+
+
+def _sizes(boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
+    """How many images there are, and boxes in each. Raises Unsupported where boxes and scores do not go together."""
+    f32 = {boxes.type.dtype, scores.type.dtype} == {DType.F32}
+    if not f32 or boxes.rank != 3 or scores.rank != 3 or boxes.shape[2] != _COORDINATES:
+        raise Unsupported(f"its boxes are {boxes.type}, and its scores {scores.type}")
+    if boxes.shape[:2] != (scores.shape[0], scores.shape[2]):
+        raise Unsupported(f"it has scores {scores.type} for boxes {boxes.type}")
+    if _count_along(boxes, 1) != _count_along(scores, 2):
+        raise Unsupported("data decide how many boxes there are, and otherwise how many scores")
+    return boxes.shape[0], boxes.shape[1]
+
+
+def _count_along(x: GraphValue, axis: int) -> GraphValue | None:
+    """What says how many boxes there are, if data decide it. Raises Unsupported for another dimension than theirs."""
+    if x.count is None:
+        return None
+    if x.count.axis != axis:
+        raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}")
+    return x.count.number
+
+
+def _corners(site: NodeSite, boxes: GraphValue) -> GraphValue:
+    """The least and the largest of both coordinates of each box, boxes innermost."""
+    batch, count, _ = boxes.shape
+    if site.flag("center_point_box"):
+        low, high = "A[b, n, k % 2] - A[b, n, k % 2 + 2] / 2.0", "A[b, n, k % 2] + A[b, n, k % 2 + 2] / 2.0"
+    else:
+        low, high = (f"{f}(A[b, n, k % 2], A[b, n, k % 2 + 2])" for f in ("min", "max"))
+    type_ = ValueType(DType.F32, (batch, _COORDINATES, count))
+    return site.single([f"Y[b, k, n] = {low} if k < 2 else {high}"], type_, A=boxes)
+
+
+def _good_enough(site: NodeSite, scores: GraphValue) -> GraphValue:
+    """The scores of boxes that are there, above the threshold where there is one."""
+    threshold = site.optional(4)
+    given = {} if threshold is None else {"T": site.view(threshold, ())}
+    met = [f"A[b, c, n] >= {_GONE}" if threshold is None else "A[b, c, n] > T[]"]  # not a number is neither
+    if scores.count is not None:
+        given["S"] = site.view(scores.count.number, ())
+        met.append("n < S[]")
+    score = f"max(A[b, c, n], {real(_LOWEST)})"
+    stage = f"Y[b, c, n] = {score} if {' and '.join(met)} else {_GONE}"
+    return site.single([stage], scores.type, A=scores, **given)
+
+
+def _picked(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:
+    """The box of each class that has the highest score, the first of equal ones; -1 where there is none left."""
+    count = left.shape[2]
+    stages = [
+        declared("T", ValueType(DType.F32, per_class.shape)),
+        f"T[b, c] = max[n < {count}](A[b, c, n])",
+        declared("F", per_class),
+        f"F[b, c] = min[n < {count}](n if A[b, c, n] == T[b, c] else {count})",
+        f"Y[b, c] = F[b, c] if T[b, c] > {_GONE} and F[b, c] < {count} else -1",
+    ]
+    return site.single(stages, per_class, A=left)
+
+
+def _without_overlaps(
+    site: NodeSite, left: GraphValue, picked: GraphValue, corners: GraphValue, limits: GraphValue
+) -> GraphValue:
+    """Scores without those of the boxes that were picked, and of those that overlap one of them by more than a limit:
+    by what they have in common over what they cover together.
+    """
+    batch, classes, count = left.shape
+    own = f"min(max(P[b, c], 0), {count - 1})"
+    sides = ValueType(DType.F32, (batch, classes, _COORDINATES))
+    widths = [f"max(min(Q[b, c, {k + 2}], C[b, {k + 2}, n]) - max(Q[b, c, {k}], C[b, {k}, n]), 0.0)" for k in range(2)]
+    area = "(C[b, 2, n] - C[b, 0, n]) * (C[b, 3, n] - C[b, 1, n])"
+    its_area = "(Q[b, c, 2] - Q[b, c, 0]) * (Q[b, c, 3] - Q[b, c, 1])"
+    common = "I[b, c, n]"
+    overlaps = f"{common} > 0.0 and {common} / ({area} + {its_area} - {common}) > L[]"
+    stages = [
+        declared("Q", sides),
+        f"Q[b, c, k] = C[b, k, {own}]",
+        declared("I", left.type),
+        f"{common} = {widths[0]} * {widths[1]}",
+        f"Y[b, c, n] = {_GONE} if P[b, c] >= 0 and (n == P[b, c] or {overlaps}) else A[b, c, n]",
+    ]
+    return site.single(stages, left.type, A=left, P=picked, C=corners, L=site.view(limits, ()))
+
+
+def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int]) -> GraphValue:
+    """Rows of image, class and box for what steps picked, in this order and that of the steps, and zeros behind."""
+    batch, classes, most = sizes
+    room = batch * classes * most
+    steps = "True" if picked.count is None else "s < S[]"
+    holds = site.single(
+        [f"Y[b, c, s] = A[s, b, c] >= 0 and {steps}"],
+        ValueType(DType.BOOL, (batch, classes, most)),
+        A=picked,
+        S=None if picked.count is None else picked.count.number,
+    )
+    found = places_that_hold(site, site.view(holds, (room,)))
+    place = f"min(max(I[p], 0), {room - 1})"
+    image, class_ = f"{place} // {classes * most}", f"{place} // {most} % {classes}"
+    box = f"A[{place} % {most}, {image}, {class_}]"
+    row = f"({image} if d == 0 else {class_} if d == 1 else {box})"
+    made = site.single(
+        [f"Y[p, d] = {row} if I[p] < {room} else 0"], ValueType(DType.I64, (room, 3)), A=picked, I=found.places
+    )
+    return replace(made, count=ValueCount(found.number))

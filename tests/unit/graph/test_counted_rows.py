@@ -1,0 +1,131 @@
+"""Nodes that read values with a size that only a call knows: by rows, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.graph.signature import DeferredGraph
+from tests.support.onnx_models import model, node, random, value
+
+X = random(3, 4, 5)
+HOLDS = [node("Greater", "x zero", "holds"), node("NonZero", "holds", "places"), node("Transpose", "places", "rows")]
+KNOWN = {
+    "zero": np.float32(0),
+    "one": np.int64([1]),
+    "first": np.int64([0]),
+    "last": np.int64([-1]),
+    "two": np.int64([2]),
+    "many": np.int64([1000]),
+    "none": np.int64(0),
+}
+
+
+def loaded(*nodes: Any, outputs: tuple[str, ...] = ("Y",)) -> ms.Network:
+    return ms.load_onnx(model([*HOLDS, *nodes], [value("x", X)], outputs, KNOWN))
+
+
+def test_what_computes_each_row_from_one_row_has_as_many() -> None:
+    net = loaded(
+        node("GatherND", "x rows", "some"),
+        node("Unsqueeze", "some one", "column"),
+        node("Cast", "rows", "floats", to=1),
+        node("Concat", "column floats", "joined", axis=1),
+        node("Softmax", "floats", "shares"),
+        node("ReduceSum", "floats one", "sums", keepdims=0),
+        node("Reshape", "sums last", "flat"),
+        node("Gather", "places none", "planes"),
+        outputs=("joined", "shares", "flat", "planes"),
+    )
+    places = np.argwhere(X > 0)
+    joined, shares, flat, planes = net(X)
+    np.testing.assert_array_equal(joined, np.column_stack([X[X > 0], places]).astype(np.float32))
+    powers = np.exp(places)
+    np.testing.assert_allclose(shares, powers / powers.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(flat, places.sum(1))
+    np.testing.assert_array_equal(planes, places[:, 0])
+    assert [len(found) for found in net(-np.abs(X))] == [0] * 4
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (2, 9), (3, 10**6), (50, 70)])
+def test_a_part_from_the_first_on(start: int, end: int) -> None:
+    known = {**KNOWN, "start": np.int64([start]), "end": np.int64([end])}
+    made = model([*HOLDS, node("Slice", "rows start end first")], [value("x", X)], ["Y"], known)
+    np.testing.assert_array_equal(ms.load_onnx(made)(X), np.argwhere(X > 0)[start:end])
+
+
+def test_elements_picked_of_those_there() -> None:
+    index = np.int64([0, -1, 2, 59, -60])  # the last two are not there, and pick zero
+    found = X[X > 0]
+    wanted = [found[0], found[-1], found[2], 0, 0]
+    picking = [node("GatherND", "x rows", "some"), node("Gather", "some index", "Y")]
+    pairs = [
+        node("GatherND", "x rows", "some"),
+        node("Unsqueeze", "index one", "pairs"),
+        node("GatherND", "some pairs"),
+    ]
+    along = [node("GatherND", "x rows", "some"), node("GatherElements", "some index", "Y")]
+    for nodes in (picking, pairs, along):
+        made = model([*HOLDS, *nodes], [value("x", X), value("index", index)], ["Y"], KNOWN)
+        np.testing.assert_array_equal(ms.load_onnx(made)(X, index), wanted)
+    constant = model([*HOLDS, *picking], [value("x", X)], ["Y"], {**KNOWN, "index": index})
+    np.testing.assert_array_equal(ms.load_onnx(constant)(X), wanted)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (node("Shape", "rows"), "what Shape gives depends on how many there are"),
+        (node("ReduceSum", "rows first"), "elements at other places are read"),
+        (node("CumSum", "rows none"), "elements at other places are read"),
+        (node("Reshape", "rows last"), r"i64\[60, 3\] is read as i64\[180\], which has no such dimension"),
+        (node("Slice", "rows first last first"), "it takes 0:-1:1 of as many elements as data decide"),
+        (node("Concat", "rows rows", axis=0), "they become part of another dimension"),
+        (node("Squeeze", "rows"), "it names no axes, and data decide"),
+        (node("Compress", "rows known", axis=0), "data decide how many elements its input 0 has along its dimension 0"),
+        (node("SequenceConstruct", "rows"), "what SequenceConstruct gives depends on how many there are"),
+        (node("MatMul", "rows places"), "it is read together with another one"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else given.op_type,
+)
+def test_what_does_not_go_by_rows_is_refused(made: Any, reason: str) -> None:
+    known = {**KNOWN, "known": np.array([True, False, True])}
+    with pytest.raises(ms.RefusedModel, match=reason) as caught:
+        ms.load_onnx(model([*HOLDS, made], [value("x", X)], ["Y"], known))
+    assert [refusal.op for refusal in caught.value.refusals] == [made.op_type]
+
+
+def test_exports_and_networks_on_disk_return_as_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(HOLDS, [value("x", X)], ["places", "rows"], KNOWN).SerializeToString())
+    first = ms.load_onnx(path)
+    wanted = first(X)
+    again = ms.load_onnx(path)
+    assert isinstance(again._given, DeferredGraph)
+    again.export(tmp_path / "counted_rows_export")
+    monkeypatch.syspath_prepend(tmp_path)
+    run = importlib.import_module("counted_rows_export.network").run
+    for found in (wanted, again(X), run(X)):
+        np.testing.assert_array_equal(found[0], np.nonzero(X > 0))
+        np.testing.assert_array_equal(found[1], np.argwhere(X > 0))
+        assert all(one.flags.c_contiguous for one in found)
+    assert "along its dimension 1" in str(again.graph)
+    for name in [name for name in sys.modules if name.startswith("counted_rows_export")]:
+        del sys.modules[name]
+
+
+def test_sizes_that_are_ranges_have_networks_of_their_own() -> None:
+    from onnx import helper
+
+    given = helper.make_tensor_value_info("x", 1, ["n", 5])
+    net = ms.load_onnx(model(HOLDS, [given], ["rows"], KNOWN), n=(1, 4))
+    for n in (1, 4):
+        x = random(n, 5)
+        np.testing.assert_array_equal(net(x), np.argwhere(x > 0))
