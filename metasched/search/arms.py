@@ -10,6 +10,7 @@ import numpy as np
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.nest import Analyses
 from metasched.errors import ScheduleError
+from metasched.ir.program import Program
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import Decision
 from metasched.schedule.trace import Trace
@@ -48,6 +49,11 @@ class SpaceArms:
         self._numbers: dict[SourceRun, int] = {}
         self._locator = Locator(self._at)
         self.refused: Counter[str] = Counter()
+
+    @property
+    def program(self) -> Program:
+        """What the space has schedules of."""
+        return self._space.program
 
     @cached_property
     def carried(self) -> CarriedOver:

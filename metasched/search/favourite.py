@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from metasched.cost.model import CostModel, Model
 from metasched.cost.trained import shipped
+from metasched.ir import query
+from metasched.ir.program import Program
 from metasched.schedule.trace import Trace
 from metasched.search.arms import SpaceArms
 from metasched.search.space_protocol import Candidate
@@ -18,6 +21,13 @@ from metasched.search.structure_breeding import StructureConfig
 # A search looks at more structures, round by round. A guess is waited for: with twice as many of everything it takes
 # twice as long, and what it finds is estimated to be within 4 % of as fast, on either side.
 _QUICK = EvolutionConfig(population=1536, structures=StructureConfig(structures=8, bred=4))
+# Element-wise stages of which a structure is made in a moment. One of more takes longer in proportion, and says little
+# more: of most stages only whether their readers compute them. Of these, fewer structures are looked at, so that the
+# guess of a long chain takes time in proportion to it. Of Mandelbrot's map and Newton's iterations, of 20 to 56 stages,
+# what is found takes .87 to 1.04 of the time of what eight structures gave, in half of the time or less.
+_MANY_STAGES = 16
+# The first of the space and one that is drawn.
+_FEWEST_STRUCTURES = 2
 # How many are proposed where the first is of no use, and drawn where these are not, either.
 _MORE = 16
 _DRAWN = 64
@@ -32,13 +42,23 @@ def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     """
     if space.first() is None:
         return
-    evolution = Evolution(space, CostModel(seed, shipped()), seed, _QUICK)
+    evolution = Evolution(space, CostModel(seed, shipped()), seed, _effort(space.program))
     first = evolution.propose(1)
     yield from (space.trace_of(one) for one in first)
     more = evolution.propose(_MORE) if first else []
     yield from (space.trace_of(one) for one in more if one not in first)
     drawn = RandomSearch(space, seed).propose(_DRAWN)
     yield from map(space.trace_of, _best_first(space, evolution.model, drawn))
+
+
+def _effort(program: Program) -> EvolutionConfig:
+    """How much of a program's space to look at."""
+    blocks = query.blocks(program.func)
+    if len(blocks) <= _MANY_STAGES or any(block.reducer is not None for block in blocks):
+        return _QUICK
+    whole, share = _QUICK.structures, _MANY_STAGES / len(blocks)
+    structures = max(_FEWEST_STRUCTURES, round(whole.structures * share))
+    return replace(_QUICK, structures=replace(whole, structures=structures, bred=max(1, round(whole.bred * share))))
 
 
 def _best_first(space: SpaceArms, model: Model, candidates: Sequence[Candidate]) -> list[Candidate]:

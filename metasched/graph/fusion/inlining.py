@@ -40,7 +40,7 @@ def inlined(stages: Stages) -> Stages:
 @dataclass(frozen=True)
 class _Form:
     """A stage, and what is asked of its value again and again: how many reads each buffer has, those in subscripts,
-    its nodes, and whether there is a condition.
+    its nodes, whether there is a condition, and of each of the stage's indices whether it is used in an expression.
     """
 
     stage: Stage
@@ -48,6 +48,7 @@ class _Form:
     subscripts: frozenset[str]
     size: int
     guarded: bool
+    moved: tuple[bool, ...]
 
     @classmethod
     def of(cls, stage: Stage) -> _Form:
@@ -55,7 +56,10 @@ class _Form:
         found = [node for node in nodes if isinstance(node, Read)]
         inner = frozenset(one.buffer for read in found for index in read.indices for one in reads(index))
         guarded = any(isinstance(node, IfElse) for node in nodes)
-        return cls(stage, Counter(read.buffer for read in found), inner, len(nodes), guarded)
+        names = Counter(node.name for node in nodes if isinstance(node, Name))
+        alone = Counter(index.name for read in found for index in read.indices if isinstance(index, Name))
+        moved = tuple(names[axis.name] > alone[axis.name] for axis in stage.axes)
+        return cls(stage, Counter(read.buffer for read in found), inner, len(nodes), guarded, moved)
 
 
 class _Inlining:
@@ -94,7 +98,7 @@ class _Inlining:
             return False
         if any(count * form.size + reader.size > _LARGEST for reader, count in uses):
             return False
-        if any(name in reader.subscripts or _adds_to_places(stage, reader.stage) for reader, _ in uses):
+        if any(name in reader.subscripts or _adds_to_places(form, reader.stage) for reader, _ in uses):
             return False
         cost = operations(value)
         reduced = any(isinstance(reader.stage.value, Reduce) for reader, _ in uses)
@@ -162,22 +166,19 @@ def _unpacks(stages: Stages, stage: Stage) -> bool:
     return given <= stages.consts and made.dtype.is_float and made.nbytes > MOST_GROWTH * before + NO_MATTER
 
 
-def _adds_to_places(stage: Stage, reader: Stage) -> bool:
+def _adds_to_places(form: _Form, reader: Stage) -> bool:
     """Whether a place that an input alone says would become a part of an index, which no call checks.
 
     Where a condition guards the read, that says that the place is inside.
     """
-    names = Counter(node.name for node in stage.value.walk() if isinstance(node, Name))
-    alone = Counter(i.name for read in reads(stage.value) for i in read.indices if isinstance(i, Name))
-    moved = [names[axis.name] > alone[axis.name] for axis in stage.axes]
-    if not any(moved):
+    if not any(form.moved):
         return False
     guarded = {id(read) for node in reader.value.walk() if isinstance(node, IfElse) for read in reads(node)}
     return any(
         adds and isinstance(index, Read)
         for read in reads(reader.value)
-        if read.buffer == stage.buffer and id(read) not in guarded
-        for adds, index in zip(moved, read.indices, strict=True)
+        if read.buffer == form.stage.buffer and id(read) not in guarded
+        for adds, index in zip(form.moved, read.indices, strict=True)
     )
 
 

@@ -4,12 +4,15 @@ import pytest
 
 import metasched as ms
 from metasched.errors import ScheduleError
+from metasched.ir import query
 from metasched.ir.affine import const
+from metasched.ir.nodes import Binary
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.decompose_padding import decompose_padding
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.loop_partition import loop_partition
+from metasched.schedule.rewrite.parts import tidy
 from tests.support.programs import CONV, RELU_PAD_MATMUL, ROWS, STENCIL
 from tests.support.structural import body, refused, same, split, start
 
@@ -28,6 +31,16 @@ for i_matmul, j, k_matmul in grid(4, 3, 11):
         init 0.0  with i = i_matmul, k = k_matmul
 """
     )
+
+
+def test_reads_of_one_element_share_its_expression() -> None:
+    ctx = start("program p(A: f32[4]) -> C: f32[4]:\n    B[i] = A[i] * 2.0\n    C[i] = B[i] * B[i]")
+    compute_inline(ctx, "B")
+    value = query.find_block(ctx.func, "C").store.value
+    assert isinstance(value, Binary)
+    assert value.a is value.b
+    assert [part for part in value.parts() if part is value.a] == [value.a]
+    assert tidy(value) is value
 
 
 def test_reads_under_a_condition_stay_under_it() -> None:
