@@ -23,8 +23,8 @@ from metasched.search.structure_breeding import StructureConfig
 _QUICK = EvolutionConfig(population=1536, structures=StructureConfig(structures=8, bred=4))
 # Element-wise stages of which a structure is made in a moment. One of more takes longer in proportion, and says little
 # more: of most stages only whether their readers compute them. Of these, fewer structures are looked at, so that the
-# guess of a long chain takes time in proportion to it. Mandelbrot's map, of 20 steps or 56 stages, is compiled in half of
-# the time that eight structures take; calls of it and of Newton's iterations take .87 to 1.04 of their time.
+# guess of a long chain takes time in proportion to it. Mandelbrot's map, of 20 steps or 56 stages, is compiled in half
+# of the time that eight structures take; calls of it and of Newton's iterations take .87 to 1.04 of their time.
 _MANY_STAGES = 16
 # The first of the space and one that is drawn.
 _FEWEST_STRUCTURES = 2
