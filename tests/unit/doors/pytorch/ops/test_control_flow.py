@@ -12,12 +12,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
 
 
-@pytest.fixture(autouse=True)
-def without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch's own form of these operators makes bars of progress, which a thread would watch."""
-    monkeypatch.setattr(pytest.importorskip("tqdm").tqdm, "monitor_interval", 0)
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_condition_of_data_chooses_one_graph(sign: int) -> None:
     weight = torch.ones(3, 3)
