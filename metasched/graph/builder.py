@@ -45,6 +45,9 @@ class GraphValue:
         depends: inputs of the network that it is computed from.
         bits: of integers that the model has in fewer bits than the type has, how many; 0 of any others.
         count: how many of its elements along a dimension there are, where only a call knows.
+        sizes: of whole numbers that a call computes from such counts, what is known of each: an array of Python's
+            numbers and of `DataSize`, of the value's shape.
+        tally: of a number, the booleans of which it counts those that hold.
         elements: of a sequence of tensors, which no program reads, all of them; its type is that of its elements, and
             its shape says how many there are.
 
@@ -56,6 +59,8 @@ class GraphValue:
     depends: frozenset[str] = frozenset()
     bits: int = 0
     count: ValueCount | None = None
+    sizes: Array | None = field(default=None, compare=False, repr=False)
+    tally: Tally | None = field(default=None, compare=False)
     elements: tuple[GraphValue, ...] | None = None
 
     @property
@@ -79,6 +84,28 @@ class ValueCount:
 
     number: GraphValue
     axis: int = 0
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many booleans hold, so often: `condition` is the name of the value that has them."""
+
+    condition: str
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class DataSize:
+    """A size that data decide.
+
+    Attributes:
+        number: the value that says it, one i64 that is no less than zero.
+        most: what it is at most.
+
+    """
+
+    number: GraphValue
+    most: int
 
 
 @dataclass(frozen=True)
@@ -142,6 +169,7 @@ class GraphBuilder:
         self._types: dict[str, ValueType] = {}
         self._constants: dict[str, Array] = {}
         self._nodes: list[Node] = []
+        self._makers: dict[str, tuple[Node, int]] = {}
         self._inputs: list[str] = []
         self._taken: dict[str, int] = {}
 
@@ -151,6 +179,10 @@ class GraphBuilder:
     def type_of(self, name: str) -> ValueType:
         """The type of a value, by its name."""
         return self._types[name]
+
+    def maker(self, name: str) -> Node | None:
+        """The node that computes a value, in this graph or in a loop's body; None for inputs and constants."""
+        return self._makers[name][0] if name in self._makers else None
 
     def nodes_from(self, first: int) -> tuple[Node, ...]:
         """The nodes that were made after so many others."""
@@ -182,7 +214,7 @@ class GraphBuilder:
         if operand.constant is not None:
             return self.constant(origin.value, operand.constant.reshape(shape), type_)
         name = self._typed(origin.value, type_)
-        self._nodes.append(ShapeView(origin.node, origin.op, operand.name, name))
+        self._add(ShapeView(origin.node, origin.op, operand.name, name))
         return GraphValue(name, type_, None, operand.depends)
 
     def program(
@@ -208,7 +240,7 @@ class GraphBuilder:
             return tuple(self.constant(origin.value, a, t) for a, t in zip(folded, outputs.values(), strict=True))
         names = tuple(self._typed(origin.value, type_) for type_ in outputs.values())
         order = {buffer.name: read[buffer.name].name for buffer in program.inputs}
-        self._nodes.append(Compute(origin.node, origin.op, program, tuple(order.values()), names))
+        self._add(Compute(origin.node, origin.op, program, tuple(order.values()), names))
         depends = frozenset().union(*(operand.depends for operand in read.values()))
         return tuple(
             GraphValue(name, type_, None, depends) for name, type_ in zip(names, outputs.values(), strict=True)
@@ -262,16 +294,22 @@ class GraphBuilder:
     def loop(self, loop: LoopNode, types: Sequence[ValueType], depends: frozenset[str]) -> list[GraphValue]:
         """Add a loop, whose outputs are named after those that it has, and have these types."""
         names = tuple(self._typed(like, type_) for like, type_ in zip(loop.outputs, types, strict=True))
-        self._nodes.append(replace(loop, outputs=names))
+        self._add(replace(loop, outputs=names))
         return [GraphValue(name, type_, None, depends) for name, type_ in zip(names, types, strict=True)]
 
     def same(self, one: GraphValue, other: GraphValue) -> bool:
         """Whether two values are computed alike: by equal programs, of values that are the same."""
-        made = {name: (node, n) for node in self._nodes for n, name in enumerate(node.outputs)}
+        made = self._makers
+        known: dict[tuple[str, str], bool] = {}
 
         def alike(a: str, b: str) -> bool:
             if a == b:
                 return True
+            if (a, b) not in known:
+                known[a, b] = compared(a, b)
+            return known[a, b]
+
+        def compared(a: str, b: str) -> bool:
             if a in self._constants and b in self._constants:
                 return np.array_equal(self._constants[a], self._constants[b]) and self._types[a] == self._types[b]
             if a not in made or b not in made:
@@ -283,7 +321,11 @@ class GraphBuilder:
             both = isinstance(left, ShapeView) and isinstance(right, ShapeView)
             return both and self._types[a] == self._types[b] and all(map(alike, left.inputs, right.inputs))
 
-        return alike(one.name, other.name)
+        return alike(one.name, other.name) or (one.tally is not None and one.tally == other.tally)
+
+    def _add(self, node: Node) -> None:
+        self._nodes.append(node)
+        self._makers |= {name: (node, n) for n, name in enumerate(node.outputs)}
 
     def _parsed(self, text: str) -> Program:
         try:

@@ -7,11 +7,12 @@ node, whatever its type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
+from typing import TypeAlias
 
 from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted_views import multiplied, viewed_axis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
@@ -19,6 +20,9 @@ from metasched.graph.ir import Compute, Node, ShapeView, ValueType
 from metasched.graph.registry import Import
 from metasched.graph.site import NodeSite
 from metasched.ir.source import Name, Read, Stage
+
+# Whether two values are computed alike.
+_Alike: TypeAlias = Callable[[GraphValue, GraphValue], bool]
 
 
 class _OtherRows(Exception):
@@ -66,12 +70,15 @@ class _Rows:
     def _found(self, node: Node, given: Mapping[str, ValueCount]) -> dict[str, ValueCount]:
         if isinstance(node, ShapeView):
             count = given[node.input]
-            types = self._site.builder.type_of(node.input), self._site.builder.type_of(node.output)
-            return {node.output: replace(count, axis=_viewed(*types, count.axis))}
+            given_type, made = (self._site.builder.type_of(name) for name in (node.input, node.output))
+            seen = viewed_axis(given_type, made, count.axis)
+            if seen is None:
+                raise _OtherRows(f"{given_type} is read as {made}, which has no such dimension")
+            return {node.output: multiplied(self._site, count, seen)}
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if stages is None:
             raise _OtherRows("it is read as a whole")
-        return _computed(stages, node, given)
+        return _computed(stages, node, given, self._site.builder.same)
 
     def result(self, value: GraphValue) -> GraphValue:
         """A result with its size. Raises Unsupported where it has none."""
@@ -90,32 +97,25 @@ class _Rows:
         )
 
 
-def _viewed(given: ValueType, made: ValueType, axis: int) -> int:
-    """Where a dimension is in a view: the one of its extent that goes as often over all that is inside of it."""
-    extent, inside = given.shape[axis], prod(given.shape[axis + 1 :])
-    found = [dim for dim, n in enumerate(made.shape) if n == extent and prod(made.shape[dim + 1 :]) == inside]
-    if len(found) != 1:
-        raise _OtherRows(f"{given} is read as {made}, which has no such dimension")
-    return found[0]
-
-
-def _computed(stages: Stages, node: Node, given: Mapping[str, ValueCount]) -> dict[str, ValueCount]:
+def _computed(stages: Stages, node: Node, given: Mapping[str, ValueCount], alike: _Alike) -> dict[str, ValueCount]:
     """The sizes of the outputs of a program, by their names, for those of inputs."""
     counts = {buffer: given[name] for buffer, name in zip(stages.inputs, node.inputs, strict=True) if name in given}
     for stage in stages.stages:
-        count = _of_stage(stage, stages.types, counts)
+        count = _of_stage(stage, stages.types, counts, alike)
         if count is not None:
             counts |= dict.fromkeys(stage.targets, count)
     named = zip(stages.outputs, node.outputs, strict=True)
     return {name: counts[buffer] for buffer, name in named if buffer in counts}
 
 
-def _of_stage(stage: Stage, types: Mapping[str, ValueType], counts: Mapping[str, ValueCount]) -> ValueCount | None:
+def _of_stage(
+    stage: Stage, types: Mapping[str, ValueType], counts: Mapping[str, ValueCount], alike: _Alike
+) -> ValueCount | None:
     """The size of what a stage computes; None where it reads nothing that has one."""
-    found = {_of_read(read, stage, types, counts[read.buffer]) for read in reads(stage.value) if read.buffer in counts}
-    if len({(count.number.name, count.axis) for count in found}) > 1:
+    found = [_of_read(read, stage, types, counts[read.buffer]) for read in reads(stage.value) if read.buffer in counts]
+    if any(one.axis != found[0].axis or not alike(one.number, found[0].number) for one in found):
         raise _OtherRows("it is read together with another one, of another size, or in another order")
-    return next(iter(found), None)
+    return found[0] if found else None
 
 
 def _of_read(read: Read, stage: Stage, types: Mapping[str, ValueType], count: ValueCount) -> ValueCount:

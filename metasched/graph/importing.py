@@ -21,6 +21,7 @@ from metasched.graph.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, NodeType, node_types
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
+from metasched.graph.size_arithmetic import run_on_sizes
 from metasched.graph.size_expressions import names_in, size_of
 from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
 from metasched.support.collection import put_off
@@ -460,6 +461,9 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
 
 def _made(known: NodeType, site: NodeSite) -> Sequence[GraphValue | None]:
     """The outputs of a node of a type, with the sizes that only a call knows."""
+    sizes = run_on_sizes(site)
+    if sizes is not None:
+        return sizes
     return known.run(site) if known.counts else run_on_rows(known.run, site)
 
 

@@ -7,10 +7,13 @@ programs of their own, and all after the first are one task.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.repeated_elements import tally_of
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices
 from metasched.support.data_classes import dataclass
@@ -47,6 +50,7 @@ def places_that_hold(site: NodeSite, condition: GraphValue) -> PlacesThatHold:
     ones = site.single(["Y[i] = i32(1) if A[i] else i32(0)"], row, A=condition)
     sums = scanned(site, ones, Scan("sum", 0))
     number = site.single([f"Y[] = i64(A[{extent - 1}])"], ValueType(DType.I64, ()), A=sums)
+    number = replace(number, tally=tally_of(site.builder, condition))
     return PlacesThatHold(site.cast(_searched(site, sums), DType.I64), number)
 
 

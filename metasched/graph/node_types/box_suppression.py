@@ -32,7 +32,7 @@ _LOWEST = float(np.finfo(np.float32).min)
 @node_type("NonMaxSuppression", counts=True)
 def non_max_suppression(site: NodeSite) -> Results:
     boxes, scores = site.operand(0), site.operand(1)
-    batch, count = _sizes(boxes, scores)
+    batch, count = _sizes(site, boxes, scores)
     classes = scores.shape[1]
     most = 0 if site.optional(2) is None else min(site.integers(2, "number of boxes")[0], count)
     if most <= 0 or not scores.type.size:
@@ -59,14 +59,16 @@ def non_max_suppression(site: NodeSite) -> Results:
     return (_listed(site, found.values[0], (batch, classes, most)),)
 
 
-def _sizes(boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
+def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
     """How many images there are, and boxes in each. Raises Unsupported where boxes and scores do not go together."""
     f32 = {boxes.type.dtype, scores.type.dtype} == {DType.F32}
     if not f32 or boxes.rank != 3 or scores.rank != 3 or boxes.shape[2] != _COORDINATES:
         raise Unsupported(f"its boxes are {boxes.type}, and its scores {scores.type}")
     if boxes.shape[:2] != (scores.shape[0], scores.shape[2]):
         raise Unsupported(f"it has scores {scores.type} for boxes {boxes.type}")
-    if _count_along(boxes, 1) != _count_along(scores, 2):
+    numbers = [_count_along(boxes, 1), _count_along(scores, 2)]
+    known = [number for number in numbers if number is not None]
+    if len(known) == 1 or (known and not site.builder.same(*known)):
         raise Unsupported("data decide how many boxes there are, and otherwise how many scores")
     return boxes.shape[0], boxes.shape[1]
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
+from metasched.graph.joined_rows import joined_rows
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, names
+from metasched.graph.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
 from metasched.graph.text import at, broadcast, indices, number, read
 
 Results = tuple[GraphValue | None, ...]
@@ -40,14 +42,31 @@ def transposed(site: NodeSite, x: GraphValue, order: Sequence[int]) -> GraphValu
     return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x)
 
 
-@node_type("Concat")
+@node_type("Concat", counts=True)
 def concat(site: NodeSite) -> Results:
-    operands = site.operands
-    first = operands[0]
-    axis = site.axis(site.required("axis"), first.rank)
+    """Tensors one behind another; where data decide how many elements some have, without gaps."""
+    axis = site.axis(site.required("axis"), site.operand(0).rank)
+    is_counted = any(x.count is not None and x.count.axis == axis for x in site.operands)
+    return _joined_counted(site, axis) if is_counted else run_on_rows(_concatenated, site)
+
+
+def _joined_counted(site: NodeSite, axis: int) -> Results:
+    _require_alike(site.operands, axis)
+    parts = [x for x in site.operands if x.type.size]
+    return (joined_rows(site, parts or site.operands[:1], axis),)
+
+
+def _require_alike(operands: Sequence[GraphValue], axis: int) -> None:
     others = {(x.type.dtype, x.shape[:axis], x.shape[axis + 1 :]) for x in operands}
     if len(others) > 1:
         raise Unsupported("its inputs differ in more than the axis that they are joined along")
+
+
+def _concatenated(site: NodeSite) -> Results:
+    operands = site.operands
+    first = operands[0]
+    axis = site.axis(site.required("axis"), first.rank)
+    _require_alike(operands, axis)
     shape = list(first.shape)
     shape[axis] = sum(x.shape[axis] for x in operands)
     parts = [x for x in operands if x.type.size]
@@ -85,6 +104,8 @@ def split(site: NodeSite) -> Results:
 def slice_(site: NodeSite) -> Results:
     """Part of a tensor; from its beginning on where data decide how many elements there are."""
     x = site.operand(0)
+    if site.operand(2).sizes is not None:
+        return (_up_to(site, x),)
     starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
     given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
     axes = site.axes(given, x.rank)
@@ -100,6 +121,37 @@ def slice_(site: NodeSite) -> Results:
     made = sliced(site, x, parts)
     which = axes.index(x.count.axis)
     return (replace(made, count=_count_of_slice(site, x, starts[which], ends[which], steps[which])),)
+
+
+def _up_to(site: NodeSite, x: GraphValue) -> GraphValue:
+    """Part of a tensor that ends at sizes that data decide, of which one can be another than that of the tensor."""
+    starts, ends = site.integers(1, "starts"), asked_sizes(site, 2, "ends")
+    given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
+    axes = site.axes(given, x.rank)
+    steps = (1,) * len(starts) if site.optional(4) is None else site.integers(4, "steps")
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if not isinstance(end, DataSize):
+            if (start, end >= x.shape[axis], step) != (0, True, 1):
+                raise Unsupported("another of its ends is a size that data decide")
+            continue
+        if (start, step) != (0, 1):
+            raise Unsupported(f"it begins at {start} with a step of {step}, and ends at a size that data decide")
+        x = _ended(site, x, axis, end)
+    return x
+
+
+def _ended(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
+    """The first elements along an axis, as many as data decide, or as there are."""
+    if x.count is not None and x.count.axis != axis:
+        raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}, too")
+    if x.count is not None and site.builder.same(x.count.number, end.number):
+        return x
+    own = "" if x.count is None else ", {1}"
+    counts = [end.number] if x.count is None else [end.number, x.count.number]
+    least = f"min(min({{0}}{own}), {x.shape[axis]})" if own else f"min({{0}}, {x.shape[axis]})"
+    number_ = site.elementwise(least, *(site.view(one, ()) for one in counts))
+    made = sliced(site, replace(x, count=None), {axis: (0, 1, min(end.most, x.shape[axis]))})
+    return with_count(site, made, ValueCount(number_, axis))
 
 
 def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int, step: int) -> ValueCount:
@@ -163,10 +215,36 @@ def replaced(
     return site.single([stage], x.type, A=x, **given)
 
 
-@node_type("Expand")
+@node_type("Expand", counts=True)
 def expand(site: NodeSite) -> Results:
-    x = site.operand(0)
-    shape = broadcast(x.shape, site.integers(1, "shape"))
+    """A tensor repeated along dimensions of one element, perhaps so often as data decide."""
+    x, sizes = site.operand(0), asked_sizes(site, 1, "shape")
+    if x.count is None and count_in(sizes) is None:
+        return _expanded(site, x, room_of(sizes))
+    (made,) = _expanded(site, replace(x, count=None), room_of(sizes))
+    return (with_count(site, made, _count_of_expanded(site, x, sizes, made.rank)),)
+
+
+def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], rank: int) -> ValueCount:
+    """How many elements there are of a tensor that is repeated. Raises Unsupported where sizes might not go together:
+    one that only a call knows fits one element, and itself.
+    """
+    own = (1,) * (rank - x.rank) + sizes_of(x)
+    wanted = (*(1,) * (rank - len(sizes)), *sizes)
+    found = list[Size]()
+    for one, other in zip(own, wanted, strict=True):
+        numbers = [size.number for size in (one, other) if isinstance(size, DataSize)]
+        alike = len(numbers) == 2 and site.builder.same(*numbers)
+        if numbers and not alike and 1 not in (one, other):
+            raise Unsupported("data decide how many elements there are along a dimension of it or of its shape")
+        found.append(other if one == 1 else one)
+    count = count_in(found)
+    assert count is not None, found
+    return count
+
+
+def _expanded(site: NodeSite, x: GraphValue, sizes: tuple[int, ...]) -> tuple[GraphValue]:
+    shape = broadcast(x.shape, sizes)
     if shape == x.shape:
         return (x,)
     over = indices(len(shape))

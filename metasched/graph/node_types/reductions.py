@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue
+from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
-from metasched.graph.registry import Import, node_type
+from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, ranged
+from metasched.graph.text import at, declared, indices, number, ranged
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
@@ -46,15 +48,57 @@ _REDUCTIONS = {
 _IN_FLOATS = ("ReduceL2", "ReduceLogSum")
 
 
-def _reduction(op: str, how: _Reduction) -> Import:
-    def run(site: NodeSite) -> Results:
-        x = site.operand(0)
-        axes = reduced_axes(site, x)
-        if axes is None:
-            return (x if how.term == "{0}" and how.result == "{0}" else _reduced(site, x, (), op, how),)
-        return (_reduced(site, x, axes, op, how),)
+@node_type(*_REDUCTIONS, counts=True)
+def reduction(site: NodeSite) -> Results:
+    """A reduction along axes, of those elements that are there."""
+    return _of_those_there(site) or run_on_rows(_reduced_operand, site)
 
-    return run
+
+def _of_those_there(site: NodeSite) -> Results | None:
+    """A reduction along an axis of which only a call knows how many elements there are; None where it is of no such."""
+    x = site.operand(0)
+    axes = None if x.count is None else reduced_axes(site, x)
+    if x.count is None or axes is None or x.count.axis not in axes or not x.type.size:
+        return None
+    how, others = _REDUCTIONS[site.op], [axis for axis in axes if axis != x.count.axis]
+    if "{n}" not in how.result:
+        return (_reduced(site, _with_neutral(site, x, x.count, how), axes, site.op, how),)
+    if not x.type.dtype.is_float:
+        raise Unsupported(f"it is the mean of whole numbers, and data decide how many elements {x.type} has")
+    plain = replace(how, result="{0}")
+    total = _reduced(site, _with_neutral(site, x, x.count, plain), axes, site.op, plain)
+    rest, dtype = prod(x.shape[axis] for axis in others), x.type.dtype
+    wide = dtype.compute
+    text = f"{dtype}({wide}({{0}}) / {wide}({{1}} * {rest}))"
+    return (site.elementwise(text, total, site.view(x.count.number, ())),)
+
+
+def _with_neutral(site: NodeSite, x: GraphValue, count: ValueCount, how: _Reduction) -> GraphValue:
+    """A value whose elements that are not there change nothing."""
+    neutral = number(_neutral(how, x.type.dtype), x.type.dtype)
+    given = {"N": site.constant(np.array(_neutral(how, x.type.dtype), x.type.dtype.numpy), x.type.dtype)}
+    over = indices(x.rank)
+    stage = f"{at('Y', over)} = {at('A', over)} if {over[count.axis]} < S[] else {neutral or 'N[]'}"
+    return site.single([stage], x.type, A=x, S=site.view(count.number, ()), **given)
+
+
+def _neutral(how: _Reduction, dtype: DType) -> float:
+    """The number that does not change a reduction."""
+    if how.reducer in ("sum", "prod"):
+        return 0 if how.reducer == "sum" else 1
+    if dtype.is_bool or dtype.is_float:
+        least = 0 if dtype.is_bool else -np.inf
+        return least if how.reducer == "max" else 1 if dtype.is_bool else np.inf
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min if how.reducer == "max" else limits.max)
+
+
+def _reduced_operand(site: NodeSite) -> Results:
+    x, how = site.operand(0), _REDUCTIONS[site.op]
+    axes = reduced_axes(site, x)
+    if axes is None:
+        return (x if how.term == "{0}" and how.result == "{0}" else _reduced(site, x, (), site.op, how),)
+    return (_reduced(site, x, axes, site.op, how),)
 
 
 def reduced_axes(site: NodeSite, x: GraphValue) -> tuple[int, ...] | None:
@@ -163,6 +207,3 @@ def position(site: NodeSite) -> Results:
     ]
     type_ = ValueType(DType.I64, shape)
     return (_final(site, site.single(stages, type_, A=x), x, (axis,)),)
-
-
-TABLE: Mapping[str, Import] = {op: _reduction(op, how) for op, how in _REDUCTIONS.items()}

@@ -8,9 +8,11 @@ takes n * 64 steps, and adds in another order than one after another.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
@@ -49,8 +51,18 @@ class Scan:
         return (">" if self.reverse else "<") + ("" if self.exclusive else "=")
 
 
-@node_type("CumSum", "CumProd")
+@node_type("CumSum", "CumProd", counts=True)
 def running(site: NodeSite) -> Results:
+    """Sums or products of all elements up to each; of those that there are, where data decide how many."""
+    x = site.operand(0)
+    axis = site.axis(int(site.known(1, "axis").reshape(-1)[0]), x.rank)
+    if x.count is None or x.count.axis != axis or site.flag("reverse"):
+        return run_on_rows(_running, site)
+    inputs = (replace(x, count=None), site.operand(1))
+    return (replace(_running(replace(site, inputs=inputs))[0], count=x.count),)
+
+
+def _running(site: NodeSite) -> tuple[GraphValue]:
     x = site.operand(0)
     axis = site.axis(int(site.known(1, "axis").reshape(-1)[0]), x.rank)
     reducer = "sum" if site.op == "CumSum" else "prod"

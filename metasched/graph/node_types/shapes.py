@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue
+from metasched.graph.builder import DataSize, GraphValue, ValueCount
+from metasched.graph.counted_views import reshaped
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, dtype_of
+from metasched.graph.size_arithmetic import Size, array_of, asked_sizes, count_in, room_of, sized, sizes_of
 from metasched.graph.tensors import element_type
 from metasched.graph.text import at, indices, number
 
@@ -35,22 +38,28 @@ def dropout(site: NodeSite) -> Results:
     return (x, mask)[: len(site.wanted)]
 
 
-@node_type("Shape")
+@node_type("Shape", counts=True)
 def shape_of(site: NodeSite) -> Results:
     x = site.operand(0)
     start, end = int(site.attribute("start", 0)), int(site.attribute("end", x.rank))
-    return (site.constant(np.array(_clamped(x.shape, start, end), np.int64), DType.I64),)
+    sizes = _clamped(sizes_of(x), start, end)
+    return (sized(site, array_of(sizes, (len(sizes),))),)
 
 
-def _clamped(shape: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
+def _clamped(shape: tuple[Size, ...], start: int, end: int) -> tuple[Size, ...]:
     rank = len(shape)
     first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))
     return shape[first : max(first, last)]
 
 
-@node_type("Size")
+@node_type("Size", counts=True)
 def size_of(site: NodeSite) -> Results:
-    return (site.constant(np.array(site.operand(0).type.size, np.int64), DType.I64),)
+    x = site.operand(0)
+    if x.count is None:
+        return (site.constant(np.array(x.type.size, np.int64), DType.I64),)
+    others = math.prod(n for axis, n in enumerate(x.shape) if axis != x.count.axis)
+    number_ = site.elementwise(f"{{0}} * {others}", site.view(x.count.number, ()))
+    return (sized(site, array_of([DataSize(number_, x.type.size)], ())),)
 
 
 @node_type("Constant")
@@ -68,20 +77,28 @@ def constant(site: NodeSite) -> Results:
 
 @node_type("ConstantOfShape")
 def constant_of_shape(site: NodeSite) -> Results:
-    shape = site.integers(0, "shape")
+    sizes = asked_sizes(site, 0, "shape")
+    shape, count = room_of(sizes), count_in(sizes)
     value = site.attribute("value")
     value = np.zeros(1, np.float32) if value is None else value
     dtype = dtype_of(value)
     literal = number(value.reshape(-1)[0].item(), dtype)
-    type_ = ValueType(dtype, shape)
-    if literal is None:
-        filler = site.constant(value.reshape(()), dtype)
-        return (site.single([f"{at('Y', indices(len(shape)))} = A[]"], type_, A=filler),)
-    return (site.single([f"{at('Y', indices(len(shape)))} = {literal}"], type_),)
+    type_, over = ValueType(dtype, shape), indices(len(shape))
+    given = {} if literal is not None else {"A": site.constant(value.reshape(()), dtype)}
+    text = "A[]" if literal is None else literal
+    if count is None:
+        return (site.single([f"{at('Y', over)} = {text}"], type_, **given),)
+    # What reads how many there are is no constant, and so nobody takes what lies beyond for known.
+    there = f"{text} if {over[count.axis]} < S[] else {number(0, dtype)}"
+    made = site.single([f"{at('Y', over)} = {there}"], type_, S=site.view(count.number, ()), **given)
+    return (replace(made, count=count),)
 
 
 @node_type("Range")
 def range_of(site: NodeSite) -> Results:
+    limits = site.operand(1)
+    if limits.sizes is not None and isinstance(size := limits.sizes.reshape(-1)[0], DataSize):
+        return (_range_up_to(site, size),)
     start, limit, delta = (site.known(n, what).reshape(-1)[0] for n, what in enumerate(("start", "limit", "delta")))
     if delta == 0:
         raise Unsupported("its delta is 0")
@@ -91,6 +108,18 @@ def range_of(site: NodeSite) -> Results:
     if first is None or step is None:
         raise Unsupported("it starts or steps by what no literal says")
     return (site.single([f"Y[i0] = {first} + {dtype}(i0) * {step}"], ValueType(dtype, (count,))),)
+
+
+def _range_up_to(site: NodeSite, limit: DataSize) -> GraphValue:
+    """The numbers up to a size that data decide."""
+    (start,), (delta,) = site.integers(0, "start"), site.integers(2, "delta")
+    if delta != 1 or start < 0:
+        raise Unsupported(f"it goes from {start} by {delta} up to a size that data decide")
+    count = site.elementwise(f"max({{0}} - {start}, 0)", site.view(limit.number, ())) if start else limit.number
+    dtype = site.operand(0).type.dtype
+    stage = f"Y[i0] = {dtype}(i0) + {start} if i0 < S[] else {dtype}(0)"
+    made = site.single([stage], ValueType(dtype, (max(limit.most - start, 0),)), S=site.view(count, ()))
+    return replace(made, count=ValueCount(count))
 
 
 @node_type("EyeLike")
@@ -104,21 +133,24 @@ def eye_like(site: NodeSite) -> Results:
     return (site.single([f"Y[i0, i1] = {one} if i1 == i0 + {k} else {zero}"], ValueType(dtype, x.shape)),)
 
 
-@node_type("Reshape")
+@node_type("Reshape", counts=True)
 def reshape(site: NodeSite) -> Results:
-    x, wanted = site.operand(0), list(site.integers(1, "shape"))
+    x, wanted = site.operand(0), list(asked_sizes(site, 1, "shape"))
     if not site.flag("allowzero"):
         if any(n == 0 and dim >= x.rank for dim, n in enumerate(wanted)):
-            raise Unsupported(f"its shape {tuple(wanted)} takes over a dimension that {x.type} lacks")
-        wanted = [x.shape[dim] if n == 0 else n for dim, n in enumerate(wanted)]
-    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
-        raise Unsupported(f"its shape is {tuple(wanted)}")
-    if -1 in wanted:
-        others = math.prod(n for n in wanted if n != -1)
+            raise Unsupported(f"its shape {room_of(wanted)} takes over a dimension that {x.type} lacks")
+        wanted = [sizes_of(x)[dim] if n == 0 else n for dim, n in enumerate(wanted)]
+    rooms = list(room_of(wanted))
+    if rooms.count(-1) > 1 or min(rooms, default=0) < -1:
+        raise Unsupported(f"its shape is {tuple(rooms)}")
+    if x.count is not None or count_in(wanted) is not None:
+        return (reshaped(site, x, wanted),)
+    if -1 in rooms:
+        others = math.prod(n for n in rooms if n != -1)
         if others == 0 or x.type.size % others:
-            raise Unsupported(f"{x.type} has no shape {tuple(wanted)}")
-        wanted[wanted.index(-1)] = x.type.size // others
-    return (site.view(x, wanted),)
+            raise Unsupported(f"{x.type} has no shape {tuple(rooms)}")
+        rooms[rooms.index(-1)] = x.type.size // others
+    return (site.view(x, rooms),)
 
 
 @node_type("Flatten")

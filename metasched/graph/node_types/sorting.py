@@ -8,16 +8,21 @@ elements are picked one by one instead: each step looks for the first of those t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from metasched.dtypes import DType, integer_range
-from metasched.graph.builder import GraphValue
+from metasched.graph.builder import DataSize, GraphValue, ValueCount
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.merged_blocks import sorted_row
 from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
+from metasched.graph.size_arithmetic import asked_sizes, with_count
 from metasched.graph.text import at, indices
 from metasched.support.data_classes import dataclass
 
@@ -51,8 +56,46 @@ class _Row:
         return [*over[: self.axis], *names, *over[self.axis + 1 :]]
 
 
-@node_type("TopK")
-def top_k(site: NodeSite) -> Results:
+@node_type("TopK", counts=True)
+def top_k(site: NodeSite) -> tuple[GraphValue | None, ...]:
+    """The first elements of each row, as many as are asked for: also of as many as data decide."""
+    x = site.operand(0)
+    axis = site.axis(int(site.attribute("axis", -1)), x.rank)
+    (k,) = asked_sizes(site, 1, "k")
+    if not isinstance(k, DataSize) and (x.count is None or x.count.axis != axis):
+        return run_on_rows(_first, site)
+    if not isinstance(k, DataSize):
+        raise Unsupported(f"it takes {k} of as many elements as data decide")
+    if x.count is not None and x.count.axis != axis:
+        raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}")
+    return _of_those_there(site, x, axis, k)
+
+
+def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: DataSize) -> Results:
+    """As many of the elements that are there as data decide, or all of them; those that are not there come last."""
+    counts = [site.view(k.number, ())]
+    if x.count is not None:
+        counts.append(site.view(x.count.number, ()))
+        x = _with_the_others_last(site, x, x.count)
+    room = min(k.most, x.shape[axis])
+    taken = site.elementwise(f"min(min({{0}}, {{{len(counts) - 1}}}), {room})", *counts)
+    most = site.constant(np.array([room], np.int64))
+    made = _first(replace(site, inputs=(replace(x, count=None), most)))
+    return tuple(with_count(site, value, ValueCount(taken, axis)) for value in made)
+
+
+def _with_the_others_last(site: NodeSite, x: GraphValue, count: ValueCount) -> GraphValue:
+    """A value whose elements that are not there come after all others: as equal ones stay in their order."""
+    dtype, over = x.type.dtype, indices(x.rank)
+    lowest, highest = _ends(dtype)
+    last = lowest if site.flag("largest", 1) else "(inf - inf)" if dtype.is_float else highest
+    last = f"{dtype}({last})" if dtype.is_float else last
+    stage = f"{at('Y', over)} = {at('A', over)} if {over[count.axis]} < S[] else {last}"
+    return site.single([stage], x.type, A=x, S=site.view(count.number, ()))
+
+
+def _first(site: NodeSite) -> Results:
+    """A known number of elements of each row."""
     x = site.operand(0)
     row = _Row(x, site.axis(int(site.attribute("axis", -1)), x.rank))
     k, largest = site.integers(1, "k")[0], site.flag("largest", 1)

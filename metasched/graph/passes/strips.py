@@ -154,8 +154,8 @@ class _Joining:
             if first in seen or not count:
                 continue
             chain = self._measured(first) or self._expected(first, self._limits)
-            seen.update(chain)
-            if len(chain) > 1:
+            if len(chain) > 1 and seen.isdisjoint(chain):  # two results may meet in what reads both
+                seen.update(chain)
                 chains.append(chain)
         return chains
 

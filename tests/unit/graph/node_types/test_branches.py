@@ -65,12 +65,33 @@ def test_each_step_of_a_loop_chooses(n: int) -> None:
 
 
 def test_branches_of_several_types_are_refused() -> None:
-    with pytest.raises(ms.RefusedModel, match=r"data choose between f32\[3\] and f32\[1\]"):
+    with pytest.raises(ms.RefusedModel, match=r"data choose between f32\[3\] and f32\[1, 3\]"):
         ms.load_onnx(
             onnx.parser.parse_model(
                 HEAD
                 + CHOOSING.replace("c = Mul(both, tens)", "c = Max(zero, one)").replace(
-                    "float zero", "float[1] one = {1.0}, float zero"
+                    "float zero", "float[1, 3] one = {1.0, 2.0, 3.0}, float zero"
                 )
             )
         )
+
+
+@pytest.mark.parametrize("x", [X, -np.abs(X)], ids=["some", "none"])
+def test_a_branch_may_have_fewer_elements_than_the_other(x: Any) -> None:
+    """As detectors end that find nothing: nothing, or what was selected."""
+    compared(
+        """m (float[3] x) => (float[a] y, int64[b] places) <float zero = {0.0}, int64 none = {0}> {
+            positive = Greater(x, zero)
+            found = NonZero(positive)
+            size = Size(found)
+            is_empty = Equal(size, none)
+            y, places = If(is_empty) <then_branch = nothing () => (float[0] e, int64[1] f) {
+                e = Constant<value = float[0] {}>()
+                f = Constant<value = int64[1] {7}>()
+            }, else_branch = some () => (float[n] s, int64[n] flat) <int64[1] last = {-1}> {
+                flat = Reshape(found, last)
+                s = Gather(x, flat)
+            }>
+        }""",
+        x,
+    )

@@ -159,7 +159,7 @@ def test_what_a_loop_cannot_be_is_refused() -> None:
             ms.load_onnx(model(made, [value("x", np.zeros(2, np.float32))], ["y"], known))
 
 
-def test_what_steps_give_out_of_a_loop_that_data_end_is_cut_and_not_summed() -> None:
+def test_what_steps_give_out_of_a_loop_that_data_end_is_cut() -> None:
     known = {"n": np.array(5), "on": np.array(True)}
     graph = doubling(node("Neg", "y", "z"), outputs=("z",))
     x = np.float32([1, -2])
@@ -172,8 +172,14 @@ def test_what_steps_give_out_of_a_loop_that_data_end_is_cut_and_not_summed() -> 
     np.testing.assert_array_equal(
         ms.load_onnx(model([loop, node("Neg", "z", "u")], [value("x", x)], ["u"], known))(x), -z
     )
+    total = ms.load_onnx(model([loop, node("ReduceSum", "z", "u", keepdims=0)], [value("x", x)], ["u"], known))
+    assert total(x) == 6
     with pytest.raises(ms.RefusedModel, match="it can be an output of the network"):
-        ms.load_onnx(model([loop, node("ReduceSum", "z", "u")], [value("x", x)], ["u"], known))
+        ms.load_onnx(
+            model(
+                [loop, node("CumSum", "z zero", "u", reverse=1)], [value("x", x)], ["u"], known | {"zero": np.array(0)}
+            )
+        )
 
 
 def test_long_loops_run_a_graph_and_short_ones_are_taken_apart() -> None:

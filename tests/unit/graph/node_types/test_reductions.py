@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from tests.support.onnx_models import random, run
+import metasched as ms
+from tests.support.onnx_models import integers, model, node, random, run, value
 
 X = random(2, 3, 4)
 
@@ -56,3 +57,24 @@ def test_positions_of_extrema(last: int) -> None:
     x = np.float32([[3, 1, 3], [0, -1, -1]])
     np.testing.assert_array_equal(run("ArgMax", x, axis=1, keepdims=0, select_last_index=last), [2 if last else 0, 0])
     np.testing.assert_array_equal(run("ArgMin", x, axis=1, keepdims=0, select_last_index=last), [1, 2 if last else 1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8, bool], ids=str)
+def test_of_as_many_elements_as_data_decide(dtype: Any) -> None:
+    x = integers(6, 5, low=1, high=4).astype(dtype)
+    ops = {"ReduceMax": np.max, "ReduceMin": np.min}
+    if dtype is not bool:
+        ops |= {"ReduceSum": np.sum, "ReduceProd": np.prod, "ReduceSumSquare": lambda a, n: np.sum(a * a, n)}
+    if dtype is np.float32:
+        ops |= {"ReduceMean": np.mean, "ReduceL2": lambda a, n: np.sqrt(np.sum(a * a, n))}
+    nodes = [node("Compress", "x mask", "some", axis=0)]
+    nodes += [node(op, "some axes", op, keepdims=0) for op in ops]
+    nodes += [node("ReduceMax", "some", "all", keepdims=0)]
+    mask = np.array([True, False, True, True, False, True])
+    net = ms.load_onnx(model(nodes, [value("x", x), value("mask", mask)], [*ops, "all"], {"axes": np.int64([0])}))
+    *found, largest = net(x, mask)
+    assert largest == x[mask].max()
+    for op, got in zip(ops, found, strict=True):
+        np.testing.assert_allclose(got, ops[op](x[mask], 0).astype(dtype), rtol=1e-3, err_msg=op)
+    *_, none = net(x, ~mask & mask)
+    assert none == (-np.inf if np.issubdtype(dtype, np.floating) else 0 if dtype is bool else np.iinfo(dtype).min)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.onnx_models import run
+import metasched as ms
+from tests.support.onnx_models import model, node, run, value
 
 
 def ints(*values: int) -> Any:
@@ -61,3 +62,35 @@ def test_a_few_are_picked_one_by_one(dtype: Any, largest: int) -> None:
     order = np.take_along_axis(order, np.argsort(~turn if largest else turn, axis=2, kind="stable"), 2)
     np.testing.assert_array_equal(places, order[..., :4])
     np.testing.assert_array_equal(values, np.take_along_axis(x, order[..., :4], 2))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("room", [4, 30])
+def test_the_best_of_as_many_as_data_decide(largest: int, room: int) -> None:
+    """As detectors take them: so many, or all that there are; what is not there comes after NaN and infinities."""
+    x = np.float32([3, np.nan, -1, np.inf, 3, -np.inf, 0.5, -1, 9, -np.inf])
+    nodes = [
+        node("Compress", "x mask", "some", axis=0),
+        node("Shape", "some", "size"),
+        node("Concat", "size room", "both", axis=0),
+        node("ReduceMin", "both", "k"),
+        node("TopK", "some k", "values places", largest=largest),
+    ]
+    mask = np.ones(10, bool)
+    net = ms.load_onnx(
+        model(nodes, [value("x", x), value("mask", mask)], ["values", "places"], {"room": np.int64([room])})
+    )
+    for given in (mask, ~mask, x != 9, x == x, np.arange(10) < 3):
+        some = x[given]
+        order = np.argsort(-some if largest else some, kind="stable")
+        if largest:
+            order = np.concatenate([np.flatnonzero(some != some), order[: (some == some).sum()]])
+        values, places = net(x, given)
+        np.testing.assert_array_equal(places, order[:room])
+        np.testing.assert_array_equal(values, some[order[:room]])
+
+
+def test_a_known_number_of_as_many_as_data_decide_is_refused() -> None:
+    nodes = [node("NonZero", "x", "places"), node("TopK", "places k", "v p")]
+    with pytest.raises(ms.RefusedModel, match="it takes 2 of as many elements as data decide"):
+        ms.load_onnx(model(nodes, [value("x", np.ones(5, np.float32))], ["v"], {"k": np.int64([2])}))

@@ -70,6 +70,15 @@ def test_a_result_that_others_read_stays() -> None:
     assert joined(graph, context(1)) is graph
 
 
+def test_what_reads_two_large_results_joins_one_of_them() -> None:
+    body = """m (float[2, 16, 4] q, float[2, 4, 16] k, float[2, 16, 4] r, float[2, 16, 4] v) => (y) {
+        a = MatMul(q, k)  s = Softmax(a)  b = MatMul(r, k)  t = Softmax(b)  u = Transpose<perm = [0, 2, 1]>(t)
+        w = MatMul(s, u)
+        y = MatMul(w, v)
+    }"""
+    assert joined(before(body), context(1000)).nodes
+
+
 def test_measurements_decide_against_the_estimate() -> None:
     graph = before(BLOCK)
     whole = merged(graph, list(graph.nodes), graph.nodes[-1].outputs).program.structural_hash()
