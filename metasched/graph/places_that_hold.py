@@ -46,26 +46,46 @@ def that_are_there(site: NodeSite, condition: GraphValue) -> GraphValue:
 def places_that_hold(site: NodeSite, condition: GraphValue) -> PlacesThatHold:
     """The places of a row of booleans, which has elements, where it is true."""
     (extent,) = condition.shape
-    row = ValueType(DType.I32, condition.shape)
-    ones = site.single(["Y[i] = i32(1) if A[i] else i32(0)"], row, A=condition)
-    sums = scanned(site, ones, Scan("sum", 0))
-    number = site.single([f"Y[] = i64(A[{extent - 1}])"], ValueType(DType.I64, ()), A=sums)
-    number = replace(number, tally=tally_of(site.builder, condition))
-    return PlacesThatHold(site.cast(_searched(site, sums), DType.I64), number)
+    found = places_in_rows(site, condition, extent)
+    number = replace(site.view(found.number, ()), tally=tally_of(site.builder, condition))
+    return PlacesThatHold(found.places, number)
 
 
-def _searched(site: NodeSite, sums: GraphValue) -> GraphValue:
-    """For each number, how many of some ascending sums are no larger: first `step` are tried, then half of it."""
-    (extent,) = sums.shape
+def places_in_rows(site: NodeSite, condition: GraphValue, most: int) -> PlacesThatHold:
+    """The first places along the last dimension of booleans where they are true, at most so many in each row.
+
+    `number` has one for each row, which counts all of them.
+    """
+    *around, extent = condition.shape
+    over = indices(len(around))
+    ones = site.single(
+        [f"{at('Y', (*over, 'i'))} = i32(1) if {at('A', (*over, 'i'))} else i32(0)"],
+        ValueType(DType.I32, condition.shape),
+        A=condition,
+    )
+    sums = scanned(site, ones, Scan("sum", len(around)))
+    last = at("A", (*over, str(extent - 1)))
+    number = site.single([f"{at('Y', over)} = i64({last})"], ValueType(DType.I64, tuple(around)), A=sums)
+    return PlacesThatHold(site.cast(_searched(site, sums, most), DType.I64), number)
+
+
+def _searched(site: NodeSite, sums: GraphValue, most: int) -> GraphValue:
+    """For each number below `most`, how many of a row of ascending sums are no larger: first `step` are tried, then
+    half of it.
+    """
+    *around, extent = sums.shape
+    over = indices(len(around))
     step = 1 << (extent.bit_length() - 1)
-    outputs = {"Y": sums.type, "V": ValueType(DType.I64, (1,))}
+    outputs = {"Y": ValueType(DType.I32, (*around, most)), "V": ValueType(DType.I64, (1,))}
 
     def stages(taken: str, more: str, after: str) -> list[str]:
-        no_larger = f"{more} <= {extent} and i64(A[min(max({more} - 1, 0), {extent - 1})]) <= p"
-        return [f"Y[p] = i32({more} if {no_larger} else {taken})", f"V[z] = {after}"]
+        there = at("A", (*over, f"min(max({more} - 1, 0), {extent - 1})"))
+        no_larger = f"{more} <= {extent} and i64({there}) <= p"
+        return [f"{at('Y', (*over, 'p'))} = i32({more} if {no_larger} else {taken})", f"V[z] = {after}"]
 
     found, tried = site.program(stages("0", str(step), f"i64({step // 2})"), outputs, A=sums)
-    halved = stages("i64(N[p])", "i64(N[p]) + W[0]", "W[z] // 2")
+    before = f"i64({at('N', (*over, 'p'))})"
+    halved = stages(before, f"{before} + W[0]", "W[z] // 2")
     for _ in range(step.bit_length() - 1):
         found, tried = site.program(halved, outputs, A=sums, N=found, W=tried)
     return found

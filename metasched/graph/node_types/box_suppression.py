@@ -1,12 +1,13 @@
 """Boxes of which none overlaps a better one: what detectors end in.
 
 Each step of a loop picks for each class the box with the highest score, and takes away those that overlap it. It ends
-as no class has a box any more. Results have room for as many boxes as there may be.
+as no class has a box any more. Results have room for as many boxes as there may be. Of many scores, few of which are
+good enough, those are taken first, and steps go through a part of the room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,16 +17,20 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.loop_building import LoopFrame, LoopPlaces, StepResults, looped
-from metasched.graph.places_that_hold import places_that_hold
+from metasched.graph.node_types.branches import branched
+from metasched.graph.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import declared, real
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 
 _COORDINATES = 4
 # Nothing has this score: what has it was picked, taken away, or not good enough.
 _GONE = "-inf"
+# More scores than these are worth looking for those that are good enough first: with room for all, or for a part.
+_MANY, _FEWER = 1 << 15, 8
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -37,8 +42,83 @@ def non_max_suppression(site: NodeSite) -> Results:
     most = 0 if site.optional(2) is None else min(site.integers(2, "number of boxes")[0], count)
     if most <= 0 or not scores.type.size:
         return (site.constant(np.empty((0, 3), np.int64), DType.I64),)
-    limits = site.optional(3) or site.constant(np.zeros(1, np.float32))
-    corners = _corners(site, boxes)
+    limits = site.view(site.optional(3) or site.constant(np.zeros(1, np.float32)), ())
+    all_boxes = _Candidates(_good_enough(site, scores), _corners(site, boxes), None)
+    is_cut = site.optional(4) is not None or scores.count is not None
+    return (_suppressed(site, all_boxes, limits, most, list(_rooms(batch * classes, count)) if is_cut else []),)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Boxes that may be picked.
+
+    Attributes:
+        scores: for each image and class, boxes innermost; of those that may not be picked as nothing has.
+        corners: the least and the largest of both coordinates, for each image, boxes innermost; for each class, too,
+            where each has boxes of its own.
+        places: which box each is, where each class has boxes of its own.
+
+    """
+
+    scores: GraphValue
+    corners: GraphValue
+    places: GraphValue | None
+
+    def corner(self, number: int | str, box: str) -> str:
+        """The text of a coordinate of a box."""
+        return f"C[b, {number}, {box}]" if self.places is None else f"C[b, c, {number}, {box}]"
+
+
+def _rooms(classes: int, count: int) -> Iterator[int]:
+    """So many boxes of each class may be good enough, less and less of them, as long as that saves something."""
+    while classes * count > _MANY:
+        count = -(-count // _FEWER)
+        yield count
+
+
+def _suppressed(site: NodeSite, given: _Candidates, limits: GraphValue, most: int, rooms: Sequence[int]) -> GraphValue:
+    """Rows for the boxes that are picked. Where few are good enough, of less and less `rooms` those are taken first."""
+    if not rooms:
+        return _picked_one_by_one(site, given, limits, most)
+    holds = site.elementwise(f"{{0}} > {_GONE}", given.scores, dtype=DType.BOOL)
+    batch, classes, _ = holds.shape
+
+    def few(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
+        return [_picked_one_by_one(site, _those(site, given, holds, rooms[-1]), limits, min(most, rooms[-1]))]
+
+    def otherwise(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
+        return [_suppressed(site, given, limits, most, rooms[:-1])]
+
+    is_few = site.single(
+        [
+            declared("T", ValueType(DType.I64, (batch, classes))),
+            f"T[b, c] = sum[n < {holds.shape[2]}](i64(A[b, c, n]))",
+            declared("M", ValueType(DType.I64, (1,))),
+            f"M[z] = max[b < {batch}, c < {classes}](T[b, c])",
+            f"Y[] = M[0] <= {rooms[-1]}",
+        ],
+        ValueType(DType.BOOL, ()),
+        A=holds,
+    )
+    return branched(site, is_few, [few, otherwise])[0]
+
+
+def _those(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> _Candidates:
+    """The boxes of each class that are good enough, in their order, with room for so many."""
+    batch, classes, count = holds.shape
+    places = places_in_rows(site, holds, room).places
+    box = f"min(max(I[b, c, p], 0), {count - 1})"
+    type_ = ValueType(DType.F32, (batch, classes, room))
+    stage = f"Y[b, c, p] = A[b, c, {box}] if I[b, c, p] < {count} else {_GONE}"
+    scores = site.single([stage], type_, A=given.scores, I=places)
+    sides = ValueType(DType.F32, (batch, classes, _COORDINATES, room))
+    corners = site.single([f"Y[b, c, k, p] = A[b, k, {box}]"], sides, A=given.corners, I=places)
+    return _Candidates(scores, corners, places)
+
+
+def _picked_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, most: int) -> GraphValue:
+    """Rows for the boxes that are picked, at most so many of each class."""
+    batch, classes, _ = given.scores.shape
     per_class = ValueType(DType.I64, (batch, classes))
 
     def step(_: str, __: GraphValue, states: Sequence[GraphValue], ___: Sequence[GraphValue]) -> StepResults:
@@ -53,10 +133,10 @@ def non_max_suppression(site: NodeSite) -> Results:
             ValueType(DType.BOOL, ()),
             A=picked,
         )
-        return StepResults([_without_overlaps(site, left, picked, corners, limits)], [picked], some)
+        return StepResults([_without_overlaps(site, left, picked, given, limits)], [picked], some)
 
-    found = looped(site, LoopFrame([_good_enough(site, scores)], (), [LoopPlaces()], most), step)
-    return (_listed(site, found.values[0], (batch, classes, most)),)
+    found = looped(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
+    return _listed(site, found.values[0], (batch, classes, most), given.places)
 
 
 def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
@@ -120,7 +200,7 @@ def _picked(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValu
 
 
 def _without_overlaps(
-    site: NodeSite, left: GraphValue, picked: GraphValue, corners: GraphValue, limits: GraphValue
+    site: NodeSite, left: GraphValue, picked: GraphValue, given: _Candidates, limits: GraphValue
 ) -> GraphValue:
     """Scores without those of the boxes that were picked, and of those that overlap one of them by more than a limit:
     by what they have in common over what they cover together.
@@ -128,22 +208,23 @@ def _without_overlaps(
     batch, classes, count = left.shape
     own = f"min(max(P[b, c], 0), {count - 1})"
     sides = ValueType(DType.F32, (batch, classes, _COORDINATES))
-    widths = [f"max(min(Q[b, c, {k + 2}], C[b, {k + 2}, n]) - max(Q[b, c, {k}], C[b, {k}, n]), 0.0)" for k in range(2)]
-    area = "(C[b, 2, n] - C[b, 0, n]) * (C[b, 3, n] - C[b, 1, n])"
+    corners = [given.corner(k, "n") for k in range(_COORDINATES)]
+    widths = [f"max(min(Q[b, c, {k + 2}], {corners[k + 2]}) - max(Q[b, c, {k}], {corners[k]}), 0.0)" for k in range(2)]
+    area = f"({corners[2]} - {corners[0]}) * ({corners[3]} - {corners[1]})"
     its_area = "(Q[b, c, 2] - Q[b, c, 0]) * (Q[b, c, 3] - Q[b, c, 1])"
     common = "I[b, c, n]"
     overlaps = f"{common} > 0.0 and {common} / ({area} + {its_area} - {common}) > L[]"
     stages = [
         declared("Q", sides),
-        f"Q[b, c, k] = C[b, k, {own}]",
+        f"Q[b, c, k] = {given.corner('k', own)}",
         declared("I", left.type),
         f"{common} = {widths[0]} * {widths[1]}",
         f"Y[b, c, n] = {_GONE} if P[b, c] >= 0 and (n == P[b, c] or {overlaps}) else A[b, c, n]",
     ]
-    return site.single(stages, left.type, A=left, P=picked, C=corners, L=site.view(limits, ()))
+    return site.single(stages, left.type, A=left, P=picked, C=given.corners, L=limits)
 
 
-def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int]) -> GraphValue:
+def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], places: GraphValue | None) -> GraphValue:
     """Rows of image, class and box for what steps picked, in this order and that of the steps, and zeros behind."""
     batch, classes, most = sizes
     room = batch * classes * most
@@ -158,8 +239,14 @@ def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int]) -> 
     place = f"min(max(I[p], 0), {room - 1})"
     image, class_ = f"{place} // {classes * most}", f"{place} // {most} % {classes}"
     box = f"A[{place} % {most}, {image}, {class_}]"
+    if places is not None:
+        box = f"B[{image}, {class_}, min(max({box}, 0), {places.shape[2] - 1})]"
     row = f"({image} if d == 0 else {class_} if d == 1 else {box})"
     made = site.single(
-        [f"Y[p, d] = {row} if I[p] < {room} else 0"], ValueType(DType.I64, (room, 3)), A=picked, I=found.places
+        [f"Y[p, d] = {row} if I[p] < {room} else 0"],
+        ValueType(DType.I64, (room, 3)),
+        A=picked,
+        I=found.places,
+        B=places,
     )
     return replace(made, count=ValueCount(found.number))

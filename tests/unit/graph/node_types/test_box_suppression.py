@@ -105,3 +105,15 @@ def test_of_boxes_that_are_good_enough_the_best_and_their_rows() -> None:
     inputs = [value("boxes", boxes), value("scores", scores), value("all", scores[None, None])]
     with pytest.raises(ms.RefusedModel, match="data decide how many boxes there are, and otherwise how many scores"):
         ms.load_onnx(model(apart, inputs, ["kept"], known))
+
+
+@pytest.mark.parametrize("threshold", [0.9, 0.5, 0.0])
+def test_of_many_scores_those_that_are_good_enough_are_taken_first(
+    threshold: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few of a class, some, and more than there is room for."""
+    monkeypatch.setattr("metasched.graph.node_types.box_suppression._MANY", 50)
+    boxes, scores = random_boxes(2, 40), random_scores(2, 2, 40)
+    limits = np.int64([7]), np.float32([0.2]), np.float32([threshold])
+    made = run("NonMaxSuppression", boxes, scores, *limits, constants=(2,))
+    np.testing.assert_array_equal(made, expected(boxes, scores, 7, 0.2, threshold))
