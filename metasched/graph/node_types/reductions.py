@@ -65,12 +65,12 @@ def _of_those_there(site: NodeSite) -> Results | None:
         return (_reduced(site, _with_neutral(site, x, x.count, how), axes, site.op, how),)
     if not x.type.dtype.is_float:
         raise Unsupported(f"it is the mean of whole numbers, and data decide how many elements {x.type} has")
+    wide, dtype = x.type.dtype.compute, x.type.dtype
     plain = replace(how, result="{0}")
-    total = _reduced(site, _with_neutral(site, x, x.count, plain), axes, site.op, plain)
-    rest, dtype = prod(x.shape[axis] for axis in others), x.type.dtype
-    wide = dtype.compute
-    text = f"{dtype}({wide}({{0}}) / {wide}({{1}} * {rest}))"
-    return (site.elementwise(text, total, site.view(x.count.number, ())),)
+    total = _reduced(site, _with_neutral(site, site.cast(x, wide), x.count, plain), axes, site.op, plain)
+    rest = prod(x.shape[axis] for axis in others)
+    text = f"{dtype}({{0}} / {wide}({{1}} * {rest}))"
+    return (site.elementwise(text, total, site.view(x.count.number, ()), dtype=dtype),)
 
 
 def _with_neutral(site: NodeSite, x: GraphValue, count: ValueCount, how: _Reduction) -> GraphValue:

@@ -65,7 +65,7 @@ def test_of_as_many_elements_as_data_decide(dtype: Any) -> None:
     ops = {"ReduceMax": np.max, "ReduceMin": np.min}
     if dtype is not bool:
         ops |= {"ReduceSum": np.sum, "ReduceProd": np.prod, "ReduceSumSquare": lambda a, n: np.sum(a * a, n)}
-    if dtype is np.float32:
+    if np.issubdtype(dtype, np.floating):
         ops |= {"ReduceMean": np.mean, "ReduceL2": lambda a, n: np.sqrt(np.sum(a * a, n))}
     nodes = [node("Compress", "x mask", "some", axis=0)]
     nodes += [node(op, "some axes", op, keepdims=0) for op in ops]
