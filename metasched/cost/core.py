@@ -55,6 +55,7 @@ class Core:
     scattered_store: float = 2.0
     scattered_pages: float = 8.0
     stream_bytes: float = 512.0
+    line_latency: float = 130.0
     straddled_line: float = 0.5
     loop_overhead: float = 1.2
     mask_overhead: float = 3.0

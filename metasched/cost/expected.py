@@ -39,11 +39,12 @@ class Limit(Enum):
     L2 = "bytes from the second cache"
     L3 = "bytes from the last cache"
     MEMORY = "bytes from memory"
+    WAITING = "lines that nothing asks for in time"
     LAUNCH = "starting threads"
 
     @property
     def is_memory(self) -> bool:
-        return self in (Limit.L2, Limit.L3, Limit.MEMORY)
+        return self in (Limit.L2, Limit.L3, Limit.MEMORY, Limit.WAITING)
 
 
 # The terms of a statement that keep a core's units busy, of which the longest bounds it, and those that come on top.
@@ -53,6 +54,7 @@ _BESIDE = {
     "l2_cycles": Limit.L2,
     "l3_cycles": Limit.L3,
     "memory_cycles": Limit.MEMORY,
+    "waiting_cycles": Limit.WAITING,
 }
 
 
@@ -114,7 +116,9 @@ def _expected(func: Func, target: Target, core: Core) -> Expectation:
         parts[_UNITS[longest]] += _number(columns, longest)
         for name, limit in _BESIDE.items():
             parts[limit] += _number(columns, name)
-    cycles = parts[Limit.LAUNCH] + sum(_number(columns, "cycles") for columns in described)
+    cycles = parts[Limit.LAUNCH] + sum(
+        _number(columns, name) for columns in described for name in ("cycles", "waiting_cycles")
+    )
     least = sum(float(cycles_at_peak(view)[0]) for view in views if view.ranges.runs[0])
     return Expectation(cycles, least / max(cycles, 1.0), parts)
 

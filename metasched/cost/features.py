@@ -56,11 +56,14 @@ Features = np.ndarray[Any, np.dtype[np.float32]]
 CHUNK = 2048
 
 # Sums over all statements, of features of theirs.
-SUMMED = ("flops", "core_cycles", "l2_cycles", "l3_cycles", "memory_cycles", "cycles", "code_bytes", "live_guards")
+SUMMED = (
+    *("flops", "core_cycles", "l2_cycles", "l3_cycles", "memory_cycles", "cycles", "waiting_cycles"),
+    *("code_bytes", "live_guards"),
+)
 # Features of the program: those, and what `FeatureProgram._whole` makes.
 WHOLE = (
     *map(Feature, SUMMED),
-    *map(Feature, ("domain_flops", "launch_cycles", "total_cycles")),
+    *map(Feature, ("domain_flops", "launch_cycles", "steady_cycles", "total_cycles")),
     Feature("efficiency", raw=True),
     Feature("serial_share", raw=True),
     *map(Feature, ("allocated", "statements", "temps", "register_temps", "parallel_loops")),
@@ -166,12 +169,14 @@ class FeatureProgram:
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view) * view.ranges.runs
         launches = start_cycles(self._nest.starts, self.core)
-        total = out["cycles"] + launches
+        steady = out["cycles"] + launches
+        total = steady + out["waiting_cycles"]
         out["domain_flops"] = useful
         out["launch_cycles"] = np.full(count, launches, np.float32)
+        out["steady_cycles"] = steady
         out["total_cycles"] = total
-        out["efficiency"] = least / np.maximum(total, 1.0)
-        out["serial_share"] = serial / np.maximum(total, 1.0)
+        out["efficiency"] = least / np.maximum(steady, 1.0)
+        out["serial_share"] = serial / np.maximum(steady, 1.0)
         out["allocated"] = allocated
         out["statements"] = np.full(count, float(len(views)), np.float32)
         out["temps"] = np.full(count, float(self._nest.temps), np.float32)

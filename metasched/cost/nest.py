@@ -44,6 +44,7 @@ from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.annotation import AnnotationKey
 from metasched.schedule.annotations.fastmath import fastmath
 from metasched.schedule.annotations.non_temporal import non_temporal
+from metasched.schedule.annotations.prefetch import prefetch
 from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Intrinsic, in_vector_form, intrinsics, intrinsics_for, tensorized_by
 from metasched.support.cached import cached_property
@@ -54,7 +55,8 @@ from metasched.support.data_classes import dataclass
 class LoopInfo:
     """A loop above a statement.
 
-    `limited`: an unroll limit is in force on it. `alone`: its body is one loop or one block.
+    `limited`: an unroll limit is in force on it. `alone`: its body is one loop or one block. `asks` (a slot): each
+    iteration asks for what so many iterations later read.
     """
 
     var: str
@@ -64,6 +66,7 @@ class LoopInfo:
     limited: bool
     alone: bool
     reduces: bool
+    asks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -315,6 +318,7 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
                 limited,
                 not isinstance(loop.body, Seq),
                 loop.var in reducing,
+                _number(prefetch, loop.annotations, table),
             )
         )
     return tuple(out)

@@ -311,9 +311,13 @@ def _code_size_penalty(view: View) -> Array:
     "l3_cycles",
     Feature("memory_cycles", second=True),
     Feature("cycles", second=True),
+    "waiting_cycles",
 )
 def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
-    """A roofline by hand, in cycles of one thread divided by the speed-up of the threads."""
+    """A roofline by hand, in cycles of one thread divided by the speed-up of the threads.
+
+    `waiting_cycles` come on top: they are those for lines that neither prefetchers nor the program ask for in time.
+    """
     each = instance_cycles(view, conditions)
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     near, *far = view.traffic
@@ -330,8 +334,8 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     l2 = total([traffic * in_two_lines[n] for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
     l3 = scattered[0] / view.core.l3_bytes * share * read
     memory = scattered[1] / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
-    parts = core + l2 + l3 + memory
-    worst = np.maximum(np.maximum(core, l2), np.maximum(l3, memory))
+    steady = _beside_one_another(core, l2, l3, memory)
+    unasked = total([traffic * _unasked(view, n) for n, traffic in enumerate(far[0])]) * share * read
     # What is not compiled has no time: it is not to be chosen.
     refused = np.where(_copies(view) > MAX_COPIES, np.float32(_REFUSED), np.float32(1.0))
     return {
@@ -343,8 +347,17 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "l2_cycles": l2,
         "l3_cycles": l3,
         "memory_cycles": memory,
-        "cycles": (worst + 0.3 * (parts - worst) + _handed_over(view, share) / view.core.handed_over_bytes) * refused,
+        "cycles": (steady + _handed_over(view, share) / view.core.handed_over_bytes) * refused,
+        "waiting_cycles": _beside_one_another(core, l2, l3 + unasked, memory) - steady,
     }
+
+
+def _beside_one_another(*parts: Array) -> Array:
+    """Cycles of parts that overlap for the most part: those of the longest, and some of the others."""
+    worst = parts[0]
+    for part in parts[1:]:
+        worst = np.maximum(worst, part)
+    return worst + 0.3 * (total(parts) - worst)
 
 
 def _waiting(view: View) -> Array:
@@ -375,6 +388,41 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     short: Array = 1.0 - np.minimum(run / core.stream_bytes, 1.0)
     longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
     return 1.0 + (longest - 1.0) * short
+
+
+def _unasked(view: View, access: int) -> Array:
+    """Cycles for a byte from beyond the second cache, on top of those of `_scatter`, where rows of whole vectors are
+    read one after another and prefetchers see no run: each row in code of its own, and the rest of it much later.
+
+    A core waits for such lines as far as it does not see them ahead, which it does the less the more operations there
+    are for each. Where the loop over rows asks for them, they are there.
+    """
+    place, core, mark = view.statement.accesses[access], view.core, view.marks[access]
+    if place.is_store or view.statement.vector is None or view.statement.tensor is not None:
+        return view.full(0.0)
+    late = (view.steps[access] == 1) & ~_rows_of_pages(mark, place.element_bytes) & ~_asked_for(view, access)
+    if not np.count_nonzero(late):
+        return view.full(0.0)
+    run, now = (
+        np.minimum(at_level(mark.run, level) * place.element_bytes, core.stream_bytes)
+        for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
+    )
+    vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
+    operations = np.where(view.tile.held > 0, view.tile.operations * LINE / vectors, 1.0) * view.instructions
+    waits = np.maximum(core.line_latency * operations / core.window / LINE - 1.0 / core.l3_bytes, 0.0)
+    return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))
+
+
+def _asked_for(view: View, access: int) -> Mask:
+    """Where a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
+    hardware."""
+    place, mark = view.statement.accesses[access], view.marks[access]
+    found = np.zeros(view.rows, np.bool_)
+    for loop, info in enumerate(view.statement.loops):
+        if info.asks is not None:
+            moved = np.abs(flat_step(place, mark, view.ranges, loop)) * place.element_bytes
+            found |= (view.sizes[info.asks] > 0) & (moved >= LINE)
+    return found
 
 
 def _rows_of_pages(mark: Footprint, element_bytes: int) -> Mask:
