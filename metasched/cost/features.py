@@ -169,8 +169,8 @@ class FeatureProgram:
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view) * view.ranges.runs
         launches = start_cycles(self._nest.starts, self.core)
-        steady = out["cycles"] + launches
-        total = steady + out["waiting_cycles"]
+        steady: Array = out["cycles"] + launches
+        total: Array = steady + out["waiting_cycles"]
         out["domain_flops"] = useful
         out["launch_cycles"] = np.full(count, launches, np.float32)
         out["steady_cycles"] = steady
