@@ -169,12 +169,11 @@ class FeatureProgram:
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view) * view.ranges.runs
         launches = start_cycles(self._nest.starts, self.core)
-        steady: Array = out["cycles"] + launches
-        total: Array = steady + out["waiting_cycles"]
+        steady = out["cycles"] + launches
         out["domain_flops"] = useful
         out["launch_cycles"] = np.full(count, launches, np.float32)
         out["steady_cycles"] = steady
-        out["total_cycles"] = total
+        out["total_cycles"] = steady + out["waiting_cycles"]
         out["efficiency"] = least / np.maximum(steady, 1.0)
         out["serial_share"] = serial / np.maximum(steady, 1.0)
         out["allocated"] = allocated

@@ -81,16 +81,16 @@ def _rows_inside(found: ProductSum, form: Stages, weights: Mapping[str, Array]) 
 
 def _conditions_of_axes(padding: Stage, condition: SourceExpr) -> dict[str, list[SourceExpr]]:
     """What a padding's condition asks of each of its indices alone, in the order of dimensions."""
-    parts = list(_parts(condition))
-    by_axis = {axis.name: [part for part in parts if names_in(part) == {axis.name}] for axis in padding.axes}
+    every = list(parts(condition))
+    by_axis = {axis.name: [part for part in every if names_in(part) == {axis.name}] for axis in padding.axes}
     return {axis: asked for axis, asked in by_axis.items() if asked}
 
 
-def _parts(condition: SourceExpr) -> Iterator[SourceExpr]:
+def parts(condition: SourceExpr) -> Iterator[SourceExpr]:
     """What a condition asks for, all of which has to hold."""
     if isinstance(condition, Operation) and condition.op is BinOp.AND:
-        yield from _parts(condition.a)
-        yield from _parts(condition.b)
+        yield from parts(condition.a)
+        yield from parts(condition.b)
     else:
         yield condition
 
@@ -110,15 +110,15 @@ def _share(condition: SourceExpr, extents: Mapping[str, int]) -> float:
     met = np.ones((), np.bool_)
     names = sorted(names_in(condition))
     grid = dict(zip(names, np.indices([extents[name] for name in names]), strict=True))
-    for part in _parts(condition):
-        holds = _holds(part, grid, extents)
-        if holds is None:
+    for part in parts(condition):
+        held = holds(part, grid, extents)
+        if held is None:
             return 1.0
-        met = met & holds
+        met = met & held
     return float(np.mean(np.broadcast_to(met, [extents[name] for name in names])))
 
 
-def _holds(part: SourceExpr, grid: Mapping[str, Array], extents: Mapping[str, int]) -> Array | None:
+def holds(part: SourceExpr, grid: Mapping[str, Array], extents: Mapping[str, int]) -> Array | None:
     """Where a comparison of indices holds; None where it is none of `_COMPARISONS`, or they are not linear."""
     if not isinstance(part, Operation) or part.op not in _COMPARISONS:
         return None
