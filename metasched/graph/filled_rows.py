@@ -45,7 +45,7 @@ class RowGroup:
 def row_groups(graph: Graph, counts: Mapping[str, ValueCount], least: int) -> Iterator[RowGroup]:
     """The groups of a graph that compute so many terms at least.
 
-    `counts`: of values with a size that only a call knows; equal numbers have one name.
+    `counts`: of values with a size that only a call knows.
     """
     order = _Order(graph)
     kinds: dict[tuple[str, int], dict[str, int]] = {}

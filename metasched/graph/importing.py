@@ -128,7 +128,7 @@ class _Importer:
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
         )
         made.validate()
-        return in_row_blocks(made, self._counts, self._builder)
+        return in_row_blocks(made, self._counts)
 
     # --- what the model is given
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphBuilder, ValueCount
+from metasched.graph.builder import ValueCount
 from metasched.graph.filled_rows import RowGroup, is_outermost, row_groups
 from metasched.graph.fusion.stages import parsed, program_of
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView, ValueType
@@ -28,13 +28,13 @@ _TERMS, _TERMS_OF_BYTE = 1 << 22, 8
 _NUMBER = ValueType(DType.I64, ())
 
 
-def in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount], builder: GraphBuilder) -> Graph:
+def in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> Graph:
     """A graph in which nodes that go by rows run in blocks of them, where that is worth a loop.
 
-    `counts`: of values of the graph, how many rows there are. `builder` made it. What no output needs is left out.
+    `counts`: of values of the graph, how many rows there are. What no output needs is left out.
     """
     live = without_dead_code(graph)
-    known = _named_once({name: count for name, count in counts.items() if name in live.types}, builder)
+    known = {name: count for name, count in counts.items() if name in live.types}
     if not known:
         return live
     # Numbers that nothing reads so far have to be there.
@@ -44,15 +44,6 @@ def in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount], builder: Graph
         made = without_dead_code(_Contraction(made, blocks).graph())
         known = {name: count for name, count in known.items() if name in made.types}
     return without_dead_code(replace(made, outputs=graph.outputs))
-
-
-def _named_once(counts: Mapping[str, ValueCount], builder: GraphBuilder) -> dict[str, ValueCount]:
-    """Counts whose numbers have one name where they are computed alike."""
-    found: dict[str, ValueCount] = {}
-    for name, count in counts.items():
-        same = (other for other in found.values() if builder.same(other.number, count.number))
-        found[name] = replace(count, number=next(same, count).number)
-    return found
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ A row is what has one index along a dimension. Whole buffers may be read, too, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
+from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.ir import ValueType
 from metasched.ir.nodes import BinOp
@@ -49,7 +50,7 @@ class RowProgram:
         block = _Block(self.stages, rows, turn, size)
         stages = tuple(map(block.stage, self.stages.stages))
         inputs = self.stages.inputs
-        if any(read.buffer == turn for stage in stages for read in _reads(stage.value)):
+        if any(read.buffer == turn for stage in stages for read in reads(stage.value)):
             inputs, types = (*inputs, turn), {**types, turn: _NUMBER}
         return replace(self.stages, types=types, inputs=inputs, stages=stages)
 
@@ -63,7 +64,7 @@ def row_program(stages: Stages, outputs: Mapping[str, int], room: int) -> RowPro
         if axes or axis is None or stages.types[stage.buffer].shape[axis] != room:
             return None
         own = stage.axes[axis].name
-        for read in _reads(stage.value):
+        for read in reads(stage.value):
             along = _row_of(read, own, stages.types, room)
             if along is None or rows.setdefault(read.buffer, along) != along:
                 whole.add(read.buffer)
@@ -76,10 +77,6 @@ def _row_of(read: Read, own: str, types: Mapping[str, ValueType], room: int) -> 
     """The dimension of what is read that the row of a stage goes along."""
     shape = types[read.buffer].shape
     return next((n for n, i in enumerate(read.indices) if i == Name(own) and shape[n] == room), None)
-
-
-def _reads(e: SourceNode) -> Iterator[Read]:
-    return (node for node in e.walk() if isinstance(node, Read))
 
 
 def _resized(type_: ValueType, axis: int, extent: int) -> ValueType:
