@@ -29,6 +29,10 @@ Its files, in reading order:
 - `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 - `loop_bodies`: Passes in the bodies of loops, and what bodies take over from the graph around them
 - `passes/`: Rewritings of a graph, a file each, and the order in which they run
+- `row_programs`: Programs that compute each row of their results from one row of what they read, and the same for a
+  block of rows
+- `filled_rows`: Nodes that go by rows of which only a call knows how many there are, in groups
+- `row_blocks`: Rows of which only a call knows how many there are, in blocks: a loop runs as many as the rows fill
 - `growing/`: A model with a size that grows from call to call, as networks of fixed room
 - `weights_in_file`: A model's message without its large weights, which stay where they are in the file
 - `mapped_files`: Large weights where they are in their file: pages of it that are read when they are needed, and let go

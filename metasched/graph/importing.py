@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin
+from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin, ValueCount
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.packed_numbers import numbers_in
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, NodeType, node_types
+from metasched.graph.row_blocks import in_row_blocks
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.size_arithmetic import run_on_sizes
 from metasched.graph.size_expressions import names_in, size_of
@@ -101,6 +101,7 @@ class _Importer:
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
         self._seen = 0
+        self._counts: dict[str, ValueCount] = {}
 
     def graph(self, binding: Binding) -> Graph:
         proto = self._proto.graph
@@ -127,7 +128,7 @@ class _Importer:
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
         )
         made.validate()
-        return without_dead_code(made)
+        return in_row_blocks(made, self._counts)
 
     # --- what the model is given
 
@@ -234,6 +235,8 @@ class _Importer:
             for name, value in zip(node.output, outputs, strict=False):
                 if name in scope.made:
                     raise NetworkError(f"`{name}` is computed twice in {scope.path or self._model.name}")
+                if isinstance(value, GraphValue) and value.count is not None:
+                    self._counts[value.name] = value.count
                 if name:
                     scope.values[name] = value
                     scope.made.add(name)

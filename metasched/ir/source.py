@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from metasched.dtypes import DType
 from metasched.ir.nodes import BinOp, Reducer, UnOp
+from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
 
@@ -49,6 +50,11 @@ class SourceNode:
             yield node
             if _names(type(node)):
                 stack += reversed(node.children())
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """The reads in it, in reading order, those in subscripts among them: passes ask for them again and again."""
+        return tuple(node for node in self.walk() if isinstance(node, Read))
 
     def map(self, change: Callable[[SourceNode], SourceNode]) -> Self:
         """This node with each node directly below it changed; itself where none is."""

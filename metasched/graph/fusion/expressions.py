@@ -31,7 +31,7 @@ _COSTLY = 8
 
 def reads(e: SourceNode) -> Iterator[Read]:
     """The reads in an expression, in reading order; those in subscripts, too."""
-    return (node for node in e.walk() if isinstance(node, Read))
+    return iter(e.reads)
 
 
 def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:

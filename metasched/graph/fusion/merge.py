@@ -185,6 +185,8 @@ def _is_zero(graph: Graph, name: str) -> bool:
 def with_zeros(stage: Stage, zeros: Collection[str]) -> SourceExpr:
     """A stage's value with a literal for inputs that are zero; as it is where that might divide, or has no type."""
     value = stage.value
+    if not any(read.buffer in zeros for read in reads(value)):
+        return value
     divides = any(isinstance(node, Operation) and node.op in _DIVISIONS for node in value.walk())
     kept = [read for read in reads(value) if read.buffer not in zeros]
     if divides or not kept:

@@ -88,7 +88,9 @@ class _Grouping:
             for name in dict.fromkeys(node.inputs):
                 self._readers.setdefault(name, []).append(n)
         self._results = {name for _, name in graph.outputs}
+        self._sources: dict[str, _Source | None] = {}
         self._in_place: dict[int, bool] = {}
+        self._rows_refusals: dict[tuple[int, ...], str] = {}
         self._common = {n: len(nodes) for nodes in _with_numbers(graph) for n in nodes}
         self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
 
@@ -140,6 +142,11 @@ class _Grouping:
 
     def _source(self, name: str) -> _Source | None:
         """Where a value comes from; None where no node with written stages computes it."""
+        if name not in self._sources:
+            self._sources[name] = self._found_source(name)
+        return self._sources[name]
+
+    def _found_source(self, name: str) -> _Source | None:
         views, values = list[int](), [name]
         number = self._producer.get(name, -1)
         while number >= 0 and isinstance(view := self._graph.nodes[number], ShapeView):
@@ -239,6 +246,12 @@ class _Grouping:
 
     def _rows_refusal(self, members: list[int]) -> str:
         """Why one nest cannot compute nodes that memory limits; '' where it can."""
+        key = tuple(members)  # asked again each time that groups elsewhere were joined
+        if key not in self._rows_refusals:
+            self._rows_refusals[key] = self._refused_rows(members)
+        return self._rows_refusals[key]
+
+    def _refused_rows(self, members: list[int]) -> str:
         together = self._together(members)
         if isinstance(together, str):
             return together

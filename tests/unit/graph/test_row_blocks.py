@@ -1,0 +1,63 @@
+"""Rows of which only a call knows how many there are, in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from tests.support.onnx_models import model, node, random, value
+
+DEPTH = WIDTH = 256
+TABLE = random(600, DEPTH)
+WEIGHTS = random(DEPTH, WIDTH)
+
+
+def loaded(room: int, width: int = WIDTH) -> ms.Network:
+    """Of a table, the rows where `x` is above zero, in a product; its last row is replaced, and its rows are summed."""
+    nodes = [
+        node("Greater", "x zero", "holds"),
+        node("NonZero", "holds", "places"),
+        node("Squeeze", "places first", "rows"),
+        node("Gather", "table rows", "picked", axis=0),
+        node("MatMul", "picked weights", "products"),
+        node("Relu", "products", "positive"),
+        node("ScatterND", "positive last update", "made"),
+        node("ReduceSum", "made first", "sums", keepdims=0),
+    ]
+    known = {
+        "zero": np.float32(0),
+        "first": np.int64([0]),
+        "last": np.int64([[-1]]),
+        "update": np.full((1, width), 7, np.float32),
+        "table": TABLE[:room],
+        "weights": WEIGHTS[:, :width],
+    }
+    return ms.load_onnx(model(nodes, [value("x", np.zeros(room, np.float32))], ["made", "sums"], known))
+
+
+@pytest.mark.parametrize(("room", "blocks", "rows"), [(600, 8, 75), (599, 8, 75)])
+def test_as_many_blocks_run_as_rows_fill(room: int, blocks: int, rows: int) -> None:
+    net = loaded(room)
+    (loop,) = net.graph.loops
+    assert loop.most == blocks
+    assert {loop.body.types[name].shape for _, name in loop.body.outputs} == {(rows, WIDTH)}
+    for count in (0, 1, rows, rows + 1, room):
+        x = np.full(room, -1, np.float32)
+        x[np.random.default_rng(count).permutation(room)[:count]] = 1
+        made, sums = net(x)
+        expected = np.maximum(TABLE[:room][x > 0] @ WEIGHTS, 0)
+        expected[-1:] = 7
+        np.testing.assert_allclose(made, expected, atol=1e-4)
+        np.testing.assert_allclose(sums, expected.sum(0), rtol=1e-4, atol=1e-2)
+
+
+def test_no_more_blocks_run_than_have_a_row() -> None:
+    net = loaded(600)
+    x = np.full(600, -1, np.float32)
+    x[:80] = 1
+    assert [kernel.calls for kernel in net.profile(x, runs=1).kernels if "MatMul" in kernel.op] == [2]
+
+
+def test_little_work_is_in_no_blocks() -> None:
+    assert not any(loaded(600, 16).graph.loops)
