@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 
-# What pyproject.toml asks for as well, which a test compares; `make test-oldest` runs the tests with them. Numba 0.61
-# has LLVM 15, which rejects what is emitted here.
-OLDEST: Mapping[str, str] = MappingProxyType({"numba": "0.62.0", "llvmlite": "0.45.0"})
+# What pyproject.toml asks for as well, which a test compares; `make test-oldest` runs the tests with them. The LLVM of
+# llvmlite 0.47 and before ends the process over code for some other CPUs.
+OLDEST: Mapping[str, str] = MappingProxyType({"numba": "0.66.0", "llvmlite": "0.48.0"})
 
 
 class UnsupportedRelease(ImportError):
