@@ -34,6 +34,6 @@ def require(installed: Callable[[str], str] = version) -> None:
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """`0.62.1` or `0.63.0rc1` as numbers to compare; what is no number ends them."""
+    """`0.66.1` or `0.67.0rc1` as numbers to compare; what is no number ends them."""
     found = re.match(r"\d+(\.\d+)*", release)
     return tuple(map(int, found[0].removesuffix(".0").split("."))) if found else ()

@@ -44,19 +44,19 @@ def test_the_check_at_import_is_of_the_same_releases() -> None:
     assert OLDEST.items() <= pinned().items()
 
 
-@pytest.mark.parametrize("release", ["0.62", "0.62.0", "0.62.1", "0.63.0rc1", "0.100.0", "1.0"])
+@pytest.mark.parametrize("release", ["0.66", "0.66.0", "0.66.1", "0.67.0rc1", "0.100.0", "1.0"])
 def test_newer_releases_are_taken(release: str) -> None:
-    require(lambda name: release if name == "numba" else "0.45.0")
+    require(lambda name: release if name == "numba" else "0.48.0")
 
 
-@pytest.mark.parametrize("release", ["0.61.2", "0.61", "0.9.5", "unknown"])
+@pytest.mark.parametrize("release", ["0.65.2", "0.65", "0.9.5", "unknown"])
 def test_older_releases_are_refused(release: str) -> None:
     with pytest.raises(
-        UnsupportedRelease, match=rf"needs numba 0\.62\.0 or newer, and {release} is installed: its LLVM"
+        UnsupportedRelease, match=rf"needs numba 0\.66\.0 or newer, and {release} is installed: its LLVM"
     ):
-        require(lambda name: release if name == "numba" else "0.45.0")
-    with pytest.raises(UnsupportedRelease, match=r"needs llvmlite 0\.45\.0 or newer, and 0\.44\.0"):
-        require(lambda name: "0.44.0" if name == "llvmlite" else "0.62.0")
+        require(lambda name: release if name == "numba" else "0.48.0")
+    with pytest.raises(UnsupportedRelease, match=r"needs llvmlite 0\.48\.0 or newer, and 0\.47\.0"):
+        require(lambda name: "0.47.0" if name == "llvmlite" else "0.66.0")
 
 
 def test_a_package_without_metadata_is_left_to_its_import() -> None:
@@ -67,11 +67,11 @@ def test_a_package_without_metadata_is_left_to_its_import() -> None:
 
 
 def test_importing_metasched_says_so(tmp_path: Path) -> None:
-    info = tmp_path / "numba-0.61.0.dist-info"
+    info = tmp_path / "numba-0.65.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.61.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.65.0\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     done = subprocess.run(
         [sys.executable, "-c", "import metasched"], env=env, capture_output=True, text=True, check=False
     )
-    assert "metasched needs numba 0.62.0 or newer, and 0.61.0 is installed" in done.stderr.splitlines()[-1]
+    assert "metasched needs numba 0.66.0 or newer, and 0.65.0 is installed" in done.stderr.splitlines()[-1]
