@@ -18,6 +18,7 @@ from metasched.graph.functions import body_of, bound_attributes, schema_of, with
 from metasched.graph.ir import Array, Graph, ValueType
 from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.packed_numbers import numbers_in
+from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.registry import NodeForm, NodeType, node_types
 from metasched.graph.row_blocks import in_row_blocks
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
@@ -74,8 +75,16 @@ def import_model(model: ModelFile, binding: Binding, folding: Folding | None = N
     Raises RefusedModel with every node that cannot be expressed, and NetworkError for a model that is wrong or whose
     sizes are not all settled.
     """
-    importer = _Importer(model, folding)
-    return importer.graph(binding)
+    return without_dead_code(_Importer(model, folding).graph(binding))
+
+
+@put_off()
+def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
+    """The same of a model of which one graph is made: rows that data count are computed in blocks, where that is worth
+    a loop. Graphs that are compared with those of other sizes have no loops.
+    """
+    importer = _Importer(model, None)
+    return in_row_blocks(importer.graph(binding), importer.counts)
 
 
 def open_sizes(model: ModelFile) -> dict[str, tuple[str, ...]]:
@@ -101,7 +110,7 @@ class _Importer:
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
         self._seen = 0
-        self._counts: dict[str, ValueCount] = {}
+        self.counts: dict[str, ValueCount] = {}
 
     def graph(self, binding: Binding) -> Graph:
         proto = self._proto.graph
@@ -128,7 +137,7 @@ class _Importer:
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
         )
         made.validate()
-        return in_row_blocks(made, self._counts)
+        return made
 
     # --- what the model is given
 
@@ -236,7 +245,7 @@ class _Importer:
                 if name in scope.made:
                     raise NetworkError(f"`{name}` is computed twice in {scope.path or self._model.name}")
                 if isinstance(value, GraphValue) and value.count is not None:
-                    self._counts[value.name] = value.count
+                    self.counts[value.name] = value.count
                 if name:
                     scope.values[name] = value
                     scope.made.add(name)

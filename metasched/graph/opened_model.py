@@ -13,7 +13,7 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.growing.alike import GraphsAlike, GrowingModel
 from metasched.graph.growing.graph import GrownGraphs, growing_sizes, grown_graphs
 from metasched.graph.growing.sizes import GrowingSize
-from metasched.graph.importing import Binding, import_model, initializers, open_sizes
+from metasched.graph.importing import Binding, import_in_blocks, import_model, initializers, open_sizes
 from metasched.graph.ir import Graph
 from metasched.graph.model_file import ModelFile
 from metasched.graph.size_expressions import size_of
@@ -47,7 +47,8 @@ class OpenedModel:
     def _without_states(self, more: Sizes) -> GrownGraphs:
         growing = self._growing
         if growing is None:
-            return GrownGraphs(import_model(self.file, self._binding(more)))
+            read = import_model if more else import_in_blocks
+            return GrownGraphs(read(self.file, self._binding(more)))
 
         def smallest(length: int) -> Graph:
             return growing.make({**more, **self.lowest}, length, Folding())

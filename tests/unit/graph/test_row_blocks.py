@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import onnx.helper
 import pytest
 
 import metasched as ms
@@ -15,6 +19,13 @@ WEIGHTS = random(DEPTH, WIDTH)
 
 def loaded(room: int, width: int = WIDTH) -> ms.Network:
     """Of a table, the rows where `x` is above zero, in a product; its last row is replaced, and its rows are summed."""
+    return ms.load_onnx(written(room, width))
+
+
+def written(
+    room: int, width: int = WIDTH, inputs: Sequence[Any] = (), outputs: Sequence[str] = ("made", "sums")
+) -> Any:
+    """The model of that; `inputs` are more of them."""
     nodes = [
         node("Greater", "x zero", "holds"),
         node("NonZero", "holds", "places"),
@@ -33,7 +44,8 @@ def loaded(room: int, width: int = WIDTH) -> ms.Network:
         "table": TABLE[:room],
         "weights": WEIGHTS[:, :width],
     }
-    return ms.load_onnx(model(nodes, [value("x", np.zeros(room, np.float32))], ["made", "sums"], known))
+    nodes += [node("Add", f"sums {other.name}", f"{other.name}.sum") for other in inputs]
+    return model(nodes, [value("x", np.zeros(room, np.float32)), *inputs], outputs, known)
 
 
 @pytest.mark.parametrize(("room", "blocks", "rows"), [(600, 8, 75), (599, 8, 75)])
@@ -57,6 +69,18 @@ def test_no_more_blocks_run_than_have_a_row() -> None:
     x = np.full(600, -1, np.float32)
     x[:80] = 1
     assert [kernel.calls for kernel in net.profile(x, runs=1).kernels if "MatMul" in kernel.op] == [2]
+
+
+def test_networks_of_many_sizes_share_kernels_and_have_no_loops() -> None:
+    """Of loops that run graphs there are no buckets."""
+    other = onnx.helper.make_tensor_value_info("z", 1, ["seq", WIDTH])
+    net = ms.load_onnx(written(600, inputs=[other], outputs=["z.sum"]), seq=(1, 4))
+    x, z = random(600), random(3, WIDTH)
+    sums = np.maximum(TABLE[x > 0] @ WEIGHTS, 0)
+    sums[-1] = 7
+    np.testing.assert_allclose(net(x, z), z + sums.sum(0), rtol=1e-4, atol=1e-2)
+    (bucket,) = net.buckets
+    assert not any(bucket.network.graph.loops)
 
 
 def test_little_work_is_in_no_blocks() -> None:
