@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, NotAffine, linear, simplify
+from metasched.ir.affine import ONE, ZERO, NotAffine, const, free_vars, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, LoopKind, Roll, Var
 from metasched.ir.ranges import region
 from metasched.ir.rolling import shared_loops
@@ -64,6 +64,7 @@ def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
     axis, lo, extent = _moving(ctx, writer, between)
     position, step = _progress(ctx, writer, lo, extent, between)
     name, binding = spatial(writer)[axis]
+    _require_whole_regions(ctx, writer, binding, between)
     first = Binary(BinOp.LT, position, ONE)
     new = Binary(BinOp.GE, simplify(binding - lo), simplify(extent - step))
     guarded = replace(writer, guards=(*writer.guards, Binary(BinOp.OR, first, new)))
@@ -167,6 +168,39 @@ def _progress(ctx: Context, writer: Block, lo: Expr, extent: Expr, between: tupl
     ctx.require(Binary(BinOp.GE, moved, ONE), apart)
     ctx.require(Binary(BinOp.LT, moved, extent), apart)
     return simplify(position), moved
+
+
+def _require_whole_regions(ctx: Context, writer: Block, binding: Expr, between: tuple[For, ...]) -> None:
+    """Refuse a block that leaves out some of its region by where it is in the region, and not by which element it is:
+    the next iteration would take it for computed.
+    """
+    above = query.loops_above(ctx.func, writer.name)
+    loops = free_vars(binding) & {x.var for x in above[above.index(between[0]) :]}
+    if all(_is_of_elements(guard, binding, loops) for guard in writer.guards):
+        return
+    raise ScheduleError(
+        OP,
+        f"an iteration of loop `{between[-1].var}` does not compute all of its region of `{writer.store.buffer}`, and "
+        "the next would take the rest for computed",
+        (writer.name, between[-1].var),
+        "leave its storage where it is computed",
+    )
+
+
+def _is_of_elements(guard: Expr, binding: Expr, loops: frozenset[str]) -> bool:
+    """Whether a condition is the same wherever an index has the same value, as far as some loops of the index go."""
+    if not free_vars(guard) & loops:
+        return True
+    if not isinstance(guard, Binary):
+        return False
+    if guard.op in (BinOp.AND, BinOp.OR):
+        return all(_is_of_elements(part, binding, loops) for part in (guard.a, guard.b))
+    try:
+        index, asked = (linear(e, loops)[1] for e in (binding, guard.a - guard.b))
+    except NotAffine:
+        return False
+    multiples = [{loop: simplify(factor * by) for loop, factor in index.items()} for by in (ONE, const(-1))]
+    return {loop: simplify(factor) for loop, factor in asked.items()} in multiples
 
 
 def _not_linear(writer: Block, between: tuple[For, ...]) -> ScheduleError:

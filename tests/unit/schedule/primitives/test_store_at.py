@@ -242,6 +242,21 @@ def test_uneven_steps() -> None:
         store_at(ctx, "rows", "root")
 
 
+def test_a_region_of_which_iterations_leave_out_a_part() -> None:
+    """A tile of two that has one row: the other is in its region, and no iteration computes it."""
+    ctx = start(BLUR)
+    split(ctx, "y_out", 1)
+    split(ctx, "y_out_1", 1)
+    compute_at(ctx, "rows", "y_out_0")
+    split(ctx, "y_out_1_1", 2)
+    compute_at(ctx, "rows", "y_out_1_0")
+    with refused(
+        "an iteration of loop `y_out_1_0` does not compute all of its region of `B`, and the next would take the rest "
+        "for computed"
+    ):
+        store_at(ctx, "rows", "root")
+
+
 def test_nothing_is_shared() -> None:
     text = """
     program apart[N=4](X: f32[2*N]) -> Y: f32[N]:
