@@ -31,8 +31,10 @@ def convolved(
     groups = int(site.attribute("group", 1))
     n, channels, *spatial = x.shape
     outputs, per_group, *kernel = w.shape
-    if channels != per_group * groups or outputs % groups:
+    if channels != per_group * groups:
         raise Unsupported(f"{groups} groups of {per_group} channels do not make the {channels} of {x.type}")
+    if outputs % groups:
+        raise Unsupported(f"the {outputs} filters of {w.type} do not go into {groups} groups")
     windows = windows_of(site, tuple(spatial), tuple(site.attribute("kernel_shape") or kernel))
     if windows.kernel != tuple(kernel):
         raise Unsupported(f"its `kernel_shape` {windows.kernel} is not that of {w.type}")

@@ -82,6 +82,20 @@ def test_a_border_is_put_around_f16_in_f32() -> None:
         assert f"]({reads}" in text
 
 
+@pytest.mark.parametrize(
+    ("filters", "reason"),
+    [
+        ((8, 2, 3, 3), "2 groups of 2 channels do not make the 6"),
+        ((9, 3, 3, 3), r"the 9 filters of .* do not go into 2 groups"),
+    ],
+)
+def test_groups_that_do_not_go_into_channels_are_told_from_those_of_filters(
+    filters: tuple[int, ...], reason: str
+) -> None:
+    with pytest.raises(ms.RefusedModel, match=reason):
+        run("Conv", random(1, 6, 5, 5), random(*filters), group=2)
+
+
 @pytest.mark.parametrize(("stride", "pad", "group"), [(1, 0, 1), (2, 1, 1), (3, 1, 2)])
 def test_a_transposed_convolution_is_the_adjoint_of_the_convolution(stride: int, pad: int, group: int) -> None:
     w = random(4, 2, 3, 3, seed=1)
