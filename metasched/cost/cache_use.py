@@ -48,12 +48,12 @@ class CacheUse:
             for access, mark in zip(statement.accesses, marks, strict=True)
         ]
         between = self._between_uses(self.working_set)
-        self._crowded = self._between_uses(self._conflicting_set())
+        self._sharing_sets = self._between_uses(self._conflicting_set())
         near, middle, last = capacities(target, core)
         # The last cache spreads its lines by a hash of the address: no sets are few there.
         self.fits = [
             _fit(near, between),
-            _fit(middle, self._crowded),
+            _fit(middle, self._sharing_sets),
             _fit(last, between),
         ]
 
@@ -99,12 +99,12 @@ class CacheUse:
         time of rows apart, not six times.
         """
         found = self.moved(0, absent)
-        lacking = (self._crowded > size).sum(axis=0)
+        lacking = (self._sharing_sets > size).sum(axis=0)
         level = np.maximum(positions(lacking), self.fits[0])
         again = level > self.fits[0]
         if not again.any():
             return found
-        needed = at_level(self._crowded, positions(np.maximum(lacking - 1, 0)))
+        needed = at_level(self._sharing_sets, positions(np.maximum(lacking - 1, 0)))
         share = np.where(again, np.minimum(np.maximum(needed / size - 1.0, 0.0), 1.0), 0.0)
         all_anew = self._of_runs(level, absent, 0.0)
         return [few + (many - few) * share for few, many in zip(found, all_anew, strict=True)]

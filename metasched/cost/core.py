@@ -15,28 +15,55 @@ from metasched.target import Target
 
 @dataclass(frozen=True)
 class Core:
-    """Per cycle: vector operations, loads, stores, and bytes from each cache, `handed_over_bytes` from that of another
-    core. Latencies and overheads in cycles.
+    """What a core takes.
 
-    `parallel_launch` is what it costs to start threads on a region and to wait for their end, `barrier` what it costs
-    them to wait for one another inside one, `late_thread` the share of its time that a thread is behind at the end of a
-    parallel loop, where others cannot take over what is left of its part. `tile_setup` is what it costs a thread to
-    make tile registers usable and to give them up, `operation_latency` that of sums of floats, `extreme_latency` of
-    maxima and minima,
-    `integer_latency` of integers. `transfer` is what an
-    accumulator costs that is loaded and stored again, `mask_overhead` what a vector costs whose lanes are not all at
-    work, `tail_overhead` one whose lanes never are, `masked_update` one of sums in memory, which a load waits
-    `masked_sum` for after they were stored; `branch_overhead` a condition in unrolled code. `window` is how many
-    instructions the core sees ahead, `issue` how many it starts in a cycle, or `decoded` in loops of register tiles
-    that have more than `kept_decoded`; `crowded` is what an operation of a tile costs that lacks one register. A read
-    of one element under a condition takes `redirected_read` of them, one of a vector `masked_read`, and `lane_mask`
-    more where lanes differ.
-    `broadcasts` are those of single elements per cycle that are instructions of their own: with AVX-512 they are part
-    of what uses them. Lines of runs shorter than `stream_bytes` take up to `scatter` times as long to come from the
-    last cache or memory, `scattered_pages` where they are of rows a page or more apart, those stored `scattered_store`,
-    and `straddled_line` times longer for each vector of a line that lies in the next as well. Of a last cache a kernel
-    has `last_cache_bytes` at most. A cache keeps what takes `kept_whole` of it from one run to the next, and nothing of
-    what takes twice that.
+    Attributes:
+        operations: operations of vectors in a cycle.
+        loads: vectors that are loaded in a cycle.
+        stores: vectors that are stored in a cycle.
+        broadcasts: single elements that fill a register in a cycle, where that is an instruction of its own: with
+            AVX-512 it is part of what uses them.
+        operation_latency: cycles until a sum of floats can be used.
+        extreme_latency: cycles until a maximum or minimum can be used.
+        integer_latency: cycles until a sum of integers can be used.
+        memory_round_trip: cycles until a sum in memory can be used, after it was stored.
+        l2_bytes: bytes in a cycle from the second cache.
+        l3_bytes: bytes in a cycle from the last cache, in each thread.
+        memory_bytes: bytes in a cycle from memory, in each thread.
+        handed_over_bytes: bytes in a cycle from the cache of another core.
+        scatter: times as long as others that lines of runs shorter than `stream_bytes` take, at most, to come from the
+            last cache or memory.
+        scattered_store: the same of lines that are stored.
+        scattered_pages: the same of lines in rows a page or more apart.
+        stream_bytes: bytes of a run from which on its lines come in time.
+        line_latency: cycles until a line from beyond the second cache is there that nothing asked for in time.
+        straddled_line: times longer that a line takes, for each vector of it that lies in the next as well.
+        loop_overhead: cycles of an iteration of a loop, beside its body.
+        mask_overhead: cycles of a vector whose lanes are not all at work.
+        tail_overhead: cycles of a vector whose lanes never all are.
+        masked_update: cycles of a masked sum in memory.
+        masked_sum: cycles that a load waits for a masked sum after it was stored.
+        branch_overhead: cycles of a condition in unrolled code.
+        issue: instructions that are started in a cycle.
+        decoded: the same in loops of register tiles that have more instructions than `kept_decoded`.
+        kept_decoded: instructions of a loop that are decoded once.
+        redirected_read: instructions of a read of one element under a condition.
+        masked_read: instructions of a read of a vector under a condition.
+        lane_mask: more instructions of one where lanes differ.
+        transfer: cycles of an accumulator that is loaded and stored again.
+        window: instructions that are seen ahead.
+        shuffle: cycles in which the lanes of a vector are halved.
+        parallel_launch: cycles to start threads on a region and to wait for their end.
+        barrier: cycles for threads to wait for one another inside a region.
+        late_thread: the share of its time that a thread is behind at the end of a parallel loop, where others cannot
+            take over what is left of its part.
+        tile_setup: cycles in which a thread makes tile registers usable and gives them up.
+        instruction_bytes: bytes of code of an instruction.
+        code_bytes: bytes of code that stay in the first cache of instructions.
+        register_shortfall: cycles of an operation of a tile that takes a register more than there are.
+        usable: the share of a cache that a working set can have.
+        kept_whole: the share of a cache that is kept from one run to the next; of what takes twice that, nothing is.
+        last_cache_bytes: bytes of the last cache that a kernel has, at most.
     """
 
     operations: float = 2.0
@@ -78,7 +105,7 @@ class Core:
     tile_setup: float = 180.0
     instruction_bytes: float = 8.0
     code_bytes: float = 24 * 1024
-    crowded: float = 0.05
+    register_shortfall: float = 0.05
     usable: float = 0.8
     kept_whole: float = 0.75
     last_cache_bytes: float = 64 * 2**20

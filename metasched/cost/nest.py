@@ -130,7 +130,6 @@ class Statement:
     operations: Operations
     domain: tuple[int, ...]
     reduces: bool
-    updates_only: bool
     shared_loops: int
     limit: int | None
     own_limit: bool
@@ -364,7 +363,6 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         operations,
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
-        updates_only=block.reducer is not None and block.init is None,
         shared_loops=0,
         limit=own if own is not None else nearest[-1] if nearest else None,
         own_limit=own is not None,

@@ -106,11 +106,11 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         + waits
         + _across_lanes(view)
         + _code_size_penalty(view)
-        + _crowded(view),
+        + _register_shortfall(view),
     }
 
 
-def _crowded(view: View) -> Array:
+def _register_shortfall(view: View) -> Array:
     """Cycles of an operation of a tile whose sums and operands take a register more than there are: of the smaller set
     all, and one of the other. LLVM spills one register then, and sometimes all sums.
     """
@@ -120,7 +120,7 @@ def _crowded(view: View) -> Array:
     fewest = np.minimum(*(tile.vectors[n] for n in reads))
     short = (fewest > 1) & (tile.accumulators + fewest + 1 > registers)
     again = rereads(tile.accumulators, fewest, registers)
-    found: Array = np.where((tile.held > 0) & short & ~again, view.core.crowded, 0.0)
+    found: Array = np.where((tile.held > 0) & short & ~again, view.core.register_shortfall, 0.0)
     return found
 
 

@@ -78,17 +78,24 @@ class Vector:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """The register tile: what runs inside one iteration of the innermost reduction loop of more than one iteration (the
-    outer `level` loops are fixed).
+    """The register tile: what runs inside one iteration of the innermost reduction loop of more than one iteration.
 
-    `runs` is that loop's extent, `together` that of the reduction loops right around it as well. operations: of
-    vectors, or uses of a tensor intrinsic. vectors: of each access, the loads that one of each of its elements takes.
-    accumulators: in registers, vectors or tiles; sums: the vectors that they are in memory. loads, broadcasts: of
-    vectors or rows of tiles. held: 1 where accumulators stay in registers over that loop. spilled: registers of a
-    tensor intrinsic that do not.
+    Arrays have a number for each row.
+
+    Attributes:
+        place: where a table of levels has the loops around the tile fixed, as `at_level` takes it.
+        runs: the extent of that loop.
+        together: the extent of that loop and of the reduction loops right around it.
+        operations: of vectors, or uses of a tensor intrinsic.
+        vectors: of each access, the loads that one of each of its elements takes.
+        accumulators: in registers: vectors, or tiles.
+        sums: the vectors that accumulators are in memory.
+        loads: of vectors, or of rows of tiles.
+        broadcasts: of single elements.
+        held: 1 where accumulators stay in registers over that loop, else less.
+        spilled: registers of a tensor intrinsic that do not stay.
     """
 
-    level: Levels
     place: Levels
     runs: Array
     together: Array
@@ -459,7 +466,7 @@ class View:
             held = self.full(0.0)
         spills = held * self._spilled(accumulators, place)
         return RegisterTile(
-            level, place, runs, together, operations, vectors_of, accumulators, sums, loads, broadcasts, held, spills
+            place, runs, together, operations, vectors_of, accumulators, sums, loads, broadcasts, held, spills
         )
 
     def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:

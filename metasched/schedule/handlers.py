@@ -7,7 +7,7 @@ value of each. Handlers nest by holding one another; there is no stack and no gl
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum
 from typing import Final, Protocol
@@ -234,6 +234,24 @@ class Forced:
             )
         self.met.append((site, decision))
         return decision
+
+
+@dataclass
+class Picked:
+    """Takes what `pick` says, and keeps what was met and taken, in order."""
+
+    pick: Callable[[Site], Decision]
+    met: list[tuple[Site, Decision]] = field(default_factory=list)
+
+    def decide(self, site: Site) -> Decision | Free:
+        decision = self.pick(site)
+        self.met.append((site, decision))
+        return decision
+
+
+def first_option(site: Site) -> Decision:
+    """The first option of a structural variable."""
+    return site.dist.options()[0]
 
 
 @dataclass

@@ -15,8 +15,8 @@ from metasched.ir.program import Program
 from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceExpr
 from metasched.ir.source_printer import print_source
 from metasched.lang.decisions import to_python
-from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
-from metasched.schedule.handlers import FREE, Free, Handler, Site
+from metasched.lang.instructions import Instruction, Ref, TraceData, Value
+from metasched.schedule.handlers import Handler, Picked, Symbolic, first_option
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.trace_python_reader import LineReader
@@ -28,12 +28,8 @@ _ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.
 _RESERVED = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
 
 
-@dataclass(frozen=True)
-class _LeaveOpen:
-    """Leaves numeric variables open, and takes the first option of structural ones."""
-
-    def decide(self, site: Site) -> Decision | Free:
-        return site.dist.options()[0] if site.dist.structural else FREE
+def _left_open() -> Handler:
+    return Symbolic(Picked(first_option))
 
 
 def trace_as_python(trace: TraceData, program: Program | None) -> str:
@@ -44,7 +40,7 @@ def trace_as_python(trace: TraceData, program: Program | None) -> str:
 
     Raises ScheduleError for an instruction that does not apply to the program, or has no Python form.
     """
-    writer = _Writer(Interpreter(program, handler=_LeaveOpen()) if program is not None else None)
+    writer = _Writer(Interpreter(program, handler=_left_open()) if program is not None else None)
     lines: list[str] = []
     for number, instruction in enumerate(trace.instructions, start=2):
         try:
@@ -170,16 +166,9 @@ class _Writer:
         )
 
 
-@dataclass(frozen=True)
-class _Given:
-    decision: Decision
-
-    def decide(self, site: Site) -> Decision | Free:
-        return self.decision
-
-
 def _handler(instruction: Instruction) -> Handler:
-    return _LeaveOpen() if instruction.decision is None else _Given(instruction.decision)
+    decision = instruction.decision
+    return _left_open() if decision is None else Picked(lambda site: decision)
 
 
 def choice_name(instruction: Instruction) -> str:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from metasched.errors import ScheduleError
-from metasched.lang.instructions import Decision
 from metasched.schedule.analysis import BlockInfo
-from metasched.schedule.handlers import FREE, Free, MissingDecision, Site
+from metasched.schedule.handlers import MissingDecision, Picked, Symbolic, first_option
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
@@ -239,28 +238,15 @@ class _EachConsumer(Combined):
         return Skip("; ".join(reasons) or "nothing reads its result")
 
 
-@dataclass
-class _First:
-    """Takes the first option of structural variables and leaves numbers open; `asked` tells whether there were any."""
-
-    asked: bool = False
-
-    def decide(self, site: Site) -> Decision | Free:
-        if not site.dist.structural:
-            return FREE
-        self.asked = True
-        return site.dist.options()[0]
-
-
 def _refusal(part: Rule, schedule: Schedule, block: BlockRV) -> tuple[Outcome, ...]:
     """The outcomes of a rule that skips the block whatever it decides; empty for one that applies, or may."""
-    first = _First()
+    first = Picked(first_option)
     outcomes: list[Outcome] = []
     try:
-        result = part.apply(schedule.fork(first), block, outcomes.append)
+        result = part.apply(schedule.fork(Symbolic(first)), block, outcomes.append)
     except ScheduleError:
         return ()  # raised again if this option is chosen, where the sketch is known
-    return () if result is None or first.asked else tuple(outcomes)
+    return () if result is None or first.met else tuple(outcomes)
 
 
 # --- helpers

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FREE, FixedDecisions, Free, Handler, Site
+from metasched.schedule.handlers import FixedDecisions, Free, Handler, Picked, Site, Symbolic
 from metasched.schedule.trace import Schedule
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
@@ -52,21 +52,6 @@ class SourceRun:
 
 
 @dataclass
-class _Structural:
-    """Structure as `pick` says, numbers left free; `met` are the structural decisions so far."""
-
-    pick: Pick
-    met: list[tuple[Site, Decision]] = field(default_factory=list)
-
-    def decide(self, site: Site) -> Decision | Free:
-        if not site.dist.structural:
-            return FREE
-        decision = self.pick(site)
-        self.met.append((site, decision))
-        return decision
-
-
-@dataclass
 class _Node:
     """A schedule before a stage; `after` are the runs from there, by what the stage decides."""
 
@@ -97,27 +82,27 @@ class SourceRuns:
 
     def _grow(self, node: _Node, pick: Pick) -> SourceRun:
         """Run the rest of the source from a node, and keep the schedules before the stages that decide."""
-        handler = _Structural(pick)
-        handlers = FixedDecisions(self._source.given, handler)
+        picked = Picked(pick)
+        handlers = FixedDecisions(self._source.given, Symbolic(picked))
         schedule = node.schedule.fork(handlers)
         outcomes = list(node.outcomes)
         stage = self._source.run_stage(schedule, node.stage, outcomes.append)
         while stage is not None:
-            decided, told = len(handler.met), len(outcomes)
+            decided, told = len(picked.met), len(outcomes)
             before = schedule.fork(handlers)
             following = self._source.run_stage(schedule, stage, outcomes.append)
-            if len(handler.met) > decided:
-                done = tuple(handler.met[:decided])
+            if len(picked.met) > decided:
+                done = tuple(picked.met[:decided])
                 child = _Node(before, stage, tuple(outcomes[:told]), (*node.met, *done))
                 node.after.append((done, child))
-                node, handler.met = child, handler.met[decided:]
+                node, picked.met = child, picked.met[decided:]
             stage = following
         run = SourceRun(
             Sketch.of(schedule),
-            (*node.met, *handler.met),
+            (*node.met, *picked.met),
             tuple(outcomes),
             schedule.instructions,
             frozenset(record.site.address for record in schedule.sites),
         )
-        node.after.append((tuple(handler.met), run))
+        node.after.append((tuple(picked.met), run))
         return run

@@ -24,17 +24,6 @@ class UnfitError(Exception):
     """What the check of a registry raises for a value that is not of its kind; the text says why."""
 
 
-def instances_of(kind: type[T]) -> Callable[[object], T]:
-    """A check that takes instances of a class."""
-
-    def check(value: object) -> T:
-        if not isinstance(value, kind):
-            raise UnfitError(f"it is {_article(type(value).__name__)}, not {_article(kind.__name__)}")
-        return value
-
-    return check
-
-
 @dataclass(frozen=True)
 class Registry(Generic[T]):
     """Named things of one kind.
@@ -127,7 +116,3 @@ def origin(point: EntryPoint) -> str:
 def listed(names: Iterable[str]) -> str:
     """Names in a message, sorted."""
     return ", ".join(f"`{name}`" for name in sorted(names)) or "none"
-
-
-def _article(name: str) -> str:
-    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -58,8 +57,3 @@ def fails(message: str, hint: str | None = None) -> Iterator[None]:
 def lines(trace: Trace) -> list[str]:
     """The lines of a trace's text below the first."""
     return [line.strip() for line in str(trace).splitlines()[1:]]
-
-
-def without_marks(text: str) -> str:
-    """A rendered program without the lines that underline."""
-    return "\n".join(line for line in text.splitlines() if not re.fullmatch(r"\s*\^[\s^]*", line))

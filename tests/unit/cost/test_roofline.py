@@ -159,7 +159,7 @@ def test_a_tile_that_lacks_a_register_costs_more(rows: int, vectors: int, is_cro
     sch.reorder(i0, k, i1, j)
     sch.vectorize(j, lanes=16)
     sch.annotate(sch.get_block("C"), "unroll_limit", 32)
-    found, without = (features_of(sch.func, AVX512, replace(DEFAULT_CORE, crowded=c)) for c in (0.05, 0.0))
+    found, without = (features_of(sch.func, AVX512, replace(DEFAULT_CORE, register_shortfall=c)) for c in (0.05, 0.0))
     assert np.array_equal(found, without) != is_crowded
 
 

@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from metasched.errors import MetaschedError
-from metasched.support.registry import Registry, UnfitError, instances_of, origin
+from metasched.support.registry import Registry, UnfitError, origin
 
 GROUP = "metasched_test.shapes"
 
 
+def whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise UnfitError(f"it is {value!r}")
+    return value
+
+
 def numbers(package: str | None = None, attribute: str | None = None) -> Registry[int]:
-    return Registry(GROUP, "number", instances_of(int), MetaschedError, package, attribute)
+    return Registry(GROUP, "number", whole, MetaschedError, package, attribute)
 
 
 @pytest.fixture
@@ -90,7 +96,10 @@ def test_a_package_that_is_found_twice_declares_its_names_once(ours: str, tmp_pa
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("three", "`three` of an unknown package (ours_of_test.three:three) is no number: it is a str, not an int"),
+        (
+            "three",
+            "`three` of an unknown package (ours_of_test.three:three) is no number: it is 'three'",
+        ),
         ("four", "the number `four` of an unknown package cannot be loaded (ours_of_test.four:four): module"),
         ("five", "the number `five` of an unknown package cannot be loaded (ours_of_test.five:five): invalid syntax"),
     ],
