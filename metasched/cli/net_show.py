@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 
+from metasched.cli.arguments import UsageError
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_database, add_model, network_of
 from metasched.graph.flat_graph import flat
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("tasks", "the distinct programs that run: how often each does, its nodes, its text"),
     ):
         what.add_argument(f"--{name}", dest="what", action="store_const", const=name, help=summary)
+    what.add_argument("--pass", dest="one", metavar="NAME", help="what one pass did, and the graph before and after it")
     parser.set_defaults(what="summary")
 
 
@@ -34,6 +36,8 @@ def run(args: Namespace, console: Console) -> int:
     tasks = network.tasks(args.db)
     if args.json:
         console.print_json(_json(network, tasks))
+    elif args.one is not None:
+        console.print(_before_and_after(network, args.one))
     else:
         console.print(_VIEWS[args.what](network, tasks).rstrip("\n"))
     return 0
@@ -67,6 +71,14 @@ def _tasks(_: Network | NetworkOfSizes, tasks: TaskTable) -> str:
         named = ", ".join(f"`{node.name}`" for node in task.nodes)
         parts.append(f"# task {number}, runs {task.weight} times: {named}\n{str(task.program).rstrip()}\n")
     return "\n".join(parts)
+
+
+def _before_and_after(network: Network | NetworkOfSizes, name: str) -> str:
+    reports = {report.name: report for report in network.passes()}
+    if name not in reports:
+        raise UsageError(f"no pass `{name}`: there are {', '.join(reports)}")
+    before, after = reports[name].texts()
+    return f"{reports[name]}\n\n# before\n{before}\n# after\n{after}".rstrip("\n")
 
 
 _VIEWS: Mapping[str, Callable[[Network | NetworkOfSizes, TaskTable], str]] = {

@@ -7,8 +7,8 @@ that was not loaded from the library. Any other program gets the candidate that 
 in the space of the rules, which takes 0.2 to 3 s.
 
 A trace may have been written for quite different shapes. So if the estimate leaves room for it, and a call takes long
-enough for that to matter, the model chooses from the space as well. Its choice is taken if the model expects it
-to take less than 0.7 of the time. That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
+enough for that to matter, the model chooses from the space as well. Its choice is taken if the model expects it to take
+less than 0.9 of the time (`_BETTER`). That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
 registers is always compared so, and gives way to whatever is expected to be faster.
 """
 

@@ -19,5 +19,9 @@ Its files, in reading order:
 - `bf16`: Factors of products of matrices and of convolutions are bf16, and so are values between kernels
 - `strips`: Reductions with a large result between them are joined, to be computed in strips
 - `dimensions`: Dimensions that a program always uses together become one
+- `parts`: What joins or divides values computes nothing: values lie in the memory of others
+- `states`: What is next a state with a stretch replaced is written where the state lies
+- `padding_terms`: Terms of convolutions that read rows of padding are left out
+- `unread_rows`: Padded copies have no rows that no term reads
 - `pipeline`: The passes that there are, in the order that they ask for; and a graph after all of them
 """

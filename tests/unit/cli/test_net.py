@@ -56,6 +56,12 @@ def test_a_model_is_shown(folder: Path) -> None:
     for view, text in (("optimised", "network small(x: f32[2, 4])"), ("passes", "dead_code: "), ("tasks", "# task 0")):
         _, out, _ = run("show", str(folder / "m.onnx"), "--shape", "x=2,4", f"--{view}")
         assert text in out
+    _, out, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--pass", "fusion")
+    before, after = out.partition("# after")[::2]
+    assert before.startswith("fusion: ")
+    assert ["# before\nnetwork small" in before, "network small" in after] == [True, True]
+    status, _, err = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--pass", "fusoin")
+    assert (status, "no pass `fusoin`: there are dead_code, " in err) == (2, True)
     status, out, _ = run("show", str(folder / "m.onnx"), "-D", "batch=2", "--json")
     data = json.loads(out)
     assert data["inputs"] == {"x": "f32[2, 4]"}
