@@ -57,6 +57,8 @@ Its files, in reading order:
 - `network_tuning`: Tuning of a network in a process of its own, and how long it took to reach ONNX Runtime's speed
 - `networks`: Whole networks against the runtimes that people use: a process of its own for each side, in alternating
   blocks
+- `task_schedulers`: Task schedulers: how many trials each takes until the kernels of a network are as fast as by the
+  other
 - `memory`: Whether memory is bounded: growth of the parent, and the peak of a worker, over 1,000 candidates of one
   program
 - `openmp`: Numba's OpenMP threads instead of this package's pool, to compare the two

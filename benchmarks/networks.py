@@ -66,7 +66,7 @@ def run(options: Options) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.kept or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        for case in _cases(options, folder):
+        for case in network_cases(options, folder):
             yield from _Comparison(case, options, target, folder).lines()
 
 
@@ -85,7 +85,8 @@ def _has_bf16(target: Target) -> bool:
     return target.has("avx512bf16")
 
 
-def _cases(options: Options, folder: Path) -> Iterator[Case]:
+def network_cases(options: Options, folder: Path) -> Iterator[Case]:
+    """The networks that options name, made in a folder where they are not there. Raises OptionError."""
     for model in options.model:
         if not model.is_file():
             raise OptionError(f"--model: there is no file {model}")

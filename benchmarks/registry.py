@@ -113,6 +113,7 @@ _ALL = (
         "pipelines", "pipelines of images: guess and search against Halide's autoschedulers and schedules by hand"
     ),
     Benchmark("onnx_nodes", "ONNX's own node tests: how many pass, are refused and why, and are wrong"),
+    Benchmark("task_schedulers", "trials until a network's kernels are as fast: the gradient against round robin"),
     Benchmark("memory", "growth of the parent and of the workers over 1,000 candidates"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}

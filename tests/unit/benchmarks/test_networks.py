@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from benchmarks.__main__ import _sizes
-from benchmarks.networks import _cases, difference, write_tiny
+from benchmarks.networks import difference, network_cases, write_tiny
 from benchmarks.registry import OptionError, Options
 from benchmarks.sides import SideProcess
 from tests.support.onnx_models import model, node, random, value
@@ -33,12 +33,12 @@ def test_differences_are_told_beside_the_largest_element() -> None:
 def test_a_model_of_a_file_has_the_inputs_beside_it_or_random_ones(tmp_path: Path) -> None:
     file = tmp_path / "small.onnx"
     onnx.save(model([node("Relu", "A", "Y")], [value("A", random(2, 3))]), file)
-    (case,) = _cases(Options(model=(file,)), tmp_path)
+    (case,) = network_cases(Options(model=(file,)), tmp_path)
     assert (case.name, case.in_torch) == ("small", False)
     with np.load(case.inputs) as made:
         assert made["A"].shape == (2, 3)
     np.savez(file.with_suffix(".npz"), A=random(2, 3))
-    (again,) = _cases(Options(model=(file,)), tmp_path)
+    (again,) = network_cases(Options(model=(file,)), tmp_path)
     assert again.inputs == file.with_suffix(".npz")
 
 
@@ -52,7 +52,7 @@ def test_a_model_of_a_file_has_the_inputs_beside_it_or_random_ones(tmp_path: Pat
 )
 def test_options_that_cannot_be_used_are_said(options: Options, message: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=message):
-        list(_cases(options, tmp_path))
+        list(network_cases(options, tmp_path))
 
 
 def test_sizes_are_read() -> None:
