@@ -41,6 +41,12 @@ def main() -> int:
         "--trials", type=_natural, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
     sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of what has chance (default: 0 to 4)")
+    sweep.add_argument(
+        "--known",
+        default=Options.known,
+        metavar="NAME",
+        help="what guesses know, of `guess`: all, traces (of experts), sizes (what was found for others), rules alone",
+    )
     judging = parser.add_argument_group("of the yardstick `model_quality`")
     judging.add_argument(
         "--data",
@@ -95,6 +101,7 @@ def main() -> int:
         skip=args.skip,
         trials=args.trials,
         seeds=args.seeds,
+        known=args.known,
         data=args.data,
         models=args.models,
         kept=args.kept,
