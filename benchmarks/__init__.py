@@ -37,6 +37,9 @@ Its files, in reading order:
   three types
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
+- `chain_side`: Our side of `benchmarks.mobilenet_blocks`, in a process of its own: programs that feed one another, by
+  given traces
+- `mobilenet_blocks`: MobileNet-v2's blocks as one task, against their three convolutions tuned apart
 - `halide_pipelines`: The pipelines of `benchmarks.pipelines` in Halide, each with a schedule by hand
 - `halide_grids`: The bilateral grid and the local Laplacian in Halide, each with a schedule by hand
 - `halide_side`: Halide's side of `benchmarks.pipelines`: a pipeline by each autoscheduler and by hand, just-in-time

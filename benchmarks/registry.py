@@ -84,6 +84,9 @@ _ALL = (
     ),
     Benchmark("composition", "what each group of rules adds: a dense layer of BERT-large in f32, bf16 and u8 x s8"),
     Benchmark("tensor_cores", "tuned products of bf16 and of bytes, by AMX and VNNI, against f32 and PyTorch's bf16"),
+    Benchmark(
+        "mobilenet_blocks", "MobileNet-v2's blocks tuned as one task, against their three convolutions tuned apart"
+    ),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("structures", "milliseconds to make a structure of a space, and to analyse its features"),
     Benchmark(
