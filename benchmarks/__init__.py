@@ -25,6 +25,8 @@ Its files, in reading order:
 - `torch_side`: PyTorch's side of `benchmarks.kernels`: eager, channels last, in a virtual environment that has PyTorch
 - `tvm_side`: TVM's side of `benchmarks.kernels`: the fastest record of a MetaSchedule database, compiled for this CPU
 - `kernels`: Replayed expert traces against PyTorch, TVM and what the machine can do, kernel by kernel
+- `tvm_figures`: What TVM's tuning of the twelve operators came to, from a file: its best times, and the seconds that
+  tuning took
 - `twelve`: The twelve operators tuned by the search alone, against TVM's stored best, PyTorch and our own expert traces
 - `network_shapes`: The twelve operators at shapes of layers of real networks, for which nobody wrote a trace
 - `guess`: How good the guess is where nobody tuned: the twelve operators at layers of real networks, beside what else

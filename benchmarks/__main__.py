@@ -16,6 +16,7 @@ PEERS = (
     ("halide-python", "PATH", "a Python that has Halide 21"),
     ("tvm-python", "PATH", "a Python that has TVM"),
     ("tvm-records", "DIR", "a folder with a MetaSchedule JSON database of each of the twelve operators: DIR/C1D, ..."),
+    ("tvm-figures", "FILE", "TVM's best times and the seconds of its tuning, for `twelve`"),
 )
 
 
@@ -96,6 +97,7 @@ def main() -> int:
         torch_python=args.torch_python,
         tvm_python=args.tvm_python,
         tvm_records=records,
+        tvm_figures=None if args.tvm_figures is None else Path(args.tvm_figures),
         only=args.only,
         shapes=args.shapes,
         skip=args.skip,

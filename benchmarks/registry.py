@@ -11,22 +11,23 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Options:
     """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
-    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither). What a
-    sweep over shapes takes: operators (all, where none is named), how many shapes of each after how many that are
-    skipped, trials of a search, seeds (the benchmark's own, where none is named), and what guesses may know, by its
-    name. What the yardstick of cost models takes: a file of measurements, the models to judge (all, where none is
-    named), and a folder in which features are kept for the next time. What the comparison of networks takes: names of
-    networks, models by their files, the sizes that these leave open, and seconds to tune each (None for no tuning).
-    Whether strategies and ablations are compared live, by tuning, and not on the frozen table; after how many seconds
-    nothing new is begun then, and whether searches begin with what is known. A Python that has Halide, which pipelines
-    are run on both (all, where none is named), after how many seconds an autoscheduler is given up, and whether only
-    what is kept is made."""
+    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither), and a
+    file with what TVM's tuning came to. What a sweep over shapes takes: operators (all, where none is named), how many
+    shapes of each after how many that are skipped, trials of a search, seeds (the benchmark's own, where none is
+    named), and what guesses may know, by its name. What the yardstick of cost models takes: a file of measurements, the
+    models to judge (all, where none is named), and a folder in which features are kept for the next time. What the
+    comparison of networks takes: names of networks, models by their files, the sizes that these leave open, and seconds
+    to tune each (None for no tuning). Whether strategies and ablations are compared live, by tuning, and not on the
+    frozen table; after how many seconds nothing new is begun then, and whether searches begin with what is known. A
+    Python that has Halide, which pipelines are run on both (all, where none is named), after how many seconds an
+    autoscheduler is given up, and whether only what is kept is made."""
 
     threads: int = 2
     quick: bool = False
     torch_python: str | None = None
     tvm_python: str | None = None
     tvm_records: Path | None = None
+    tvm_figures: Path | None = None
     only: tuple[str, ...] = ()
     shapes: int | None = None
     skip: int = 0
