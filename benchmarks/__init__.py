@@ -96,6 +96,8 @@ Its files, in reading order:
 - `strategies`: Strategies in contest: every registered one searches a frozen table of measured codes, twenty times each
   task
 - `ablations`: Ablations: what each part of a search is worth, on the frozen table and, for limited spaces, by tuning
+- `against`: Searches of this checkout against those of another commit's: the best times after as many codes, by the
+  same seeds
 - `pretraining`: What a model is worth that was trained on another CPU: the first 16 codes of a search, against no
   pre-training
 """

@@ -62,12 +62,13 @@ def main() -> int:
     whole.add_argument("--model", type=Path, action="append", default=[], metavar="FILE.onnx", help="a model of yours")
     whole.add_argument("--sizes", type=_sizes, default={}, metavar="batch=1,...", help="sizes that it leaves open")
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
-    contest = parser.add_argument_group("of the contests `strategies` and `ablations`")
+    contest = parser.add_argument_group("of the contests `strategies`, `ablations` and `against`")
     contest.add_argument("--live", action="store_true", help="tune on this machine, not on the frozen table")
     contest.add_argument(
         "--seconds", type=_positive, metavar="S", help="live, begin nothing new after so long: --kept goes on next time"
     )
     contest.add_argument("--from-nothing", action="store_true", help="live, without a guess and what is known")
+    contest.add_argument("--checkout", type=Path, metavar="DIR", help="a folder with another commit, of `against`")
     images = parser.add_argument_group("of `pipelines`")
     images.add_argument("--pipelines", type=_names, default=(), metavar="blur,...", help="which (default: all)")
     images.add_argument(
@@ -118,6 +119,7 @@ def main() -> int:
         pipelines=args.pipelines,
         limit=args.limit,
         prepare=args.prepare,
+        checkout=args.checkout,
     )
     try:
         for result in BENCHMARKS[args.name].run(options):

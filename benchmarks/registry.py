@@ -20,7 +20,8 @@ class Options:
     to tune each (None for no tuning). Whether strategies and ablations are compared live, by tuning, and not on the
     frozen table; after how many seconds nothing new is begun then, and whether searches begin with what is known. A
     Python that has Halide, which pipelines are run on both (all, where none is named), after how many seconds an
-    autoscheduler is given up, and whether only what is kept is made."""
+    autoscheduler is given up, and whether only what is kept is made. A folder with another commit of the project, to be
+    compared with."""
 
     threads: int = 2
     quick: bool = False
@@ -48,6 +49,7 @@ class Options:
     pipelines: tuple[str, ...] = ()
     limit: int = 120
     prepare: bool = False
+    checkout: Path | None = None
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -113,6 +115,7 @@ _ALL = (
     Benchmark(
         "ablations", "what models, crossing, diversity, evolution and the rules add: on the table, and by tuning"
     ),
+    Benchmark("against", "searches of this checkout against another commit's: on the frozen table, `--live` by tuning"),
     Benchmark("pretraining", "what a model trained on another CPU, made up or (`--live`) not, is worth in 16 codes"),
     Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
     Benchmark(
