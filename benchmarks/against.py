@@ -30,16 +30,18 @@ from benchmarks.contest.figures import Courses, paired, summary
 from benchmarks.contest.live import SEEDS, live
 from benchmarks.contest.playing import Played
 from benchmarks.contest.stored import FOLDER
-from benchmarks.registry import OptionError, Options, Result
+from benchmarks.registry import Options, Result
 from benchmarks.strategies import looks_of, tasks_of, trials_of
 
 HERE, THERE = "this checkout", "the other"
+_NO_CHECKOUT = "nothing to compare with: no folder with another commit was named (--checkout)"
 
 
 def run(options: Options) -> Iterator[Result]:
-    """The lines of the searches, and one for each number of codes. Raises OptionError without another checkout."""
+    """The lines of the searches, and one for each number of codes. Without another checkout, a line that says so."""
     if options.checkout is None:
-        raise OptionError("name a folder with another commit. Hint: git worktree add DIR COMMIT, --checkout DIR")
+        yield {"case": "notes", "notes": [_NO_CHECKOUT]}
+        return
     checkouts = {HERE: Checkout(ROOT), THERE: Checkout.at(options.checkout)}
     yield from (_live if options.live else _on_tables)(checkouts, options)
 
