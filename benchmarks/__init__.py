@@ -25,6 +25,8 @@ Its files, in reading order:
 - `torch_side`: PyTorch's side of `benchmarks.kernels`: eager, channels last, in a virtual environment that has PyTorch
 - `tvm_side`: TVM's side of `benchmarks.kernels`: the fastest record of a MetaSchedule database, compiled for this CPU
 - `kernels`: Replayed expert traces against PyTorch, TVM and what the machine can do, kernel by kernel
+- `tvm_figures`: What TVM's tuning of the twelve operators came to, from a file: its best times, and the seconds that
+  tuning took
 - `twelve`: The twelve operators tuned by the search alone, against TVM's stored best, PyTorch and our own expert traces
 - `network_shapes`: The twelve operators at shapes of layers of real networks, for which nobody wrote a trace
 - `guess`: How good the guess is where nobody tuned: the twelve operators at layers of real networks, beside what else
@@ -37,6 +39,9 @@ Its files, in reading order:
   three types
 - `tensor_cores`: What tensor instructions gain where the CPU has them: products of bf16 and of bytes, tuned, against
   f32 and PyTorch
+- `chain_side`: Our side of `benchmarks.mobilenet_blocks`, in a process of its own: programs that feed one another, by
+  given traces
+- `mobilenet_blocks`: MobileNet-v2's blocks as one task, against their three convolutions tuned apart
 - `halide_pipelines`: The pipelines of `benchmarks.pipelines` in Halide, each with a schedule by hand
 - `halide_grids`: The bilateral grid and the local Laplacian in Halide, each with a schedule by hand
 - `halide_side`: Halide's side of `benchmarks.pipelines`: a pipeline by each autoscheduler and by hand, just-in-time
@@ -93,6 +98,8 @@ Its files, in reading order:
 - `strategies`: Strategies in contest: every registered one searches a frozen table of measured codes, twenty times each
   task
 - `ablations`: Ablations: what each part of a search is worth, on the frozen table and, for limited spaces, by tuning
+- `against`: Searches of this checkout against those of another commit's: the best times after as many codes, by the
+  same seeds
 - `pretraining`: What a model is worth that was trained on another CPU: the first 16 codes of a search, against no
   pre-training
 """

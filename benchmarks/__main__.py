@@ -16,6 +16,7 @@ PEERS = (
     ("halide-python", "PATH", "a Python that has Halide 21"),
     ("tvm-python", "PATH", "a Python that has TVM"),
     ("tvm-records", "DIR", "a folder with a MetaSchedule JSON database of each of the twelve operators: DIR/C1D, ..."),
+    ("tvm-figures", "FILE", "TVM's best times and the seconds of its tuning, for `twelve`"),
 )
 
 
@@ -41,6 +42,12 @@ def main() -> int:
         "--trials", type=_natural, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
     sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of what has chance (default: 0 to 4)")
+    sweep.add_argument(
+        "--known",
+        default=Options.known,
+        metavar="NAME",
+        help="what guesses know, of `guess`: all, traces (of experts), sizes (what was found for others), rules alone",
+    )
     judging = parser.add_argument_group("of the yardstick `model_quality`")
     judging.add_argument(
         "--data",
@@ -55,12 +62,13 @@ def main() -> int:
     whole.add_argument("--model", type=Path, action="append", default=[], metavar="FILE.onnx", help="a model of yours")
     whole.add_argument("--sizes", type=_sizes, default={}, metavar="batch=1,...", help="sizes that it leaves open")
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
-    contest = parser.add_argument_group("of the contests `strategies` and `ablations`")
+    contest = parser.add_argument_group("of the contests `strategies`, `ablations` and `against`")
     contest.add_argument("--live", action="store_true", help="tune on this machine, not on the frozen table")
     contest.add_argument(
         "--seconds", type=_positive, metavar="S", help="live, begin nothing new after so long: --kept goes on next time"
     )
     contest.add_argument("--from-nothing", action="store_true", help="live, without a guess and what is known")
+    contest.add_argument("--checkout", type=Path, metavar="DIR", help="a folder with another commit, of `against`")
     images = parser.add_argument_group("of `pipelines`")
     images.add_argument("--pipelines", type=_names, default=(), metavar="blur,...", help="which (default: all)")
     images.add_argument(
@@ -90,11 +98,13 @@ def main() -> int:
         torch_python=args.torch_python,
         tvm_python=args.tvm_python,
         tvm_records=records,
+        tvm_figures=None if args.tvm_figures is None else Path(args.tvm_figures),
         only=args.only,
         shapes=args.shapes,
         skip=args.skip,
         trials=args.trials,
         seeds=args.seeds,
+        known=args.known,
         data=args.data,
         models=args.models,
         kept=args.kept,
@@ -109,6 +119,7 @@ def main() -> int:
         pipelines=args.pipelines,
         limit=args.limit,
         prepare=args.prepare,
+        checkout=args.checkout,
     )
     try:
         for result in BENCHMARKS[args.name].run(options):

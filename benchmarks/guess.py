@@ -7,8 +7,9 @@ there are lines with geometric means of each operator, and of all.
 
 PyTorch runs in a virtual environment of its own: `--torch-python PATH`, or METASCHED_TORCH_PYTHON. Without it, the
 guess is compared with the search alone. `--only C2D,GMM` takes some operators, `--shapes N` the first N shapes of each,
-and `--trials N` is the length of the search, of which there is none with 0. The whole of it takes about 50 minutes on
-two cores that are idle.
+and `--trials N` is the length of the search, of which there is none with 0. `--known NAME` says what guesses may know
+besides the rules and the cost model (`KNOWN`); the search knows all. The whole of it takes about 50 minutes on two
+cores that are idle.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from statistics import geometric_mean
 import metasched as ms
 from benchmarks.kernels import NO_TORCH, TOLERANCE, TORCH, largest_gap, milliseconds, write_inputs
 from benchmarks.network_shapes import LAYERS, LayerShape
-from benchmarks.registry import Options, Result
+from benchmarks.registry import OptionError, Options, Result
 from benchmarks.sides import SideProcess, alternate
 from benchmarks.tuning import tuned
 from metasched.calibration.store import core_of
-from metasched.search.guess import guess
+from metasched.knowledge.library import NONE
+from metasched.search.guess import Guess, guess
 
 GUESS, TUNED = "guess", "tuned"
 _BY_MODEL = "the cost model"
@@ -39,11 +41,36 @@ _QUICK_TRIALS = 2
 _QUICK = ("NRM", "SFM")  # the operators of a quick run, a shape each
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a guess may know, as `ms.compile` takes it: the rules that it keeps to, and what was found for other sizes.
+
+    None is all that is installed. Where rules are given, no expert trace is replayed.
+    """
+
+    rules: str | None = None
+    knowledge: str | None = None
+
+    def guess(self, program: ms.Program, target: ms.Target) -> Guess:
+        return guess(program, target, self.rules, core=core_of(target), knowledge=self.knowledge)
+
+
+_RULES = "cpu"  # the preset that guesses have by default
+KNOWN: Mapping[str, Known] = {
+    "all": Known(),
+    "traces": Known(knowledge=NONE),
+    "sizes": Known(rules=_RULES),
+    "rules": Known(rules=_RULES, knowledge=NONE),
+}
+
+
 def run(options: Options) -> Iterator[Result]:
     """A line for each shape, after a line that says what was left out; then the geometric means."""
+    known = known_by(options.known)
     yield {
         "case": "notes",
         "cpu": ms.Target.detect().name,
+        "known": options.known,
         "notes": [] if options.torch_python is not None else [NO_TORCH],
     }
     summary = Summary()
@@ -54,10 +81,17 @@ def run(options: Options) -> Iterator[Result]:
             commands[TORCH] = [options.torch_python, "-m", "benchmarks.torch_side"]
         sides = [stack.enter_context(SideProcess(name, run, options.threads)) for name, run in commands.items()]
         for layer in layers_of(options):
-            line = _Shape(layer, sides, Path(folder), options).line()
+            line = _Shape(layer, known, sides, Path(folder), options).line()
             summary.add(layer.suite, line)
             yield line
     yield from summary.lines()
+
+
+def known_by(name: str) -> Known:
+    """What guesses may know, by its name. Raises OptionError, which names what there is."""
+    if name not in KNOWN:
+        raise OptionError(f"guesses cannot know `{name}`: there are {', '.join(KNOWN)}")
+    return KNOWN[name]
 
 
 def layers_of(options: Options) -> list[LayerShape]:
@@ -74,9 +108,10 @@ def layers_of(options: Options) -> list[LayerShape]:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A shape, the sides that are up, and where files are put."""
+    """A shape, what guesses know, the sides that are up, and where files are put."""
 
     layer: LayerShape
+    known: Known
     sides: Sequence[SideProcess]
     folder: Path
     options: Options
@@ -85,7 +120,7 @@ class _Shape:
         program = self.layer.program()
         target = ms.Target.detect(threads=self.options.threads)
         start = time.perf_counter()
-        guessed = guess(program, target, core=core_of(target))
+        guessed = self.known.guess(program, target)
         guess_s = time.perf_counter() - start
         trials = min(self.options.trials, _QUICK_TRIALS) if self.options.quick else self.options.trials
         traces = {GUESS: str(guessed.trace)}
@@ -100,7 +135,7 @@ class _Shape:
             "operator": self.layer.operator,
             "source": self.layer.source,
             "shape": dict(self.layer.params),
-            "guess": guessed.expert or _BY_MODEL,
+            "guess": _origin(guessed),
             "gap": gap,
             "prologue_ms": milliseconds(prologues[GUESS]),
             "tuned_prologue_ms": milliseconds(prologues.get(TUNED)),
@@ -128,6 +163,13 @@ class _Shape:
             }
             prologues[side.name] = side.ask(json.dumps(spec)).get("prologue_s")
         return largest_gap(results), prologues
+
+
+def _origin(guessed: Guess) -> str:
+    """Whose schedule it is: an expert's, that of a neighbour's size, or the model's choice."""
+    if guessed.neighbour is not None:
+        return f"found for {guessed.neighbour.name}"
+    return guessed.expert or _BY_MODEL
 
 
 def _times(seconds: Mapping[str, float]) -> Result:

@@ -11,26 +11,30 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Options:
     """What every benchmark is told: the threads of each side, whether a small version will do, and the peers that some
-    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither). What a
-    sweep over shapes takes: operators (all, where none is named), how many shapes of each after how many that are
-    skipped, trials of a search, and seeds (the benchmark's own, where none is named). What the yardstick of cost models
-    takes: a file of measurements, the models to judge (all, where none is named), and a folder in which features are
-    kept for the next time. What the comparison of networks takes: names of networks, models by their files,
-    the sizes that these leave open, and seconds to tune each (None for no tuning). Whether strategies and ablations are
-    compared live, by tuning, and not on the frozen table; after how many seconds nothing new is begun then, and whether
-    searches begin with what is known. A Python that has Halide, which pipelines are run on both (all, where none is
-    named), after how many seconds an autoscheduler is given up, and whether only what is kept is made."""
+    compare with: a Python that has PyTorch; one that has TVM, and the folder of its records (both or neither), and a
+    file with what TVM's tuning came to. What a sweep over shapes takes: operators (all, where none is named), how many
+    shapes of each after how many that are skipped, trials of a search, seeds (the benchmark's own, where none is
+    named), and what guesses may know, by its name. What the yardstick of cost models takes: a file of measurements, the
+    models to judge (all, where none is named), and a folder in which features are kept for the next time. What the
+    comparison of networks takes: names of networks, models by their files, the sizes that these leave open, and seconds
+    to tune each (None for no tuning). Whether strategies and ablations are compared live, by tuning, and not on the
+    frozen table; after how many seconds nothing new is begun then, and whether searches begin with what is known. A
+    Python that has Halide, which pipelines are run on both (all, where none is named), after how many seconds an
+    autoscheduler is given up, and whether only what is kept is made. A folder with another commit of the project, to be
+    compared with."""
 
     threads: int = 2
     quick: bool = False
     torch_python: str | None = None
     tvm_python: str | None = None
     tvm_records: Path | None = None
+    tvm_figures: Path | None = None
     only: tuple[str, ...] = ()
     shapes: int | None = None
     skip: int = 0
     trials: int = 64
     seeds: tuple[int, ...] = ()
+    known: str = "all"
     data: Path | None = None
     models: tuple[str, ...] = ()
     kept: Path | None = None
@@ -45,6 +49,7 @@ class Options:
     pipelines: tuple[str, ...] = ()
     limit: int = 120
     prepare: bool = False
+    checkout: Path | None = None
 
 
 # A line of output. Every comparison has at least `case`, `ours_ms`, `peer`, `peer_ms` and `ratio` (peer over ours).
@@ -82,6 +87,9 @@ _ALL = (
     ),
     Benchmark("composition", "what each group of rules adds: a dense layer of BERT-large in f32, bf16 and u8 x s8"),
     Benchmark("tensor_cores", "tuned products of bf16 and of bytes, by AMX and VNNI, against f32 and PyTorch's bf16"),
+    Benchmark(
+        "mobilenet_blocks", "MobileNet-v2's blocks tuned as one task, against their three convolutions tuned apart"
+    ),
     Benchmark("compile_time", "seconds of one core to compile a candidate of that space, emission included"),
     Benchmark("structures", "milliseconds to make a structure of a space, and to analyse its features"),
     Benchmark(
@@ -107,6 +115,7 @@ _ALL = (
     Benchmark(
         "ablations", "what models, crossing, diversity, evolution and the rules add: on the table, and by tuning"
     ),
+    Benchmark("against", "searches of this checkout against another commit's: on the frozen table, `--live` by tuning"),
     Benchmark("pretraining", "what a model trained on another CPU, made up or (`--live`) not, is worth in 16 codes"),
     Benchmark("networks", "whole networks against ONNX Runtime and PyTorch: untuned, tuned, in bf16; start, memory"),
     Benchmark(

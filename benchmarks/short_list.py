@@ -2,7 +2,8 @@
 
 For each shape of `benchmarks.network_shapes`: the guess, the guess that knows no expert traces, the best of the model's
 eight favourites, what `trials=16` gives, and a search of `--trials N`. They are timed in turns, together with the
-fastest codes of the yardstick, where that has the shape. Regret is a time over the least of all these.
+fastest codes of the yardstick, where that has the shape. Regret is a time over the least of all these. What a schedule
+computes of constant weights ahead is not timed: `prologue_ms` has what it takes, of those ways whose fastest does.
 `--data FILE` is another file of the yardstick's.
 
 A line is printed when its shape is done. It takes 10 to 30 s a shape: `--only C2D,GMM`, `--skip N` and `--shapes N`
@@ -24,6 +25,7 @@ from statistics import median
 
 import metasched as ms
 from benchmarks.guess import layers_of
+from benchmarks.kernels import milliseconds
 from benchmarks.network_shapes import LayerShape
 from benchmarks.registry import Options, Result
 from benchmarks.yardstick.data import TimedTask, read
@@ -73,6 +75,14 @@ def _measured(options: Options) -> Iterator[TimedTask]:
     return read() if options.data is None else read(options.data)
 
 
+@dataclass(frozen=True)
+class _Fastest:
+    """Seconds of the fastest trace of a way, and of what it computes once of constant weights, None for nothing."""
+
+    seconds: float
+    prologue_s: float | None
+
+
 def _settings(params: Mapping[str, object]) -> str:
     return json.dumps(dict(params), sort_keys=True)
 
@@ -99,7 +109,8 @@ class _Shape:
             SEARCH: _trace_of(long.best),
             YARDSTICK: [] if self.measured is None else fastest_unasked(self.measured, program),
         }
-        seconds = self._seconds(task, contenders)
+        timed = self._timed(task, contenders)
+        seconds = {name: found.seconds for name, found in timed.items()}
         known = min(seconds.values())
         return {
             "case": self.layer.case,
@@ -108,6 +119,7 @@ class _Shape:
             "best_ms": known * 1e3,
             "best": next(name for name, found in seconds.items() if found == known),
             **{f"{name}_regret": found / known for name, found in seconds.items()},
+            "prologue_ms": {n: milliseconds(t.prologue_s) for n, t in timed.items() if t.prologue_s is not None},
             "roles": dict(short.roles),
             "failures": dict(short.failures),
             "short_list_s": short_s,
@@ -128,13 +140,14 @@ class _Shape:
             (long,) = session.run(max(few, many))
         return short, long, short_s
 
-    def _seconds(self, task: ms.Task, contenders: Mapping[str, Sequence[str]]) -> dict[str, float]:
-        """The least time of each group of traces that has one; all are timed in turns."""
+    def _timed(self, task: ms.Task, contenders: Mapping[str, Sequence[str]]) -> dict[str, _Fastest]:
+        """The fastest of each group of traces that has one that runs; all are timed in turns."""
         texts = dict.fromkeys(trace for traces in contenders.values() for trace in traces)
         futures = {t: self.runner.submit(task.program, t, str(task.target), plan=_PLAN) for t in texts}
-        times = {trace: future.result().visits for trace, future in futures.items()}
+        measured = {trace: future.result() for trace, future in futures.items()}
+        times = {t: _Fastest(median_of(m.visits), m.prologue_seconds) for t, m in measured.items() if m.visits}
         found = {
-            name: min((median_of(times[trace]) for trace in traces if times[trace]), default=None)
+            name: min((times[trace] for trace in traces if trace in times), key=lambda one: one.seconds, default=None)
             for name, traces in contenders.items()
         }
         return {name: least for name, least in found.items() if least is not None}

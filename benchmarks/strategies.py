@@ -12,7 +12,6 @@ with another table. `--quick` plays three seeds and 32 codes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -82,13 +81,23 @@ def mean_course(courses: Courses) -> list[float]:
 
 def tournament(contestants: Sequence[Contestant], options: Options) -> Tournament:
     """The searches that are wanted. Raises OptionError where there is no table to play on."""
-    folder = FOLDER if options.data is None else Path(options.data)
+    tasks, folder = tasks_of(options), options.data or FOLDER
+    seeds = options.seeds or tuple(range(_QUICK_SEEDS if options.quick else SEEDS))
+    return Tournament(tuple(contestants), tasks, seeds, trials_of(options), options.threads, folder, options.kept)
+
+
+def tasks_of(options: Options) -> tuple[str, ...]:
+    """The wanted operators that have a table. Raises OptionError where there is none."""
+    folder = options.data or FOLDER
     tasks = names_there(options.only or tuple(TWELVE), folder)
     if not tasks:
         raise OptionError(f"{folder} has no table. Hint: python -m benchmarks.contest.collect makes one")
-    seeds = options.seeds or tuple(range(_QUICK_SEEDS if options.quick else SEEDS))
-    trials = _QUICK_TRIALS if options.quick else LOOKS[-1]
-    return Tournament(tuple(contestants), tuple(tasks), seeds, trials, options.threads, folder, options.kept)
+    return tuple(tasks)
+
+
+def trials_of(options: Options) -> int:
+    """How many codes a search on a table measures."""
+    return _QUICK_TRIALS if options.quick else LOOKS[-1]
 
 
 def looks_of(options: Options) -> tuple[int, ...]:

@@ -3,7 +3,9 @@
 For each shape four searches from scratch by the preset `cpu`, of f32, of bf16 summed in f32, and of unsigned by signed
 bytes summed in 32 bits: with AMX, and without it, by VNNI. Then all are timed, each in a process of its own, in
 alternating blocks: the kernels alone, and PyTorch's eager bf16 from Python beside ours from Python. PyTorch rounds its
-results to bf16, ours stay f32. Weights of convolutions are packed once on both sides; operands of matmuls are not.
+results to bf16, ours stay f32. Weights of convolutions are packed once, if a schedule packs them: `prologue_ms` and
+`peer_prologue_ms` say what that takes, and are none where nothing is packed. PyTorch gets them as channels last.
+Operands of matmuls are not packed ahead.
 
 Rows that the CPU cannot run are left out, and a note says so. PyTorch runs in a virtual environment of its own:
 `--torch-python PATH`, or METASCHED_TORCH_PYTHON. `--skip N` and `--shapes N` take some of the shapes, `--trials N` is
@@ -90,6 +92,7 @@ def _lines(case: _Case, kinds: list[_Kind], options: Options) -> Iterator[Result
         ours: dict[str, SideProcess] = {}
         used: dict[str, str] = {}
         results: dict[str, Path] = {}
+        prologues: dict[str, float | None] = {}
         for kind in kinds:
             program = ms.operators.load(case.operator, **case.params, **kind.types)
             best = tuned(program, trials, seed=0, threads=options.threads, rules=kind.rules).trace
@@ -100,21 +103,26 @@ def _lines(case: _Case, kinds: list[_Kind], options: Options) -> Iterator[Result
             files, results[kind.name] = write_inputs(program, place), place / "result.npy"
             spec = _spec(case, program, str(best), options, files, results[kind.name])
             ours[kind.name] = stack.enter_context(_side(kind.name, "kernel_side", sys.executable, options))
-            ours[kind.name].ask(json.dumps(spec))
+            prologues[kind.name] = ours[kind.name].ask(json.dumps(spec))["prologue_s"]
             if kind is _BF16 and options.torch_python is not None:
                 results[TORCH] = place / "torch.npy"
                 torch = stack.enter_context(_side(TORCH, "torch_side", options.torch_python, options))
-                torch.ask(json.dumps({**_spec(case, program, "", options, files, results[TORCH]), "dtype": "bfloat16"}))
+                spec = {**_spec(case, program, "", options, files, results[TORCH]), "dtype": "bfloat16"}
+                prologues[TORCH] = torch.ask(json.dumps(spec)).get("prologue_s")
         rounds = 1 if options.quick else _ROUNDS
         alone = alternate({name: partial(side.measure, ALONE) for name, side in ours.items()}, rounds)
         for kind in kinds:
             if kind is not _F32:
-                yield _line(f"{case.name}, {kind.name}", alone[kind.name], _F32.name, alone[_F32.name], used[kind.name])
+                line = _line(
+                    f"{case.name}, {kind.name}", alone[kind.name], _F32.name, alone[_F32.name], used[kind.name]
+                )
+                yield {**line, **_packing(prologues, kind.name, _F32.name)}
         if TORCH in results:
             gap = largest_gap([results[_BF16.name], results[TORCH]])
             calls = alternate({_BF16.name: ours[_BF16.name].measure, TORCH: torch.measure}, rounds)
             line = _line(f"{case.name}, bf16 from Python", calls[_BF16.name], TORCH, calls[TORCH], used[_BF16.name])
-            yield {**line, "gap": gap} if gap <= _ROUNDED else {**line, "ratio": None, "gap": gap}
+            line |= {**_packing(prologues, _BF16.name, TORCH), "gap": gap}
+            yield line if gap <= _ROUNDED else {**line, "ratio": None}
 
 
 def _line(case: str, ours: SideTime, peer: str, theirs: SideTime, used: str) -> Result:
@@ -127,6 +135,11 @@ def _line(case: str, ours: SideTime, peer: str, theirs: SideTime, used: str) -> 
         "ratio": theirs.median / ours.median,
         "spread": {"ours": ours.spread, peer: theirs.spread},
     }
+
+
+def _packing(prologues: Mapping[str, float | None], ours: str, peer: str) -> Result:
+    """What both sides computed of constant weights ahead, in ms; None where that is nothing."""
+    return {"prologue_ms": milliseconds(prologues[ours]), "peer_prologue_ms": milliseconds(prologues[peer])}
 
 
 def _side(name: str, module: str, python: str, options: Options) -> SideProcess:

@@ -18,4 +18,7 @@ Its files, in reading order:
   each wins
 - `plot`: The plot of a contest: best time over the best known against codes, a line for each contestant, as SVG
 - `live`: The contest on the machine itself: a few ways to search tune the twelve operators, with the same seeds
+- `checkout_side`: A checkout's side of `benchmarks.against`, run by its path in a process that imports the checkout's
+  own packages
+- `checkouts`: Checkouts of the project, each of which searches with its own packages, in processes of their own
 """

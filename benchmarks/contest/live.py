@@ -21,6 +21,7 @@ from itertools import accumulate
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import numpy as np
 
@@ -79,6 +80,16 @@ class Search:
         return Search(tuple(Trial(*trial) for trial in trials), seconds)
 
 
+class Searches(Protocol):
+    """What searches a task: `key` tells apart, among what is kept under one name, what searches otherwise."""
+
+    @property
+    def key(self) -> str: ...
+
+    def search(self, name: str, target: ms.Target, runner: LocalRunner, seed: int, trials: int) -> Search:
+        """The search of one of the twelve, by its name."""
+
+
 @dataclass(frozen=True)
 class Way:
     """A way to search a task: a strategy in a space, by default that of all rules, which `space_of` gives for a program
@@ -90,6 +101,14 @@ class Way:
     space_of: Callable[[ms.Program, ms.Target], SpaceLike] = lambda program, target: None
     guess: bool = True
     model_of: Callable[[str], MakeModel] = lambda name: model_of(DEFAULT_MODEL)
+
+    @property
+    def key(self) -> str:
+        return "guess" if self.guess else "nothing"
+
+    def search(self, name: str, target: ms.Target, runner: LocalRunner, seed: int, trials: int) -> Search:
+        task = self.task(TWELVE[name].program(), target)
+        return search(task, runner, self, self.model_of(name), seed, trials)
 
     def task(self, program: ms.Program, target: ms.Target) -> ms.Task:
         known = None if self.guess else "none"
@@ -119,7 +138,7 @@ def search(task: ms.Task, runner: LocalRunner, way: Way, model: MakeModel, seed:
     return Search(tuple(Trial(r.trace, r.seconds, when) for r, when in zip(records, at, strict=True)), seconds)
 
 
-def live(ways: Mapping[str, Way], baseline: str, options: Options) -> Iterator[Result]:
+def live(ways: Mapping[str, Searches], baseline: str, options: Options) -> Iterator[Result]:
     """A line for each task and seed, and one for each way, over all of them, compared with that of the baseline.
 
     No search is begun after the seconds of the options, if they say so many: the lines are those that are complete.
@@ -160,7 +179,7 @@ class _Comparison:
     def program(self) -> ms.Program:
         return TWELVE[self.name].program()
 
-    def line(self, ways: Mapping[str, Way], until: float) -> Result | None:
+    def line(self, ways: Mapping[str, Searches], until: float) -> Result | None:
         """What was found; None where the time is over before all have searched."""
         searches: dict[str, Search] = {}
         for each, way in ways.items():
@@ -193,15 +212,14 @@ class _Comparison:
         found = {f"at_{trials}": one.best_after(trials) for trials in self.looks}
         return {**found, "at_equal_seconds": one.best_after(one.trials_within(least))}
 
-    def _search(self, name: str, way: Way, until: float) -> Search | None:
+    def _search(self, name: str, way: Searches, until: float) -> Search | None:
         """The search of a way, which is kept; None where it was not made, and the time is over."""
-        path = self._path(f"{name}-{'guess' if way.guess else 'nothing'}-{self.looks[-1]}")
+        path = self._path(f"{name}-{way.key}-{self.looks[-1]}")
         if path.exists():
             return Search.loads(path.read_text(encoding="utf-8"))
         if time.perf_counter() >= until:
             return None
-        model = way.model_of(self.name)
-        found = search(way.task(self.program, self.target), self.runner, way, model, self.seed, self.looks[-1])
+        found = way.search(self.name, self.target, self.runner, self.seed, self.looks[-1])
         _write(path, found.dumps())
         return found
 

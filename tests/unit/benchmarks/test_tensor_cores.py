@@ -6,7 +6,7 @@ import pytest
 
 import metasched as ms
 from benchmarks.registry import Options
-from benchmarks.tensor_cores import run
+from benchmarks.tensor_cores import _packing, run
 from tests.support.targets import AVX512
 
 
@@ -18,3 +18,8 @@ def test_what_the_cpu_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
         "u8 x s8 by VNNI left out: the CPU lacks avx512vnni",
         "u8 x s8 by AMX left out: the CPU lacks amx-int8",
     ]
+
+
+def test_a_line_says_which_side_had_packed_weights() -> None:
+    prologues = {"bf16": 2e-3, "f32": None}
+    assert _packing(prologues, "bf16", "f32") == {"prologue_ms": 2.0, "peer_prologue_ms": None}
