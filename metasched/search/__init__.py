@@ -48,7 +48,7 @@ Its files, in reading order:
 - `diverse`: A diverse batch by submodular choice, as in AutoTVM (Chen et al. 2018, section 5.2)
 - `guided`: What strategies that are guided by a model have in common: they learn, look, choose, and fill a batch
 - `chains`: Markov chains over the rows of some arms, which walk together under a model's score
-- `kept`: What a strategy keeps between batches, such as the positions of its chains
+- `walk_states`: What a strategy keeps between batches, such as the positions of its chains
 - `shared_model`: One model that several strategies train, each for itself: it is trained again for whoever asks after
   another did
 - `yielding_model`: A model that lets other tasks of a session go on, whose results are there, before it computes

@@ -3,7 +3,7 @@
 128 chains walk under the model's score, at a temperature that falls linearly from 1 to 0; they end early when the best
 rows seen no longer change. The best ones that were never measured are proposed, so that they differ in their decisions
 (`search/diverse.py`), and a few at random. Chains go on from batch to batch where they stopped, for an epoch
-(`search/kept.py`); then they begin anew among what was measured fastest and fresh draws.
+(`search/walk_states.py`); then they begin anew among what was measured fastest and fresh draws.
 
 AutoTVM walks over one template. Here chains also change to other structures, of those that a round looks at. And a walk
 has at most 24 steps where AutoTVM's has 500: each costs a call of the model.
@@ -19,11 +19,11 @@ from metasched.search.batch_choice import with_newcomers
 from metasched.search.chains import Chains, counted, gathered, joined, walked
 from metasched.search.diverse import diverse
 from metasched.search.guided import GuidedSearch
-from metasched.search.kept import Kept
 from metasched.search.looks import Looks
 from metasched.search.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.search.walk_states import WalkStates
 from metasched.support.data_classes import dataclass
 
 # Steps between two looks at whether the best rows still change, and how many of them are looked at.
@@ -55,7 +55,7 @@ class Annealing(GuidedSearch):
     def __init__(self, given: StrategyInputs, config: AnnealingConfig | None = None) -> None:
         super().__init__(given.arms, given.model, given.seed, given.phases)
         self.config = config or AnnealingConfig()
-        self._kept: Kept[Chains] = Kept(self._walk_again)
+        self._kept: WalkStates[Chains] = WalkStates(self._walk_again)
         self._chains: Chains | None = None
 
     def propose(self, count: int) -> list[Candidate]:

@@ -126,6 +126,18 @@ def test_the_pieces_of_a_layer_norm_are_one_program() -> None:
     assert text.count("sum[") == 2
 
 
+GELU = """m (float[8, 64] x, float[64, 32] w, float[32] b) => (y)
+<float root = {1.4142135}, float one = {1.0}, float half = {0.5}> {
+    p = MatMul(x, w)  h = Add(p, b)  d = Div(h, root)  e = Erf(d)  s = Add(e, one)  m = Mul(h, s)  y = Mul(m, half)
+}"""
+
+
+def test_the_pieces_of_a_gelu_are_computed_with_the_product_before_it() -> None:
+    graph, _ = fused(GELU)
+    (text,) = texts(graph)
+    assert [text.count("erf("), text.count("sum[")] == [1, 1]
+
+
 def test_what_is_reduced_to_one_number_is_not_joined_with_what_needs_all_of_it() -> None:
     graph, remarks = fused("m (float[200, 200] x) => (y) { m = ReduceMax(x)  y = Sub(x, m) }")
     assert len(texts(graph)) == 2

@@ -15,7 +15,7 @@ State = TypeVar("State")
 EPOCH = 4
 
 
-class Kept(Generic[State]):
+class WalkStates(Generic[State]):
     """The state before each batch, which follows from the observations up to there.
 
     Args:

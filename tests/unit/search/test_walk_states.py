@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.search.kept import EPOCH, Kept
+from metasched.search.walk_states import EPOCH, WalkStates
 
 
 def test_a_lost_state_is_walked_again_within_its_epoch() -> None:
@@ -12,7 +12,7 @@ def test_a_lost_state_is_walked_again_within_its_epoch() -> None:
         walks.append(length)
         return (*(state or ()), length)
 
-    whole, lost = Kept(walk), Kept(walk)
+    whole, lost = WalkStates(walk), WalkStates(walk)
     lengths = list(range(0, 80, 8))
     for n in range(1, len(lengths) + 1):
         before = whole.before(lengths[:n])
@@ -20,5 +20,5 @@ def test_a_lost_state_is_walked_again_within_its_epoch() -> None:
         assert len(before or ()) == (n - 1) % EPOCH
         whole.leave(lengths[n - 1], (*(before or ()), lengths[n - 1]))
     walks.clear()
-    assert Kept(walk).before(lengths) == whole.before(lengths)
+    assert WalkStates(walk).before(lengths) == whole.before(lengths)
     assert len(walks) < EPOCH
