@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 import metasched as ms
 from benchmarks.knowledge.sizes import Sized, sizes
 from metasched.database import TaskKey, open_database
+from metasched.knowledge.anchor import anchor_of
+from metasched.knowledge.library import shipped
 
 _DATABASE = "sqlite:///knowledge.db"
 
@@ -49,16 +51,25 @@ def _records_of(program: ms.Program, target: ms.Target, db: str) -> int:
         return database.count(TaskKey.of(program, target))
 
 
+def _ships(program: ms.Program, target: ms.Target) -> bool:
+    """Whether something ships that was found for this very size, on CPUs of this kind."""
+    nearest = shipped().nearest(anchor_of(program.func), target, 1)
+    return bool(nearest) and nearest[0].distance == 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.knowledge.collect", description=__doc__)
     parser.add_argument("--db", default=_DATABASE, metavar="URL", help="where results are kept (default: %(default)s)")
     parser.add_argument("--trials", type=int, default=128, metavar="N", help="of each size (default: %(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="sizes of these operators")
     parser.add_argument("--hours", type=float, default=float("inf"), metavar="H", help="begin no size after so long")
+    parser.add_argument("--new", action="store_true", help="pass over sizes that are in what ships, for this CPU")
     parser.add_argument("--list", action="store_true", help="only list the sizes")
     args = parser.parse_args()
     wanted = set(filter(None, args.only.split(",")))
     chosen = [size for size in sizes() if not wanted or size.operator in wanted]
+    if args.new:
+        chosen = [size for size in chosen if not _ships(size.program(), ms.Target.detect())]
     if args.list:
         print("\n".join(size.case for size in chosen))
         return 0
