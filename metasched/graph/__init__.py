@@ -10,6 +10,7 @@ Its files, in reading order:
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it
+- `absent_elements`: Elements that are not there, of values with a size that only a call knows
 - `size_arithmetic`: Sizes that data decide, in values that models compute shapes of
 - `windows`: Windows that slide over spatial dimensions
 - `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
