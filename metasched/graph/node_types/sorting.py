@@ -19,7 +19,7 @@ from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
-from metasched.graph.merged_blocks import sorted_row
+from metasched.graph.merged_blocks import Order, sorted_row
 from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -80,16 +80,12 @@ def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Result
         raise Unsupported(f"it takes {k} of at most {room} elements")
     most = min(asked, room)
     taken = site.elementwise(f"min(min({{0}}, {{1}}), {most})", *(number_of(site, size) for size in (k, there)))
-    inputs = (with_absent(site, x, _last(site, x.type.dtype)), site.constant(np.array([most], np.int64)))
+    inputs = (
+        with_absent(site, x, Order(x.type.dtype, site.flag("largest", 1)).last),
+        site.constant(np.array([most], np.int64)),
+    )
     made = _first(replace(site, inputs=inputs))
     return tuple(with_count(site, value, ValueCount(taken, axis)) for value in made)
-
-
-def _last(site: NodeSite, dtype: DType) -> str:
-    """What comes after all other elements where it is behind them: as equal ones stay in their order."""
-    lowest, highest = limits(dtype)
-    last = lowest if site.flag("largest", 1) else "(inf - inf)" if dtype.is_float else highest
-    return f"{dtype}({last})" if dtype.is_float else last
 
 
 def _first(site: NodeSite) -> Results:
