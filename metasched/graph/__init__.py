@@ -17,6 +17,7 @@ Its files, in reading order:
 - `joined_rows`: Values joined along a dimension of which only a call knows how many elements there are
 - `repeated_elements`: Values that repeat another along dimensions of which that has one element
 - `places_that_hold`: The places where a condition holds, in order, and how many there are
+- `appended_states`: Loops whose steps put rows behind a state, and do nothing else with it
 - `loop_building`: A loop as a node of a graph: its body is imported once, for a step whose number nobody knows yet
 - `unrolled_loops`: Loops, step by step, where how many steps there are is known at load
 - `registry`: The node types that are known, found by their files
