@@ -83,3 +83,11 @@ def test_what_a_step_does_otherwise_with_a_list_is_another_loop(nodes: tuple[Any
 def test_rows_of_another_shape_are_refused() -> None:
     with pytest.raises(ms.RefusedModel, match=r"a state begins as f32\[0, 4\], and each step puts f32\[6, 3\] behind"):
         ms.load_onnx(looped(body(*APPEND), np.zeros((0, 4), np.float32)))
+
+
+def test_another_state_of_which_data_decide_the_size_is_refused() -> None:
+    whole = looped(body(*APPEND), np.zeros((0, 3), np.float32))
+    (made,) = (one for one in whole.graph.node if one.op_type == "Loop")
+    made.input[3] = "places"
+    with pytest.raises(ms.RefusedModel, match=r"a state begins as i64\[1, 6\], of which data decide how many"):
+        ms.load_onnx(whole)
