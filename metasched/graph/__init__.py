@@ -10,12 +10,14 @@ Its files, in reading order:
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it
+- `absent_elements`: Elements that are not there, of values with a size that only a call knows
 - `size_arithmetic`: Sizes that data decide, in values that models compute shapes of
 - `windows`: Windows that slide over spatial dimensions
 - `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
 - `joined_rows`: Values joined along a dimension of which only a call knows how many elements there are
 - `repeated_elements`: Values that repeat another along dimensions of which that has one element
 - `places_that_hold`: The places where a condition holds, in order, and how many there are
+- `appended_states`: Loops whose steps put rows behind a state, and do nothing else with it
 - `loop_building`: A loop as a node of a graph: its body is imported once, for a step whose number nobody knows yet
 - `unrolled_loops`: Loops, step by step, where how many steps there are is known at load
 - `registry`: The node types that are known, found by their files

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted_views import multiplied, viewed_axis
 from metasched.graph.errors import Unsupported
@@ -43,6 +44,19 @@ def run_on_rows(run: Import, site: NodeSite) -> tuple[GraphValue | None, ...]:
     for node in site.builder.nodes_from(before):
         rows.follow(node)
     return tuple(None if value is None else rows.result(value) for value in made)
+
+
+def run_along(run: Import, site: NodeSite, axis: int, absent: str) -> tuple[GraphValue | None, ...]:
+    """The outputs of a node that goes along an axis of its first input, and whose results are of its shape.
+
+    Where only a call knows how many elements there are along it, those that are not there are what `absent` says, which
+    has to change nothing for the others, and the results have as many. Raises Unsupported as `run_on_rows` does.
+    """
+    x = site.operand(0)
+    if x.count is None or x.count.axis != axis:
+        return run_on_rows(run, site)
+    made = run(replace(site, inputs=(with_absent(site, x, absent), *site.inputs[1:])))
+    return tuple(None if value is None else replace(value, count=x.count) for value in made)
 
 
 class _Rows:

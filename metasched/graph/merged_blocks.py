@@ -12,7 +12,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declared, indices, limits
 from metasched.support.data_classes import dataclass
 
 # The most elements of a row, and of a block of a longer one, that are ranked by counting.
@@ -37,6 +37,14 @@ class Order:
         if not self.dtype.is_float:
             return f"{one} {'>=' if self.largest else '<='} {other}"
         return f"({other} <= {one} or {one} != {one})" if self.largest else f"({one} <= {other} or {other} != {other})"
+
+    @property
+    def last(self) -> str:
+        """The text of an element that comes after all others that are ahead of it in the row."""
+        lowest, highest = limits(self.dtype)
+        if not self.dtype.is_float:
+            return lowest if self.largest else highest
+        return f"{self.dtype}({lowest if self.largest else '(inf - inf)'})"
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from metasched.dtypes import DType
+from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
 from metasched.graph.repeated_elements import booleans_behind, tally_of
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
-from metasched.graph.text import at, indices, number
+from metasched.graph.text import number
 from metasched.support.data_classes import dataclass
 
 Size: TypeAlias = int | DataSize
@@ -70,10 +71,8 @@ def with_count(site: NodeSite, value: GraphValue, count: ValueCount) -> GraphVal
     """
     if value.constant is None:
         return replace(value, count=count)
-    over = indices(value.rank)
-    stage = f"{at('Y', over)} = {at('A', over)} if {over[count.axis]} < S[] else {number(0, value.type.dtype)}"
-    made = site.single([stage], value.type, A=value, S=site.view(count.number, ()))
-    return replace(made, count=count)
+    zero = str(number(0, value.type.dtype))
+    return replace(with_absent(site, replace(value, count=count), zero), count=count)
 
 
 def times(site: NodeSite, number: GraphValue, factor: int) -> GraphValue:

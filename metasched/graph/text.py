@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from metasched.dtypes import DType, float_format
+from metasched.dtypes import DType, float_format, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
@@ -76,6 +76,16 @@ def number(value: float | bool, dtype: DType) -> str | None:
     if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
         return None
     return _signed(repr(value))
+
+
+def limits(dtype: DType) -> tuple[str, str]:
+    """The least and the largest number of a type, as a program says them where a number of the type is wanted."""
+    if dtype.is_float:
+        return ("-inf", "inf")
+    if dtype.is_bool:
+        return ("False", "True")
+    lowest, highest = integer_range(dtype)
+    return (str(lowest), str(highest))
 
 
 def real(value: float) -> str:

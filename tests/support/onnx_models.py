@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import metasched as ms
 
@@ -86,3 +87,41 @@ def random(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
 def integers(*shape: int, low: int = -9, high: int = 9, seed: int = 0, dtype: Any = np.int32) -> Any:
     """Random whole numbers."""
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+
+
+def some_rows(rank: int) -> list[Any]:
+    """Nodes that take `some` rows of `x`, where `mask` holds. What lies behind them in their room is `junk`.
+
+    `axes` are those after the first.
+    """
+    held = [node("Compress", "mask mask", "held", axis=0)]
+    if rank > 1:
+        held = [node("Compress", "mask mask", "flat", axis=0), node("Unsqueeze", "flat axes", "held")]
+    return [node("Compress", "x mask", "picked", axis=0), *held, node("Where", "held picked junk", "some")]
+
+
+def check_some_rows(
+    nodes: Sequence[Any],
+    outputs: Sequence[str],
+    x: Any,
+    masks: Sequence[Any],
+    constants: Mapping[str, Any] | None = None,
+    tolerance: float = 0.0,
+) -> None:
+    """Compare what nodes make of `some` rows of an array with ONNX's reference, a call after another.
+
+    Their room has NaN behind the rows (of whole numbers, the largest one).
+    """
+    junk = np.array(
+        np.nan if x.dtype.kind not in "biu" else True if x.dtype == bool else np.iinfo(x.dtype).max, x.dtype
+    )
+    known = {"junk": junk, "axes": np.arange(1, x.ndim), **(constants or {})}
+    whole = model([*some_rows(x.ndim), *nodes], [value("x", x), value("mask", masks[0])], outputs, known)
+    net, reference = ms.load_onnx(whole), ReferenceEvaluator(whole)
+    for mask in masks:
+        with np.errstate(all="ignore"):
+            wanted = reference.run(None, {"x": x, "mask": mask})
+        made = net(x, mask)
+        for name, got, one in zip(outputs, made if len(outputs) > 1 else [made], wanted, strict=True):
+            assert got.shape == np.shape(one), name
+            np.testing.assert_allclose(got, one, rtol=tolerance, atol=tolerance, err_msg=name)

@@ -6,13 +6,17 @@ How many steps there are may be computed from data. What no step changes is comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue
+from metasched.graph.appended_states import appended_states, without_appended
+from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
+from metasched.graph.joined_rows import joined_rows
 from metasched.graph.loop_building import (
     LoopElements,
     LoopFrame,
@@ -25,6 +29,7 @@ from metasched.graph.loop_building import (
 from metasched.graph.loop_node import ENDLESS
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
+from metasched.graph.size_arithmetic import room_of, times
 from metasched.graph.unrolled_loops import unrolled, unrolled_if_few
 
 Results = tuple[GraphValue | None, ...]
@@ -69,7 +74,7 @@ def scan(site: NodeSite) -> Results:
     return _outputs(site, taken(site, frame, step, [graph.output[len(states) + n] for n in wanted]), wanted)
 
 
-@node_type("Loop")
+@node_type("Loop", counts=True)
 def loop(site: NodeSite) -> Results:
     """Steps while a condition holds, up to a number of steps: both may be known at load, or computed from data."""
     graph = site.required("body")
@@ -80,11 +85,66 @@ def loop(site: NodeSite) -> Results:
     most = ENDLESS
     if limit is not None and limit.constant is not None:
         most, limit = max(site.integers(0, "number of steps")[0], 0), None
+    elif limit is not None and limit.sizes is not None:
+        most = room_of(limit.sizes.reshape(-1).tolist())[0]
     has_condition = condition is not None
     if condition is not None and condition.constant is not None:
         most, condition = (most if condition.constant.reshape(-1)[0] else 0), None
     if most == 0:
         limit = condition = None
+    frame = LoopFrame(states, (), (), most, limit, condition)
+    if limit is not None or condition is not None:
+        lists = _Lists(graph, len(states))
+        if lists.found:
+            return _of_lists(site, lists, frame, has_condition=has_condition)
+    return run_on_rows(lambda own: _of_states(own, graph, frame, has_condition=has_condition), site)
+
+
+class _Lists:
+    """The states of a loop's body that steps put rows behind."""
+
+    def __init__(self, graph: Any, states: int) -> None:
+        before = [value.name for value in graph.input[_OWN_INPUTS : _OWN_INPUTS + states]]
+        after = [value.name for value in graph.output[1 : 1 + states]]
+        self.found = appended_states(graph, before, after)
+        self.graph = without_appended(graph, before, after, self.found)
+
+
+def _of_lists(site: NodeSite, lists: _Lists, frame: LoopFrame, *, has_condition: bool) -> Results:
+    """The outputs of a loop that data end, whose steps put rows behind states: they give these out instead."""
+    numbers, count = {one.number for one in lists.found}, len(lists.found)
+    others = [state for number, state in enumerate(frame.states) if number not in numbers]
+    for state in others:
+        if state.count is not None:
+            raise Unsupported(f"a state begins as {state.type}, of which data decide how many elements there are")
+    given = [wanted for number, wanted in enumerate(site.wanted) if number not in numbers]
+    given += [False] * (len(lists.graph.output) - 1 - count - len(given)) + [True] * count
+    inner = replace(site, wanted=tuple(given))
+    made = list(_of_states(inner, lists.graph, replace(frame, states=others), has_condition=has_condition))
+    rows = made[len(made) - count :]
+    del made[len(made) - count :]
+    for one, steps in zip(lists.found, rows, strict=True):
+        assert steps is not None, one
+        made.insert(one.number, _behind(site, frame.states[one.number], steps))
+    return tuple(made[: len(site.wanted)])
+
+
+def _behind(site: NodeSite, first: GraphValue, steps: GraphValue) -> GraphValue:
+    """What a list began with, and behind it the rows of all steps."""
+    if steps.rank != first.rank + 1 or steps.type.dtype is not first.type.dtype:
+        raise Unsupported(f"a state begins as {first.type}, and steps put {steps.type} behind it")
+    most, rows = steps.shape[:2]
+    whole = site.view(steps, (most * rows, *steps.shape[2:]))
+    if steps.count is not None:
+        whole = replace(whole, count=ValueCount(times(site, steps.count.number, rows)))
+    if whole.shape[1:] != first.shape[1:]:
+        raise Unsupported(f"a state begins as {first.type}, and each step puts {whole.type} behind it")
+    return joined_rows(site, [first, whole] if first.type.size else [whole], 0)
+
+
+def _of_states(site: NodeSite, graph: Any, frame: LoopFrame, *, has_condition: bool) -> Results:
+    """The outputs of a loop whose states keep their types, or whose steps are known."""
+    states = frame.states
     wanted = [n for n in range(len(graph.output) - 1 - len(states)) if site.wants(len(states) + n)]
     run = site.graphs.body(graph, _unchanged(graph, _OWN_INPUTS, 1, states))
     holds = site.constant(np.array(True), DType.BOOL)
@@ -94,9 +154,9 @@ def loop(site: NodeSite) -> Results:
         values = [found[len(states) + n] for n in wanted]
         return StepResults(found[: len(states)], values, goes_on if has_condition else None)
 
-    frame = LoopFrame(states, (), [LoopPlaces()] * len(wanted), most, limit, condition)
+    whole = replace(frame, places=[LoopPlaces()] * len(wanted))
     declared = [graph.output[1 + len(states) + n] for n in wanted]
-    return _outputs(site, taken(site, frame, step, declared), wanted)
+    return _outputs(site, taken(site, whole, step, declared), wanted)
 
 
 def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Results:

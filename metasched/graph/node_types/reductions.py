@@ -8,13 +8,14 @@ from math import prod
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.absent_elements import with_absent
+from metasched.graph.builder import GraphValue
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, number, ranged
+from metasched.graph.text import at, declared, indices, limits, number, ranged
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]
@@ -62,35 +63,23 @@ def _of_those_there(site: NodeSite) -> Results | None:
         return None
     how, others = _REDUCTIONS[site.op], [axis for axis in axes if axis != x.count.axis]
     if "{n}" not in how.result:
-        return (_reduced(site, _with_neutral(site, x, x.count, how), axes, site.op, how),)
+        return (_reduced(site, with_absent(site, x, _neutral(how, x.type.dtype)), axes, site.op, how),)
     if not x.type.dtype.is_float:
         raise Unsupported(f"it is the mean of whole numbers, and data decide how many elements {x.type} has")
     wide, dtype = x.type.dtype.compute, x.type.dtype
     plain = replace(how, result="{0}")
-    total = _reduced(site, _with_neutral(site, site.cast(x, wide), x.count, plain), axes, site.op, plain)
+    given = with_absent(site, replace(site.cast(x, wide), count=x.count), _neutral(plain, wide))
+    total = _reduced(site, given, axes, site.op, plain)
     rest = prod(x.shape[axis] for axis in others)
     text = f"{dtype}({{0}} / {wide}({{1}} * {rest}))"
     return (site.elementwise(text, total, site.view(x.count.number, ()), dtype=dtype),)
 
 
-def _with_neutral(site: NodeSite, x: GraphValue, count: ValueCount, how: _Reduction) -> GraphValue:
-    """A value whose elements that are not there change nothing."""
-    neutral = number(_neutral(how, x.type.dtype), x.type.dtype)
-    given = {"N": site.constant(np.array(_neutral(how, x.type.dtype), x.type.dtype.numpy), x.type.dtype)}
-    over = indices(x.rank)
-    stage = f"{at('Y', over)} = {at('A', over)} if {over[count.axis]} < S[] else {neutral or 'N[]'}"
-    return site.single([stage], x.type, A=x, S=site.view(count.number, ()), **given)
-
-
-def _neutral(how: _Reduction, dtype: DType) -> float:
+def _neutral(how: _Reduction, dtype: DType) -> str:
     """The number that does not change a reduction."""
     if how.reducer in ("sum", "prod"):
-        return 0 if how.reducer == "sum" else 1
-    if dtype.is_bool or dtype.is_float:
-        least = 0 if dtype.is_bool else -np.inf
-        return least if how.reducer == "max" else 1 if dtype.is_bool else np.inf
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min if how.reducer == "max" else limits.max)
+        return str(number(0 if how.reducer == "sum" else 1, dtype))
+    return limits(dtype)[0 if how.reducer == "max" else 1]
 
 
 def _reduced_operand(site: NodeSite) -> Results:
@@ -160,8 +149,25 @@ def _of_nothing(site: NodeSite, type_: ValueType, how: _Reduction) -> GraphValue
     return site.constant(np.full(type_.shape, value, type_.dtype.numpy), type_.dtype)
 
 
-@node_type("ReduceLogSumExp")
+@node_type("ReduceLogSumExp", counts=True)
 def log_sum_exp(site: NodeSite) -> Results:
+    """The logarithm of a sum of exponentials along axes, of those elements that are there."""
+    x = site.operand(0)
+    axes = None if x.count is None else reduced_axes(site, x)
+    if x.count is None or axes is None or x.count.axis not in axes:
+        return run_on_rows(_log_sum_exp, site)
+    # Whole numbers have none whose exponential is zero.
+    floats = x if x.type.dtype.is_float else replace(site.cast(x, DType.F64), count=x.count)
+    made = _log_sum_exp(_with_first(site, with_absent(site, floats, limits(floats.type.dtype)[0])))
+    return tuple(None if value is None else site.cast(value, x.type.dtype) for value in made)
+
+
+def _with_first(site: NodeSite, x: GraphValue) -> NodeSite:
+    """A node of another first input."""
+    return replace(site, inputs=(x, *site.inputs[1:]))
+
+
+def _log_sum_exp(site: NodeSite) -> Results:
     """The largest element is taken out first, so that nothing overflows."""
     x = site.operand(0)
     axes = reduced_axes(site, x)
@@ -188,22 +194,34 @@ def log_sum_exp(site: NodeSite) -> Results:
     return (_final(site, site.single(stages, type_, A=x), x, axes),)
 
 
-@node_type("ArgMax", "ArgMin")
+@node_type("ArgMax", "ArgMin", counts=True)
 def position(site: NodeSite) -> Results:
+    """The place of the first or the last extremum of a row, of those elements that are there; 0 where none is."""
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
-    extent = x.shape[axis]
+    if x.count is None or x.count.axis != axis:
+        return run_on_rows(lambda own: (_position(own, axis, None),), site)
+    return (_position(site, axis, site.view(x.count.number, ())),)
+
+
+def _position(site: NodeSite, axis: int, there: GraphValue | None) -> GraphValue:
+    """The place of an extremum; `there` says how many elements there are, where only a call knows."""
+    x = site.operand(0)
+    extent, dtype = x.shape[axis], x.type.dtype
     if not extent:
         raise Unsupported(f"{x.type} has no elements along its axis {axis}")
     shape, over = kept_shape(x.shape, (axis,)), indices(x.rank)
-    last = site.flag("select_last_index")
-    place = f"{extent - 1} - r0" if last else "r0"
-    element = at("A", [place if dim == axis else name for dim, name in enumerate(over)])
+    # The last one is the first from the end.
+    backwards = f"{extent - 1} - {{0}}" if there is None else f"min(max(S[] - 1 - {{0}}, 0), {extent - 1})"
+    turned = backwards if site.flag("select_last_index") else "{0}"
+    element = at("A", [turned.format("r0") if dim == axis else name for dim, name in enumerate(over)])
+    if there is not None:
+        element = f"{element} if r0 < S[] else {limits(dtype)[site.op == 'ArgMin']}"
     stages = [
-        declared("V", ValueType(x.type.dtype, shape)),
+        declared("V", ValueType(dtype, shape)),
         declared("P", ValueType(DType.I64, shape)),
         f"{at('V', over)}, {at('P', over)} = {site.op.lower()}[r0 < {extent}]({element})",
-        f"{at('Y', over)} = {f'{extent - 1} - ' if last else ''}{at('P', over)}",
+        f"{at('Y', over)} = {turned.format(at('P', over))}",
     ]
     type_ = ValueType(DType.I64, shape)
-    return (_final(site, site.single(stages, type_, A=x), x, (axis,)),)
+    return _final(site, site.single(stages, type_, A=x, S=there), x, (axis,))

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.builder import GraphValue
+from metasched.graph.builder import DataSize, GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array, ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
+from metasched.graph.size_arithmetic import Size, asked_sizes
 from metasched.graph.text import at, declared, indices, real
 from metasched.support.data_classes import dataclass
 
@@ -100,9 +101,10 @@ def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], l
     if by_scale is not None and by_scale.type.size:
         scales = [float(n) for n in site.known(2, "scales").reshape(-1)]
         return axes, [int(np.floor(x.shape[a] * s)) for a, s in zip(axes, scales, strict=True)], scales
-    sizes = list(site.integers(3, "sizes"))
-    if len(sizes) != len(axes):
-        raise Unsupported(f"it has {len(sizes)} sizes for {len(axes)} axes")
+    asked = asked_sizes(site, 3, "sizes")
+    if len(asked) != len(axes):
+        raise Unsupported(f"it has {len(asked)} sizes for {len(axes)} axes")
+    sizes = [_known_size(site, x, axis, size) for axis, size in zip(axes, asked, strict=True)]
     scales = [size / x.shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     policy = site.one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
     if policy != "stretch":
@@ -110,6 +112,15 @@ def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], l
         scales = [scale] * len(scales)
         sizes = [int(np.floor(scale * x.shape[axis] + 0.5)) for axis in axes]
     return axes, sizes, scales
+
+
+def _known_size(site: NodeSite, x: GraphValue, axis: int, size: Size) -> int:
+    """A size that a dimension is resized to. Raises Unsupported for one that data decide, but that which it has."""
+    if not isinstance(size, DataSize):
+        return size
+    if x.count is None or x.count.axis != axis or not site.builder.same(x.count.number, size.number):
+        raise Unsupported(f"data decide the size that its dimension {axis} is resized to")
+    return x.shape[axis]
 
 
 def _parts(site: NodeSite, x: GraphValue, axes: tuple[int, ...]) -> dict[int, tuple[float, float]]:

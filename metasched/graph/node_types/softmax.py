@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.counted_rows import run_along
 from metasched.graph.ir import ValueType
 from metasched.graph.node_types.reductions import kept_shape
-from metasched.graph.registry import node_type
+from metasched.graph.registry import Import, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices, number
+from metasched.graph.text import at, cast, declared, indices, limits, number
 
-Results = tuple[GraphValue, ...]
+Results = tuple[GraphValue | None, ...]
 
 
-@node_type("Softmax", "LogSoftmax")
+@node_type("Softmax", "LogSoftmax", counts=True)
 def softmax(site: NodeSite) -> Results:
+    """Shares of a row; of those elements that are there."""
+    return _along_its_axis(_softmax, site)
+
+
+def _along_its_axis(run: Import, site: NodeSite) -> Results:
+    x = site.operand(0)
+    axis = site.axis(int(site.attribute("axis", -1)), x.rank)
+    return run_along(run, site, axis, limits(x.type.dtype)[0])
+
+
+def _softmax(site: NodeSite) -> Results:
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
     dtype, wide = x.type.dtype, x.type.dtype.compute
@@ -42,8 +54,13 @@ def softmax(site: NodeSite) -> Results:
     return (site.single(stages, x.type, A=x),)
 
 
-@node_type("Hardmax")
+@node_type("Hardmax", counts=True)
 def hardmax(site: NodeSite) -> Results:
+    """One at the first of the largest elements of a row, of those that are there."""
+    return _along_its_axis(_hardmax, site)
+
+
+def _hardmax(site: NodeSite) -> Results:
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
     over, row = indices(x.rank), kept_shape(x.shape, (axis,))

@@ -13,17 +13,18 @@ from math import prod
 
 import numpy as np
 
-from metasched.dtypes import DType, integer_range
+from metasched.dtypes import DType
+from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import ValueType
-from metasched.graph.merged_blocks import sorted_row
+from metasched.graph.merged_blocks import Order, sorted_row
 from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.size_arithmetic import asked_sizes, with_count
-from metasched.graph.text import at, indices
+from metasched.graph.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
+from metasched.graph.text import at, indices, limits
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
@@ -58,40 +59,33 @@ class _Row:
 
 @node_type("TopK", counts=True)
 def top_k(site: NodeSite) -> tuple[GraphValue | None, ...]:
-    """The first elements of each row, as many as are asked for: also of as many as data decide."""
+    """The first elements of each row, as many as are asked for; of as many as data decide, those that are there."""
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
     (k,) = asked_sizes(site, 1, "k")
-    if not isinstance(k, DataSize) and (x.count is None or x.count.axis != axis):
-        return run_on_rows(_first, site)
+    if x.count is not None and x.count.axis == axis:
+        return _of_those_there(site, x, axis, k)
     if not isinstance(k, DataSize):
-        raise Unsupported(f"it takes {k} of as many elements as data decide")
-    if x.count is not None and x.count.axis != axis:
+        return run_on_rows(_first, site)
+    if x.count is not None:
         raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}")
     return _of_those_there(site, x, axis, k)
 
 
-def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: DataSize) -> Results:
-    """As many of the elements that are there as data decide, or all of them; those that are not there come last."""
-    counts = [site.view(k.number, ())]
-    if x.count is not None:
-        counts.append(site.view(x.count.number, ()))
-        x = _with_the_others_last(site, x, x.count)
-    room = min(k.most, x.shape[axis])
-    taken = site.elementwise(f"min(min({{0}}, {{{len(counts) - 1}}}), {room})", *counts)
-    most = site.constant(np.array([room], np.int64))
-    made = _first(replace(site, inputs=(replace(x, count=None), most)))
+def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Results:
+    """As many of the elements that are there as are asked for, or all of them; those that are not there come last."""
+    there, room = sizes_of(x)[axis], x.shape[axis]
+    asked = k.most if isinstance(k, DataSize) else k
+    if not isinstance(k, DataSize) and not 0 <= k <= room:
+        raise Unsupported(f"it takes {k} of at most {room} elements")
+    most = min(asked, room)
+    taken = site.elementwise(f"min(min({{0}}, {{1}}), {most})", *(number_of(site, size) for size in (k, there)))
+    inputs = (
+        with_absent(site, x, Order(x.type.dtype, site.flag("largest", 1)).last),
+        site.constant(np.array([most], np.int64)),
+    )
+    made = _first(replace(site, inputs=inputs))
     return tuple(with_count(site, value, ValueCount(taken, axis)) for value in made)
-
-
-def _with_the_others_last(site: NodeSite, x: GraphValue, count: ValueCount) -> GraphValue:
-    """A value whose elements that are not there come after all others: as equal ones stay in their order."""
-    dtype, over = x.type.dtype, indices(x.rank)
-    lowest, highest = _ends(dtype)
-    last = lowest if site.flag("largest", 1) else "(inf - inf)" if dtype.is_float else highest
-    last = f"{dtype}({last})" if dtype.is_float else last
-    stage = f"{at('Y', over)} = {at('A', over)} if {over[count.axis]} < S[] else {last}"
-    return site.single([stage], x.type, A=x, S=site.view(count.number, ()))
 
 
 def _first(site: NodeSite) -> Results:
@@ -142,7 +136,7 @@ def _next(site: NodeSite, row: _Row, before: Sequence[GraphValue], *, largest: b
         nan = f"{value} != {value}"
         value, turn = f"(inf if {nan} else {value})", f"(r0 if {nan} else r0 + {row.extent})"
         turn = turn if largest else f"(r0 + {row.extent} if {nan} else r0)"
-    relation, best, worst = ("<", "max", _ends(dtype)[0]) if largest else (">", "min", _ends(dtype)[1])
+    relation, best, worst = ("<", "max", limits(dtype)[0]) if largest else (">", "min", limits(dtype)[1])
     is_best, element = f"{value} == {at('W', over)}", value
     if before:
         last, its_turn = at("V", over), at("P", over)
@@ -154,11 +148,3 @@ def _next(site: NodeSite, row: _Row, before: Sequence[GraphValue], *, largest: b
     ]
     outputs = {"W": ValueType(dtype, row.shape()), "Q": ValueType(DType.I64, row.shape())}
     return site.program(stages, outputs, A=row.elements, **dict(zip("VP", before, strict=False)))
-
-
-def _ends(dtype: DType) -> tuple[str, str]:
-    """The least and the largest number of a type, as a program says them."""
-    if dtype.is_float:
-        return "-inf", "inf"
-    lowest, highest = integer_range(dtype)
-    return str(lowest), str(highest)

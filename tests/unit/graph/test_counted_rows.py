@@ -91,7 +91,6 @@ def test_elements_picked_of_those_there() -> None:
         (node("Squeeze", "rows"), "it names no axes, and data decide"),
         (node("Compress", "rows known", axis=0), "data decide how many elements its input 0 has along its dimension 0"),
         (node("SequenceConstruct", "rows"), "what SequenceConstruct gives depends on how many there are"),
-        (node("ArgMax", "rows", axis=0), "elements at other places are read"),
         (node("Tile", "rows pair"), "elements at other places are read"),
         (node("MatMul", "rows places"), "it is read together with another one"),
     ],

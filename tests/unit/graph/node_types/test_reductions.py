@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 import metasched as ms
-from tests.support.onnx_models import integers, model, node, random, run, value
+from tests.support.onnx_models import check_some_rows, integers, model, node, random, run, some_rows, value
 
 X = random(2, 3, 4)
 
@@ -78,3 +78,40 @@ def test_of_as_many_elements_as_data_decide(dtype: Any) -> None:
         np.testing.assert_allclose(got, ops[op](x[mask], 0).astype(dtype), rtol=1e-3, err_msg=op)
     *_, none = net(x, ~mask & mask)
     assert none == (-np.inf if np.issubdtype(dtype, np.floating) else 0 if dtype is bool else np.iinfo(dtype).min)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, np.uint64, np.int8], ids=str)
+def test_positions_among_as_many_elements_as_data_decide(dtype: Any) -> None:
+    x = integers(7, 3, low=0, high=3, dtype=dtype)
+    x[2] = x[4] = -np.inf if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).min
+    x[1, 0] = x[3, 0] = np.inf if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max
+    masks = [np.ones(7, bool), np.arange(7) > 3, x[:, 1] == x[2, 1], x[:, 0] == x[1, 0]]
+    nodes = [
+        node(op, "some", f"{op}{last}{axis}", axis=axis, select_last_index=last, keepdims=last)
+        for op in ("ArgMax", "ArgMin")
+        for last in (0, 1)
+        for axis in (0, 1)
+    ]
+    nodes += [node("ReduceMax", "some first", "most"), node("ReduceMin", "some first", "least")]
+    check_some_rows(nodes, [n.output[0] for n in nodes], x, masks, {"first": np.int64([0])})
+
+
+def test_there_is_no_position_among_no_elements() -> None:
+    nodes = [node("Compress", "x mask", "some", axis=0)]
+    nodes += [node("ArgMax", "some", f"Y{last}", axis=0, select_last_index=last) for last in (0, 1)]
+    net = ms.load_onnx(model(nodes, [value("x", X[0]), value("mask", X[0, :, 0] > 0)], ["Y0", "Y1"]))
+    for made in net(X[0], np.zeros(3, bool)):
+        np.testing.assert_array_equal(made, np.zeros((1, 4)))
+
+
+def test_logarithms_of_sums_of_as_many_elements_as_data_decide() -> None:
+    x = integers(6, 4, low=-90, high=90)
+    masks = [np.arange(6) < n for n in (6, 1, 4)]
+    nodes = [node("ReduceLogSumExp", "some first", "Y0"), node("ReduceLogSumExp", "some both", "Y1", keepdims=0)]
+    known = {"first": np.int64([0]), "both": np.int64([0, 1])}
+    check_some_rows(nodes, ["Y0", "Y1"], x.astype(np.float32), masks, known, 1e-5)
+    # ONNX's reference gives floats for whole numbers.
+    given = [value("x", x), value("mask", masks[0])]
+    net = ms.load_onnx(model([*some_rows(2), nodes[0]], given, ["Y0"], {"junk": x.max(), "axes": [1], **known}))
+    for mask in masks:
+        np.testing.assert_array_equal(net(x, mask), logsumexp(x[mask], 0, keepdims=True).astype(np.int32))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.onnx_models import random, run
+import metasched as ms
+from tests.support.onnx_models import check_some_rows, model, node, random, run, some_rows, value
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -25,3 +26,19 @@ def test_doubling_a_size(mode: str) -> None:
     np.testing.assert_allclose(made[..., ::2, ::2], x, rtol=1e-6)
     between = (x[..., 0] + x[..., 1]) / 2 if mode == "linear" else x[..., 0]
     np.testing.assert_allclose(made[..., ::2, 1], between, rtol=1e-6)
+
+
+def test_rows_of_which_data_decide_how_many_there_are() -> None:
+    """As PyTorch exports `interpolate`: to the sizes that the value has, and others."""
+    x, known = random(4, 2, 3, 5), {"zero": np.int64([0]), "two": np.int64([2]), "larger": np.int64([6, 7])}
+    sizes = [node("Shape", "some", "shape"), node("Slice", "shape zero two zero", "same")]
+    nodes = [*sizes, node("Concat", "same larger", "sizes", axis=0), node("Resize", "some - - sizes", mode="linear")]
+    check_some_rows(nodes, ["Y"], x, [np.arange(4) != 1, np.arange(4) == 2], known, 1e-5)
+
+
+def test_a_size_that_data_decide_is_refused() -> None:
+    x, known = random(4, 2), {"one": np.int64([1]), "zero": np.int64(0), "axes": [1], "junk": np.float32(0)}
+    sizes = [node("Shape", "some", "shape"), node("Gather", "shape zero", "n"), node("Unsqueeze", "n axis", "rows")]
+    nodes = [*some_rows(2), *sizes, node("Concat", "rows rows", "sizes", axis=0), node("Resize", "some - - sizes")]
+    with pytest.raises(ms.RefusedModel, match="data decide the size that its dimension 1 is resized to"):
+        ms.load_onnx(model(nodes, [value("x", x), value("mask", x[:, 0] > 0)], ["Y"], known | {"axis": [0]}))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from tests.support.onnx_models import model, node, run, value
+from tests.support.onnx_models import check_some_rows, integers, model, node, run, value
 
 
 def ints(*values: int) -> Any:
@@ -90,7 +90,25 @@ def test_the_best_of_as_many_as_data_decide(largest: int, room: int) -> None:
         np.testing.assert_array_equal(values, some[order[:room]])
 
 
-def test_a_known_number_of_as_many_as_data_decide_is_refused() -> None:
-    nodes = [node("NonZero", "x", "places"), node("TopK", "places k", "v p")]
-    with pytest.raises(ms.RefusedModel, match="it takes 2 of as many elements as data decide"):
-        ms.load_onnx(model(nodes, [value("x", np.ones(5, np.float32))], ["v"], {"k": np.int64([2])}))
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64], ids=str)
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_known_number_of_as_many_as_data_decide(dtype: Any, largest: int) -> None:
+    x = integers(9, 3, low=0, high=4, dtype=dtype)
+    x[1] = x[3] = np.iinfo(dtype).max if x.dtype.kind in "iu" else np.inf
+    x[2] = x[4] = np.iinfo(dtype).min if x.dtype.kind in "iu" else -np.inf
+    nodes = [node("TopK", f"some k{k}", f"v{k} p{k}", largest=largest, axis=0) for k in (2, 5)]
+    masks = [np.ones(9, bool), np.arange(9) < 5, np.arange(9) > 2]
+    names = ["v2", "p2", "v5", "p5"]
+    check_some_rows(nodes, names, x, masks, {"k2": np.int64([2]), "k5": np.int64([5])})
+
+
+def test_where_fewer_are_there_than_a_known_number_it_takes_all() -> None:
+    x = np.float32([3, 1, 4, 1, 5])
+    nodes = [node("Compress", "x mask", "some", axis=0), node("TopK", "some k", "v p")]
+    inputs = [value("x", x), value("mask", x > 1)]
+    net = ms.load_onnx(model(nodes, inputs, ["v", "p"], {"k": np.int64([4])}))
+    values, places = net(x, x > 1)
+    np.testing.assert_array_equal(values, [5, 4, 3])
+    np.testing.assert_array_equal(places, [2, 1, 0])
+    with pytest.raises(ms.RefusedModel, match="it takes 6 of at most 5 elements"):
+        ms.load_onnx(model(nodes, inputs, ["v"], {"k": np.int64([6])}))
