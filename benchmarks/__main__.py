@@ -41,7 +41,7 @@ def main() -> int:
         "--trials", type=_natural, default=Options.trials, metavar="N", help="of a search (default: %(default)s)"
     )
     sweep.add_argument("--seeds", type=_seeds, default=(), metavar="0,...", help="of what has chance (default: 0 to 4)")
-    judging = parser.add_argument_group("of the yardstick `model_quality`")
+    judging = parser.add_argument_group("of the yardsticks `model_quality` and `tensor_quality`")
     judging.add_argument(
         "--data",
         type=Path,
