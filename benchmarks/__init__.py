@@ -94,6 +94,8 @@ Its files, in reading order:
 - `knowledge/`: How the knowledge that is shipped is found: sizes of real networks, and what tunes them
 - `model_quality`: How well cost models rank candidates: on operators of families that they never saw, and with 64
   records of the task
+- `tensor_quality`: How well cost models rank candidates with tensor instructions: on operators of families that they
+  never saw, and with 32 records of the task
 - `contest/`: The contest of strategies: a frozen table of measured codes, and searches that are played on it
 - `strategies`: Strategies in contest: every registered one searches a frozen table of measured codes, twenty times each
   task

@@ -48,7 +48,7 @@ def main() -> int:
         metavar="NAME",
         help="what guesses know, of `guess`: all, traces (of experts), sizes (what was found for others), rules alone",
     )
-    judging = parser.add_argument_group("of the yardstick `model_quality`")
+    judging = parser.add_argument_group("of the yardsticks `model_quality` and `tensor_quality`")
     judging.add_argument(
         "--data",
         type=Path,

@@ -23,8 +23,8 @@ from benchmarks.registry import OptionError, Options, Result
 from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, contestants
 from benchmarks.yardstick.data import DATA, TimedTask, read
-from benchmarks.yardstick.evaluation import agreement, verdicts
-from benchmarks.yardstick.samples import samples
+from benchmarks.yardstick.evaluation import USUAL, Protocol, agreement, verdicts
+from benchmarks.yardstick.samples import Samples, samples
 from benchmarks.yardstick.summary import summary
 from benchmarks.yardstick.table import table
 from metasched.errors import MetaschedError
@@ -37,19 +37,37 @@ def run(options: Options) -> Iterator[Result]:
     """A line for each verdict, the ceiling first, and the table of all. Raises ValueError for an unknown model, and for
     a file without measurements."""
     chosen = chosen_contestants(options.models)
-    tasks = measured_tasks(options)
-    found = samples(tasks, processes=options.threads, folder=options.kept)
-    seeds = options.seeds or tuple(range(1 if options.quick else _SEEDS))
-    lines = []
-    for verdict in chain(agreement(found), *(verdicts(found, contestant, seeds) for contestant in chosen)):
-        lines.append(summary(verdict))
-        yield lines[-1]
-    yield {"case": "table", "table": table(lines)}
+    yield from lines(described(options, options.data or DATA), chosen, seeds_of(options))
 
 
-def measured_tasks(options: Options) -> list[TimedTask]:
-    """The tasks that are judged by: of a quick run, some of each family."""
-    path = options.data or DATA
+def lines(
+    judged: Sequence[Samples],
+    chosen: Sequence[Contestant],
+    seeds: Sequence[int],
+    protocols: Sequence[Protocol] = USUAL,
+    beside: Sequence[Samples] = (),
+) -> Iterator[Result]:
+    """A line for each verdict on these tasks, the ceiling first, and the table of all. Tasks `beside` only teach."""
+    found = []
+    each = (verdicts(judged, contestant, seeds, protocols, beside) for contestant in chosen)
+    for verdict in chain(agreement(judged), *each):
+        found.append(summary(verdict))
+        yield found[-1]
+    yield {"case": "table", "table": table(found)}
+
+
+def seeds_of(options: Options) -> Sequence[int]:
+    """Those that are named, or how many there are otherwise."""
+    return options.seeds or tuple(range(1 if options.quick else _SEEDS))
+
+
+def described(options: Options, path: Path) -> list[Samples]:
+    """The candidates of a file with their features. Raises OptionError where it has no measurements."""
+    return samples(measured_tasks(options, path), processes=options.threads, folder=options.kept)
+
+
+def measured_tasks(options: Options, path: Path) -> list[TimedTask]:
+    """The tasks of a file: of a quick run, some of each family. Raises OptionError where there are none."""
     tasks = list(read(path))
     if not tasks:
         raise OptionError(f"{path} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
@@ -67,8 +85,8 @@ def chosen_contestants(names: Sequence[str]) -> list[Contestant]:
 
 def table_of_files(paths: Iterable[Path]) -> str:
     """The table over the lines of verdicts in some files; of a case that is there twice, the last line counts."""
-    lines = [json.loads(text) for path in paths for text in path.read_text(encoding="utf-8").splitlines()]
-    cases = {line["case"]: line for line in lines if "protocol" in line}
+    found = [json.loads(text) for path in paths for text in path.read_text(encoding="utf-8").splitlines()]
+    cases = {line["case"]: line for line in found if "protocol" in line}
     if not cases:
         raise MetaschedError("these files have no line of a model, as `benchmarks model_quality --json` prints them")
     return table(list(cases.values()))

@@ -111,6 +111,7 @@ _ALL = (
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
     Benchmark("tiles", "cycles of 150 small nests on one core beside what the hand-made estimate says of them"),
     Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
+    Benchmark("tensor_quality", "the same of candidates with tensor instructions, that were timed on a CPU with AMX"),
     Benchmark("strategies", "every strategy on a frozen table of measured codes; `--live`: the best of them by tuning"),
     Benchmark(
         "ablations", "what models, crossing, diversity, evolution and the rules add: on the table, and by tuning"

@@ -20,6 +20,7 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.ranking import Array
+from metasched.cost.trained import UNTRAINED, TrainedModel
 from metasched.cost.trees import lightgbm
 
 # Grades of relevance: the fastest candidates of a task have the highest.
@@ -101,11 +102,15 @@ class Unadapted:
         if own is None:
             return lambda judged: Prediction(-general.log_seconds(judged.features))
         # A roofline that knows what was taught: its residual is what is left.
-        own_model = CostModel(seed)
-        shifted = times_of(own)
-        expected = general.forest.predict(shifted.features)
-        own_model.fit(type(shifted)(shifted.features, shifted.seconds / np.exp2(expected)))
-        return lambda judged: Prediction(own_model.predict(judged.features) - general.forest.predict(judged.features))
+        own_model, shifted = CostModel(seed), times_of(own)
+        own_model.fit(type(shifted)(shifted.features, shifted.seconds / np.exp2(_taught_by(general, shifted.features))))
+        return lambda judged: Prediction(own_model.predict(judged.features) - _taught_by(general, judged.features))
+
+
+def _taught_by(model: TrainedModel, features: Features) -> Array:
+    """What a model's forests say beside the roofline, in log2 of a time; shape (n,)."""
+    found: Array = model.log_seconds(features) - UNTRAINED.log_seconds(features)
+    return found
 
 
 def alternatives() -> list[Contestant]:

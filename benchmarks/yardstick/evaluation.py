@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
-from benchmarks.yardstick.folds import by_family, by_task, judgeable, with_own
+from benchmarks.yardstick.folds import FEW_OWN, OWN, Fold, by_family, by_task, judgeable, with_own
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.ranking import Judgement, judge, mean_judgement
 
@@ -21,6 +22,11 @@ class Protocol(Enum):
 
     UNSEEN = "families never seen"
     OWN = "64 own records as well"
+    FEW_OWN = "32 own records as well"
+
+
+# By which tasks are judged of which there are pools of some hundred candidates.
+USUAL = (Protocol.UNSEEN, Protocol.OWN)
 
 
 @dataclass(frozen=True)
@@ -41,18 +47,28 @@ class Verdict:
         return [mean_judgement(of_task) for of_task in zip(*self.runs, strict=True)]
 
 
-def verdicts(samples: Sequence[Samples], contestant: Contestant, seeds: Sequence[int]) -> Iterator[Verdict]:
+def verdicts(
+    samples: Sequence[Samples],
+    contestant: Contestant,
+    seeds: Sequence[int],
+    protocols: Sequence[Protocol] = USUAL,
+    beside: Sequence[Samples] = (),
+) -> Iterator[Verdict]:
     """A verdict for each protocol and pool in which there are tasks.
 
     Args:
         samples: candidates of all tasks, those of one family to be left out in turns.
         contestant: who is judged.
         seeds: one or more, of which the first is enough where there is no chance.
+        protocols: what it may learn from.
+        beside: candidates of tasks that teach where the family is another, and are not judged.
     """
     numbers = seeds if contestant.chance else seeds[:1]
-    for protocol, run in _RUNS.items():
+    folds = list(by_family(samples, beside))
+    for protocol in protocols:
+        run = _RUNS[protocol]
         # Which records are its own is chance for everyone.
-        runs = [run(samples, contestant, seed) for seed in (seeds if protocol is Protocol.OWN else numbers)]
+        runs = [run(folds, contestant, seed) for seed in (numbers if protocol is Protocol.UNSEEN else seeds)]
         for pool in POOLS:
             of_pool = [tuple(judged for place, judged in one if place == pool) for one in runs]
             if of_pool[0]:
@@ -71,19 +87,19 @@ def agreement(samples: Sequence[Samples]) -> Iterator[Verdict]:
 _Run = list[tuple[str, Judgement]]
 
 
-def _unseen(samples: Sequence[Samples], contestant: Contestant, seed: int) -> _Run:
+def _unseen(folds: Sequence[Fold], contestant: Contestant, seed: int) -> _Run:
     found: _Run = []
-    for fold in by_family(samples):
+    for fold in folds:
         predict = contestant.train(fold.others, None, seed)
         found += [(one.pool, judged(one, predict, seed)) for one in fold.judged]
     return found
 
 
-def _with_own(samples: Sequence[Samples], contestant: Contestant, seed: int) -> _Run:
+def _with_own(folds: Sequence[Fold], contestant: Contestant, seed: int, count: int) -> _Run:
     found: _Run = []
-    for fold in by_family(samples):
+    for fold in folds:
         for pools in by_task(fold.judged):
-            parts = with_own(pools, seed)
+            parts = with_own(pools, seed, count)
             if parts is not None:
                 own, rest = parts
                 predict = contestant.train(fold.others, own, seed)
@@ -91,9 +107,10 @@ def _with_own(samples: Sequence[Samples], contestant: Contestant, seed: int) -> 
     return found
 
 
-_RUNS: dict[Protocol, Callable[[Sequence[Samples], Contestant, int], _Run]] = {
+_RUNS: dict[Protocol, Callable[[Sequence[Fold], Contestant, int], _Run]] = {
     Protocol.UNSEEN: _unseen,
-    Protocol.OWN: _with_own,
+    Protocol.OWN: partial(_with_own, count=OWN),
+    Protocol.FEW_OWN: partial(_with_own, count=FEW_OWN),
 }
 
 

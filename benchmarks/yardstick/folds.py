@@ -11,6 +11,8 @@ from benchmarks.yardstick.samples import Samples, joined
 
 # Records of its own that a model is given of a task, in the second protocol.
 OWN = 64
+# The same of a task that has some 80 candidates in all, most of which are to be judged.
+FEW_OWN = 32
 # On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
 LEAST_JUDGED = 16
 
@@ -24,12 +26,13 @@ class Fold:
     judged: tuple[Samples, ...]
 
 
-def by_family(samples: Sequence[Samples]) -> Iterator[Fold]:
-    """A fold for each family of operators, in the order that they first come in. Tasks of few candidates only teach."""
+def by_family(samples: Sequence[Samples], beside: Sequence[Samples] = ()) -> Iterator[Fold]:
+    """A fold for each family of operators, in the order that they first come in. Tasks of few candidates only teach,
+    and so do those `beside`."""
     for family in dict.fromkeys(one.family for one in samples):
         yield Fold(
             family,
-            tuple(one for one in samples if one.family != family),
+            tuple(one for one in (*beside, *samples) if one.family != family),
             tuple(one for one in judgeable(samples) if one.family == family),
         )
 

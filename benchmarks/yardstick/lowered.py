@@ -22,7 +22,6 @@ from benchmarks.yardstick.samples import features_of, sketch_of, task_key
 from metasched.compiler.lower import lower
 from metasched.cost.baseline import analytic_score
 from metasched.cost.code_features import CODE_NAMES, code_features, joined
-from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES, Features
 from metasched.cost.ranking import Array, fastest_quarter, pair_accuracy
 from metasched.cost.trees import lightgbm
@@ -77,7 +76,7 @@ def code_features_of(task: TimedTask) -> Features:
 
 def lowered_task(task: TimedTask, folder: Path | None) -> LoweredTask:
     """A task with the features of its candidates' code, from the folder if they are there."""
-    path = None if folder is None else folder / f"{task_key(task, DEFAULT_CORE)}.code.npy"
+    path = None if folder is None else folder / f"{task_key(task, None)}.code.npy"
     if path is not None and path.exists():
         features: Features = np.load(path)
     else:

@@ -21,7 +21,7 @@ import numpy as np
 import metasched as ms
 from benchmarks.yardstick.data import TimedTask
 from benchmarks.yardstick.details import Details, details_of, joined_details
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import Core, default_core
 from metasched.cost.features import NAMES, FeatureProgram, Features, Rows
 from metasched.cost.ranking import Array
 from metasched.schedule.trace import Trace
@@ -95,9 +95,13 @@ def sketch_of(task: TimedTask, number: int, program: ms.Program | None = None) -
     return ms.space(program or task.program(), rules=trace, target=target)[0]
 
 
-def features_of(task: TimedTask, core: Core = DEFAULT_CORE) -> Described:
-    """The features and details of a task's candidates, in their order."""
+def features_of(task: TimedTask, core: Core | None = None) -> Described:
+    """The features and details of a task's candidates, in their order, by the constants of a core; without one by those
+    of the task's target, where nobody has measured any: what is kept of this machine has no part in what is judged or
+    trained.
+    """
     target, program = Target.parse(task.target), task.program()
+    core = default_core(target) if core is None else core
     positions: dict[int, list[int]] = defaultdict(list)
     for n, code in enumerate(task.codes):
         positions[code.sketch].append(n)
@@ -113,13 +117,13 @@ def features_of(task: TimedTask, core: Core = DEFAULT_CORE) -> Described:
 
 
 def samples(
-    tasks: Sequence[TimedTask], core: Core = DEFAULT_CORE, processes: int = 1, folder: Path | None = None
+    tasks: Sequence[TimedTask], core: Core | None = None, processes: int = 1, folder: Path | None = None
 ) -> list[Samples]:
     """Candidates of the pools of all tasks, those that are only known to be good left out.
 
     Args:
         tasks: measurements, of which a task may have several, of one pool each.
-        core: by what the roofline counts.
+        core: by what the roofline counts, if not by the default constants of each task's target.
         processes: in how many features are computed.
         folder: where features are kept.
     """
@@ -138,7 +142,9 @@ def samples(
     return found
 
 
-def all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder: Path | None) -> Iterator[Described]:
+def all_features(
+    tasks: Sequence[TimedTask], core: Core | None, processes: int, folder: Path | None
+) -> Iterator[Described]:
     """`features_of` each task, in their order."""
     compute = partial(kept_features, core=core, folder=folder)
     if processes == 1:
@@ -148,7 +154,7 @@ def all_features(tasks: Sequence[TimedTask], core: Core, processes: int, folder:
         yield from pool.map(compute, tasks)
 
 
-def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Described:
+def kept_features(task: TimedTask, core: Core | None, folder: Path | None) -> Described:
     """`features_of` the task from the folder, or computed and put there."""
     if folder is None:
         return features_of(task, core)
@@ -164,7 +170,7 @@ def kept_features(task: TimedTask, core: Core, folder: Path | None) -> Described
     return features, details
 
 
-def task_key(task: TimedTask, core: Core) -> str:
+def task_key(task: TimedTask, core: Core | None) -> str:
     """A hash of all that a task's features depend on: times are not among it."""
     rows = [(code.sketch, code.row) for code in task.codes]
     parts = (task.spec, task.target, task.sketches, rows, core, sources_hash())

@@ -5,7 +5,7 @@ sources at hand, trains, and writes the model's text: to be done after every cha
 measurements. It takes about three minutes, most of it for features; `--kept DIR` keeps them for the next run.
 
 `--tiles` leaves the forest as it is that ranks all candidates, and only trains that of nests in tile registers: after
-new measurements of tensor instructions.
+new measurements of tensor instructions. It is compared by models both of whose forests are trained anew.
 
 The text says how well models rank families of operators that are left out in training. A new one that ranks them worse
 than the one it would replace, from the same measurements, is not written, and neither is one that cannot be compared,
@@ -24,8 +24,7 @@ import numpy as np
 
 from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read
 from benchmarks.yardstick.samples import all_features
-from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.held_out import KindOfTask, digest, objection, trained_on
+from metasched.cost.held_out import KindOfTask, objection, trained_on
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import SHIPPED, ModelError, TaughtTask, TrainedModel, read_model
 from metasched.cost.training import with_tiles
@@ -34,7 +33,7 @@ from metasched.database.record import code_version
 
 def task_times(tasks: Sequence[TimedTask], processes: int, folder: Path | None) -> Iterator[KindOfTask]:
     """What is measured of each task, what experts wrote included; of two times the lesser."""
-    for task, (features, _) in zip(tasks, all_features(tasks, DEFAULT_CORE, processes, folder), strict=True):
+    for task, (features, _) in zip(tasks, all_features(tasks, None, processes, folder), strict=True):
         times = TaskTimes(features, np.array([min(code.first_s, code.second_s) for code in task.codes]))
         taught = TaughtTask(task.program().structural_hash(), f"{task.spec.name} ({task.pool})", len(task.codes))
         yield KindOfTask(taught, task.family, task.target, times)
@@ -49,17 +48,11 @@ def current(path: Path) -> TrainedModel | None:
 
 
 def with_other_tiles(old: TrainedModel, tasks: Sequence[KindOfTask], date: str) -> TrainedModel:
-    """A model with another forest for tile registers; what was held out is of the first, which stays."""
-    made = with_tiles(old, [task.times for task in tasks])
-    facts = replace(
-        made.facts,
-        tasks=tuple(task.task for task in tasks),
-        targets=tuple(dict.fromkeys(task.target for task in tasks)),
-        date=date,
-        versions=code_version(),
-        data=digest(tasks),
-    )
-    return replace(made, facts=facts)
+    """A model with another forest for tile registers. What was held out is of models both of whose forests were trained
+    anew: the one that stays has seen the kinds that are left out."""
+    both = trained_on(tasks, date, code_version())
+    first = replace(old, facts=replace(both.facts, gains=old.facts.gains))
+    return with_tiles(first, [task.times for task in tasks])
 
 
 def main() -> int:
@@ -78,14 +71,13 @@ def main() -> int:
         parser.error(f"{files}: no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     old = current(args.out)
-    if args.tiles:
-        if old is None:
-            parser.error(f"{args.out} is no model that a forest could be added to. Hint: train without --tiles")
-        model = with_other_tiles(old, list(task_times(tasks, args.processes, args.kept)), today)
-        args.out.write_text(model.dumps(), encoding="utf-8")
-        print(f"{args.out}: {len(model.tiles.trees)} trees for tile registers, {len(model.forest.trees)} as they were")
-        return 0
-    model = trained_on(list(task_times(tasks, args.processes, args.kept)), today, code_version())
+    if args.tiles and old is None:
+        parser.error(f"{args.out} is no model that a forest could be added to. Hint: train without --tiles")
+    times = list(task_times(tasks, args.processes, args.kept))
+    if args.tiles and old is not None:
+        model = with_other_tiles(old, times, today)
+    else:
+        model = trained_on(times, today, code_version())
     print(f"families left out: {', '.join(f'{name} {value}' for name, value in model.facts.held_out)}")
     against = None if old is None or args.anyway else objection(model, old)
     if against is not None:

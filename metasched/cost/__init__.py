@@ -39,6 +39,7 @@ Its files, in reading order:
 - `training`: Training a model on measurements of many tasks
 - `ranking`: How well scores rank the candidates of one task, whose times are known
 - `figures`: What judgements of tasks say as figures: means over tasks, with bootstrap intervals
+- `reached`: Which leaves of a trained model candidates reach: what they have in common, and what moves by their times
 - `model`: The learned cost model: what many tasks taught, adapted to the task at hand
 - `held_out`: How well models rank kinds of tasks that they were not trained on: each kind is left out in turn
 - `importance`: Which features a trained model goes by, in groups

@@ -53,6 +53,17 @@ class Forest:
             out[n, : len(tree.values)] = tree.values
         return out
 
+    def with_values(self, values: Array) -> Forest:
+        """The same trees with other values of the leaves, (trees, LEAVES): to seven digits, where any is another."""
+        if np.array_equal(values, self.values):
+            return self
+        return Forest(
+            tuple(
+                Tree(tree.nodes, tuple(float(f"{value:.7g}") for value in of_tree[: len(tree.values)]))
+                for tree, of_tree in zip(self.trees, values, strict=True)
+            )
+        )
+
     def predict(self, features: Features, values: Array | None = None) -> Array:
         """The sum of each row's leaves, float64 of shape (n,).
 

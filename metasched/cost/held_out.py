@@ -10,7 +10,6 @@ from math import isnan
 import numpy as np
 
 from metasched.cost.figures import figures
-from metasched.cost.forest import Forest, Tree
 from metasched.cost.model import CostModel, moved_by_others
 from metasched.cost.ranking import Judgement, judge
 from metasched.cost.task_times import Flags, TaskTimes
@@ -92,12 +91,7 @@ def adapted(base: TrainedModel, tasks: Sequence[TaskTimes]) -> TrainedModel:
     timed = [task for task in tasks if np.isfinite(task.seconds).any()]
     if not timed:
         return base
-    values = moved_by_others(base, timed, MOST_ADAPTING)
-    trees = tuple(
-        Tree(tree.nodes, tuple(float(f"{value:.7g}") for value in of_tree[: len(tree.values)]))
-        for tree, of_tree in zip(base.forest.trees, values, strict=True)
-    )
-    made = replace(base, forest=Forest(trees))
+    made = base.with_values(moved_by_others(base, timed, MOST_ADAPTING))
     left = [task.constant(residual(task, made)) for task in timed]
     return replace(made, offset=made.offset + float(np.median(left)))
 

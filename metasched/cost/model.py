@@ -4,7 +4,8 @@ It predicts log2 of the seconds of a call: what the hand-made roofline says, plu
 model, plus what measurements teach. They do so in two steps. First the values of the trained trees' leaves move, all at
 once, as little as explains the measurements: ridge regression over the leaves, which is Gaussian process regression
 with the share of trees in which two candidates meet in a leaf as the kernel (Davies and Ghahramani 2014,
-arXiv:1402.4293), and the trained model as the mean. So what tasks have in common is what measurements are told apart
+arXiv:1402.4293), and the trained model as the mean. Where both compute in tile registers, the share of the trees for
+these is added, and the leaves of both forests move. So what tasks have in common is what measurements are told apart
 by, and predicting costs no more than before. Then boosted trees of the task's own learn what is left.
 
 Measurements of other tasks move the leaves first, each task centred, and each trusted less than the task's own: they
@@ -20,12 +21,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from metasched.cost.features import Features
 from metasched.cost.footprint import Array
-from metasched.cost.forest import LEAVES, Forest, Places
-from metasched.cost.task_times import TaskTimes
+from metasched.cost.forest import LEAVES, Forest
+from metasched.cost.reached import Reached
+from metasched.cost.task_times import Positions, TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel
 from metasched.cost.training import boosted, centred
 from metasched.support.data_classes import dataclass
@@ -52,9 +53,6 @@ _OWN: dict[str, Any] = {
 }
 # Measurements for each leaf of an own tree.
 _EACH_LEAF = 4
-
-
-Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Model(Protocol):
@@ -96,7 +94,7 @@ class CostModel:
         self.seed = seed
         self.threads = threads
         self._trained = trained
-        self._common = trained.forest.values
+        self._common = trained.values
         self._adapted = self._untouched()
         self._own: TaskTimes | None = None
         self._is_stale = False
@@ -131,13 +129,12 @@ class CostModel:
 
     def _moved(self, own: TaskTimes) -> _Adapted:
         """The leaves' values after ridge regression of what the trained model gets wrong."""
-        forest, before = self._trained.forest, self._trained.log_seconds(own.features, self._common)
+        before = self._trained.log_seconds(own.features, self._common)
         shift = own.constant(own.log_seconds - before)
-        if not forest.trees:
+        if not self._trained.trees:
             return _Adapted(self._common, self._trained.offset + shift, Forest(()))
-        members = _one_hot(forest.leaves(own.features))
-        # Counts of trees, exact in any order of summation.
-        kernel = (members @ members.T).astype(np.float64) / len(forest.trees)
+        reached = Reached.of(self._trained, own.features)
+        kernel = reached.in_common()
         kernel[np.diag_indices(len(own))] += _TRUST
         expected = before + shift
         weights: Array = np.zeros(len(own))
@@ -145,7 +142,7 @@ class CostModel:
             left = own.observed(expected) - before - shift
             weights = np.linalg.solve(kernel, left)
             expected = before + shift + left - _TRUST * weights
-        return _Adapted(self._common + _moves(weights, members), self._trained.offset + shift, Forest(()))
+        return _Adapted(self._common + reached.moves(weights), self._trained.offset + shift, Forest(()))
 
     def _grown(self, own: TaskTimes) -> Forest:
         """Trees of the task's own, for what is left."""
@@ -158,19 +155,18 @@ class CostModel:
 
 
 def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: int = MOST_OF_OTHERS) -> Array:
-    """The values of a trained model's leaves, (trees, LEAVES), after at most so many measurements of other tasks.
+    """The values of all leaves of a trained model, (trees, LEAVES), after at most so many measurements of other tasks.
 
     Each task is centred: what all its candidates have in common tells nothing of this one's.
     """
     timed = [task for task in others if len(task) > 1 and np.isfinite(task.seconds).any()]
-    if not timed or not trained.forest.trees:
-        return trained.forest.values
+    if not timed or not trained.trees:
+        return trained.values
     each = max(2, most // len(timed))
     chosen = [spread(task, each) for task in timed]
     left = np.concatenate([centred(task, trained) for task in chosen])
-    members = _one_hot(np.concatenate([trained.forest.leaves(task.features) for task in chosen]))
-    # Counts of trees, exact in any order of summation.
-    kernel = (members @ members.T).astype(np.float64) / len(trained.forest.trees)
+    reached = Reached.of(trained, np.concatenate([task.features for task in chosen]))
+    kernel = reached.in_common()
     ends = np.cumsum([len(task) for task in chosen])
     of_tasks = [slice(end - len(task), end) for end, task in zip(ends, chosen, strict=True)]
     for rows in of_tasks:
@@ -180,24 +176,7 @@ def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: in
     weights = np.linalg.solve(kernel, left)
     for rows in of_tasks:
         weights[rows] -= weights[rows].mean()
-    return trained.forest.values + _moves(weights, members)
-
-
-def _moves(weights: Array, members: npt.NDArray[np.float32]) -> Array:
-    """By how much leaves move where measurements have these weights, (trees, LEAVES)."""
-    trees = members.shape[1] // LEAVES
-    moves = (weights.astype(np.float64) @ members).reshape(trees, LEAVES) / trees
-    # Rounded, so that the order in which threads sum makes no difference.
-    rounded: Array = np.round(moves, 7)
-    return rounded
-
-
-def _one_hot(leaves: Places) -> npt.NDArray[np.float32]:
-    """(n, trees * LEAVES): 1 for the leaves of a row, else 0."""
-    rows, trees = leaves.shape
-    out = np.zeros((rows, trees * LEAVES), np.float32)
-    out[np.arange(rows)[:, None], np.arange(trees) * LEAVES + leaves] = 1.0
-    return out
+    return trained.values + reached.moves(weights)
 
 
 def spread(own: TaskTimes, count: int) -> TaskTimes:

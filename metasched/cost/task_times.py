@@ -12,6 +12,7 @@ from metasched.cost.footprint import Array
 from metasched.support.data_classes import dataclass
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 # A failure is learned as a time that is so many times the longest of the task: no failure should be proposed again,
 # but how bad it is, nobody knows.
@@ -69,6 +70,6 @@ class TaskTimes:
         sure = np.isfinite(self.seconds) & ~self.bounds
         return float(left[sure if sure.any() else np.isfinite(self.seconds)].mean())
 
-    def at(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> TaskTimes:
+    def at(self, positions: Positions) -> TaskTimes:
         """Some of the candidates, by position."""
         return TaskTimes(self.features[positions], self.seconds[positions], self.bounds[positions])

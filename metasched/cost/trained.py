@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,8 +19,9 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Tree
-from metasched.cost.task_times import Flags
+from metasched.cost.task_times import Flags, Positions
 from metasched.errors import MetaschedError
+from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
 FORMAT = 4
@@ -92,17 +93,37 @@ class TrainedModel:
     tiles: Forest = Forest(())
 
     def log_seconds(self, features: Features, values: Array | None = None) -> Array:
-        """log2 of the seconds expected, shape (n,), of float32 (n, F); `values` may stand for those of the leaves."""
-        found = self.offset - analytic_score(features) + self.forest.predict(features, values)
-        if self.tiles.trees:
-            at = np.flatnonzero(in_tiles(features))
-            found[at] += self.tiles.predict(features[at])
+        """log2 of the seconds expected, shape (n,), of float32 (n, F); other `values` may stand for those of the
+        leaves."""
+        found = self.offset - analytic_score(features)
+        of_forests = self._of_forests(self.values if values is None else values)
+        for (forest, rows), of_leaves in zip(self.judging(features), of_forests, strict=True):
+            found[rows] += forest.predict(features[rows], of_leaves)
         return found
+
+    def judging(self, features: Features) -> tuple[tuple[Forest, slice | Positions], ...]:
+        """Each forest, with those candidates that it judges, of float32 (n, F): positions, or a slice of them."""
+        return (self.forest, slice(None)), (self.tiles, np.flatnonzero(in_tiles(features)))
 
     @property
     def trees(self) -> tuple[Tree, ...]:
         """Those of both forests."""
         return (*self.forest.trees, *self.tiles.trees)
+
+    @cached_property
+    def values(self) -> Array:
+        """Of every leaf of both forests, (trees, LEAVES)."""
+        return np.concatenate([self.forest.values, self.tiles.values])
+
+    def with_values(self, values: Array) -> TrainedModel:
+        """The same trees with other values of the leaves, (trees, LEAVES): to seven digits, where any of a forest is
+        another."""
+        of_forest, of_tiles = self._of_forests(values)
+        return replace(self, forest=self.forest.with_values(of_forest), tiles=self.tiles.with_values(of_tiles))
+
+    def _of_forests(self, values: Array) -> tuple[Array, Array]:
+        first = len(self.forest.trees)
+        return values[:first], values[first:]
 
     def dumps(self) -> str:
         """The model as text: JSON, a tree a line, features by their names."""

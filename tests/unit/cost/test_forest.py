@@ -49,6 +49,14 @@ def test_other_values_of_the_leaves() -> None:
     )
 
 
+def test_a_forest_of_other_values_predicts_by_them_and_is_the_same_where_none_is_another() -> None:
+    forest = forest_of(grown(4)[0])
+    rows = np.random.default_rng(1).normal(size=(50, 7)).astype(np.float32)
+    other = forest.with_values(2 * forest.values + 1)
+    np.testing.assert_allclose(other.predict(rows), forest.predict(rows, 2 * forest.values + 1), rtol=1e-6)
+    assert forest.with_values(forest.values.copy()) == forest
+
+
 def test_a_tree_that_is_one_leaf_and_no_tree() -> None:
     rows = np.zeros((3, 2), np.float32)
     assert Forest((Tree((), (0.5,)),)).predict(rows).tolist() == [0.5] * 3

@@ -80,3 +80,21 @@ def test_a_model_that_starts_from_another_has_its_trees_and_learns() -> None:
         assert abs(residual(one, made)).mean() < 0.2 * abs(residual(one, base)).mean()
     assert adapted(base, []) == base
     assert TrainedModel.loads(made.dumps()) == made
+
+
+def test_a_model_that_starts_from_another_learns_of_tile_registers_in_their_forest() -> None:
+    """What nests in tile registers teach moves the trees for these, too; what others teach leaves them as they are."""
+    in_tiles, others = [], [one.times for one in TASKS[:2]]
+    for one in TASKS[:2]:
+        features = one.times.features.copy()
+        features[:, NAMES.index("s0.flops_per_operation")] = 14.0
+        in_tiles.append(TaskTimes(features, np.exp2(-analytic_score(features) - 0.3 * features[:, PAIRS]) * 1e-9))
+    base = train([*others, *in_tiles])
+    steeper = [TaskTimes(one.features, one.seconds * np.exp2(-0.3 * one.features[:, PAIRS])) for one in in_tiles]
+    made, by_others = adapted(base, steeper), adapted(base, [TaskTimes(one.features, one.seconds**2) for one in others])
+    assert [tree.nodes for tree in made.trees] == [tree.nodes for tree in base.trees]
+    first_only = replace(made, tiles=base.tiles)
+    assert residual(steeper[0], made).std() < 0.8 * residual(steeper[0], first_only).std()
+    assert by_others.tiles == base.tiles
+    assert by_others.forest != base.forest
+    assert TrainedModel.loads(made.dumps()) == made

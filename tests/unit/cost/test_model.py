@@ -185,3 +185,26 @@ def test_lessons_are_learned_anew_at_every_call_and_own_records_stay(
     for nothing in ([], [TaskTimes(population[:4], np.full(4, np.inf))]):
         first.teach(nothing)
         assert np.array_equal(first.predict(population), without)
+
+
+def test_own_records_and_those_of_other_tasks_teach_of_tile_registers_what_the_model_does_not_know(
+    population: np.ndarray,
+) -> None:
+    tiled = population.copy()
+    tiled[:, NAMES.index("s0.flops_per_operation")] = 14.0
+    seconds = seconds_of(tiled)
+    plain = train([TaskTimes(tiled[:100], np.exp2(-analytic_score(tiled[:100]) + noise(100)) * 1e-9)])
+    assert not plain.forest.trees, "only the forest for tile registers can move"
+
+    def disagreement(model: CostModel) -> float:
+        return 1 - float(np.corrcoef(model.predict(tiled[300:]), -np.log2(seconds[300:]))[0, 1])
+
+    alone, by_others, by_own = CostModel(0, plain), CostModel(0, plain), CostModel(0, plain)
+    by_others.teach([TaskTimes(tiled[100:200], 3 * seconds[100:200])])
+    by_own.fit(TaskTimes(tiled[200:207], seconds[200:207]))  # of so few no trees are grown
+    assert disagreement(by_others) < 0.7 * disagreement(alone)
+    assert disagreement(by_own) < disagreement(alone)
+
+
+def noise(count: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(0, 0.5, count)

@@ -12,7 +12,7 @@ from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, OwnOnly, Predict, Prediction, Random, Roofline, contestants
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
 from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, verdicts
-from benchmarks.yardstick.folds import OWN
+from benchmarks.yardstick.folds import FEW_OWN, OWN
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES
 from metasched.cost.model_registry import MODELS
@@ -74,6 +74,19 @@ def test_a_task_of_few_candidates_teaches_and_is_not_judged(some: list[Samples],
     assert [one.task for one in judged.tasks] == ["a 1", "a 2", "b 1", "b 2"]
     assert spy.trained[0][0] == {"b", "c"}
     assert [one.task for one in next(agreement(few)).tasks] == ["a 1", "a 2", "b 1", "b 2"]
+
+
+def test_tasks_beside_teach_where_the_family_is_another_and_are_not_judged(
+    some: list[Samples], made_up: MakeSamples
+) -> None:
+    spy = Spy()
+    beside = [made_up("a 3", "a"), made_up("d 1", "d")]
+    unseen, own = verdicts(some[3:], spy, range(1), (Protocol.UNSEEN, Protocol.FEW_OWN), beside)
+    assert [one.task for one in unseen.tasks] == [one.task for one in own.tasks] == ["b 1", "b 2"]
+    assert [(families, len(records)) for families, records, _ in spy.trained] == [
+        ({"a", "d"}, 0),
+        *[({"a", "d"}, FEW_OWN)] * 2,
+    ]
 
 
 def test_chance_is_tried_with_every_seed(some: list[Samples]) -> None:

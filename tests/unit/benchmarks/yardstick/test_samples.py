@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from benchmarks.yardstick.data import NEAR_BEST, SPACE, TimedCode, TimedTask, ap
 from benchmarks.yardstick.details import CYCLES
 from benchmarks.yardstick.replay import broken
 from benchmarks.yardstick.samples import features_of, kept_features, samples, sketch_of
-from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.core import DEFAULT_CORE, Core, default_core
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.errors import ScheduleError
+from metasched.target import Target
 from tests.support.targets import AVX512
 
 TEXT = """program tiny(A: f32[24, 40], B: f32[40, 16]) -> C: f32[24, 16]:
@@ -98,6 +100,14 @@ def test_features_are_kept_and_read_again(task: TimedTask, tmp_path: Path, monke
         assert np.array_equal(of_statements.statements, details.statements)
         assert np.array_equal(of_statements.curves, details.curves)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_features_are_those_by_the_default_constants_of_the_target(task: TimedTask) -> None:
+    """Not by those of another CPU: a Zen 4 has half the width of its vectors."""
+    zen = replace(task, target=str(replace(AVX512, name="znver4")))
+    halves = default_core(Target.parse(zen.target))
+    assert np.array_equal(features_of(zen)[0], features_of(zen, halves)[0])
+    assert not np.array_equal(features_of(zen)[0], features_of(zen, DEFAULT_CORE)[0])
 
 
 def test_kept_features_are_not_those_of_other_constants_rows_or_sources(
