@@ -30,6 +30,8 @@ def gates(
     from the cores that have multiplied to the one that goes on. Steps follow one another, so weights are where the step
     before has left them, and are not asked for ahead (see `prefetch_tiles`).
 
+    Few operators: of the library none has gates; layers of networks do, such as LSTMs, GRUs and gated linear units.
+
     Args:
         rows: the largest tile of a dimension other than the last.
         columns: the largest tile of the last dimension.

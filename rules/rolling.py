@@ -27,6 +27,8 @@ def rolling(
     sampled number. The producers are computed where a row is first needed (compute_at), and a window of rows is stored
     (store_at; Halide's sliding window, Ragan-Kelley et al. 2013, section 4). A structural choice: rolling, or apart.
 
+    Few operators: stages of pipelines whose rows are read again are mostly computed in groups, by `grouping`.
+
     Args:
         largest: the most rows of a strip.
         widths: the possible numbers of columns that a reduction computes together.

@@ -26,6 +26,8 @@ def unpacking(
     For several rows a tile of weights is unpacked into panels in a near cache, once for all rows, and multiplied as
     any other matrix is (Goto and van de Geijn 2008, section 4).
 
+    Few operators: the library has no weights of a few bits; networks of language models do.
+
     Args:
         vectors: of a tile of columns.
         run: the most terms of straight code.

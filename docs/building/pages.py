@@ -14,7 +14,6 @@ from pathlib import Path
 from docs.building.commands import command_pages
 from docs.building.links import relinked
 from docs.building.notebooks import notebook
-from docs.building.shipped_rules import rules_page
 
 ROOT = Path(__file__).parents[2]
 # Files of the repository that are pages of the site, besides those of docs/ and the tutorials.
@@ -46,8 +45,8 @@ def tutorials(root: Path = ROOT) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in (root / "tutorials").glob("[0-9]*.py"))
 
 
-def sources(root: Path = ROOT) -> dict[str, str | bytes]:
-    """What Sphinx reads: the content of every file, by its path on the site."""
+def sources(rules: str, root: Path = ROOT) -> dict[str, str | bytes]:
+    """What Sphinx reads: the content of every file, by its path on the site. `rules` is the page of the rules."""
     to = places(root)
     made: dict[str, str | bytes] = {}
     for name, place in to.items():
@@ -57,7 +56,7 @@ def sources(root: Path = ROOT) -> dict[str, str | bytes]:
         elif (root / name).exists():
             made[place] = relinked((root / name).read_text(encoding="utf-8"), name, to)
     made |= {f"{_COMMANDS}/{name}.md": text for name, text in command_pages().items()}
-    made[_RULES] = rules_page()
+    made[_RULES] = rules
     for path in sorted((root / "docs").rglob("*")):
         if path.suffix in _KEPT:
             made[str(path.relative_to(root / "docs"))] = path.read_bytes()

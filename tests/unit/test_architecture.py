@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from metasched.functions.registry import functions
+from metasched.operators.files import library_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -158,6 +159,49 @@ def test_rules_and_examples_use_the_public_face_only() -> None:
         if module.split(".")[0] == "metasched" and module not in PUBLIC and not module.startswith("metasched.rules")
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def names_of_operators(tree: ast.Module) -> list[str]:
+    """Where a rule goes by what a program or a block is called: by texts that are names of operators, except those of
+    its own decisions, by the program's name, and by comparisons of names with texts."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    decisions = {id(call.args[0]) for call in calls if ast.unparse(call.func).endswith(".choose") and call.args}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in decisions:
+            named = node.value in library_names()
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            texts = any(isinstance(x, ast.Constant) and isinstance(x.value, str) for y in sides for x in ast.walk(y))
+            named = texts and any(re.search(r"\.name$|\.key$|\.name_of\(.*\)$", ast.unparse(side)) for side in sides)
+        else:
+            named = isinstance(node, ast.Attribute) and bool(re.search(r"program\.(name|key)$", ast.unparse(node)))
+        if named:
+            found.append(f"{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def test_no_rule_names_an_operator() -> None:
+    wrong = [f"{path}:{use}" for path in sources("rules") for use in names_of_operators(parsed(path))]
+    for path in sorted((ROOT / "rules").glob("*.ms")):
+        texts = re.findall(r'"([^"]*)"', path.read_text(encoding="utf-8"))
+        wrong += [f"{path}: {text}" for text in texts if text in library_names()]
+    assert not wrong, "a rule goes by what a block computes, whatever it is called:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("code", "finds"),
+    [
+        ('info.name == "conv"', True),
+        ('sch.name_of(block) in ("C", "conv")', True),
+        ('sch.program.name.startswith("conv")', True),
+        ('KINDS = {"softmax"}', True),
+        ('sch.choose("transpose", ["kept", "inlined"]) == "kept"', False),
+        ("other.name == info.name", False),
+    ],
+)
+def test_what_names_an_operator(code: str, finds: bool) -> None:
+    assert bool(names_of_operators(ast.parse(code))) is finds
 
 
 # Where a target that nobody gave is looked for. All else is given one: so that another can be scored and searched for.
