@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView,
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
+from metasched.support.by_identity import Itself
 from metasched.support.data_classes import dataclass
 
 # Elements of each value that takes part in what is computed at load.
@@ -172,6 +173,7 @@ class GraphBuilder:
         self._makers: dict[str, tuple[Node, int]] = {}
         self._inputs: list[str] = []
         self._taken: dict[str, int] = {}
+        self._folded_before: dict[Hashable, tuple[Array, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -343,11 +345,17 @@ class GraphBuilder:
         place = self._folding.place(origin)
         if not self._folding.decides(place, lambda: _is_small(program, outputs, read)):
             return None
-        given = [operand.constant for operand in (read[buffer.name] for buffer in program.inputs)]
-        made = reference(program)(*given)
-        arrays = made if isinstance(made, tuple) else (made,)
+        arrays = self._computed(program, [read[buffer.name].constant for buffer in program.inputs])
         self._folding.keep(place, arrays)
         return arrays
+
+    def _computed(self, program: Program, given: Sequence[Array | None]) -> tuple[Array, ...]:
+        """What a program computes of small constants: each of many equal layers computes the same of its shapes."""
+        key = Itself(program), tuple(None if array is None else array.tobytes() for array in given)
+        if key not in self._folded_before:
+            made = reference(program)(*given)
+            self._folded_before[key] = made if isinstance(made, tuple) else (made,)
+        return tuple(array.copy() for array in self._folded_before[key])
 
     def _typed(self, like: str, type_: ValueType) -> str:
         """A new value of a type: its name is like this one, and that of no other value."""

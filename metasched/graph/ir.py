@@ -24,6 +24,7 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
 from metasched.ir.program import Program
+from metasched.support.by_identity import remembered_by_identity
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
@@ -420,7 +421,8 @@ class Graph:
             _require(have == want, f"the constant `{name}` is {have}, and its type says {want}")
         for node in self.nodes:
             for name in node.inputs:
-                _require(name in known, f"`{node.name}` reads `{name}`, which nothing before it computes")
+                if name not in known:
+                    raise GraphError(f"`{node.name}` reads `{name}`, which nothing before it computes")
             for name in node.outputs:
                 _require(name not in known, f"`{node.name}` computes `{name}`, which is there already")
                 _require(name in self.types, f"`{name}`, of `{node.name}`, has no type")
@@ -463,23 +465,20 @@ class Graph:
             return
         if isinstance(node, ShapeView):
             given, made = self.types[node.input], self.types[node.output]
-            _require(
-                given.dtype is made.dtype and given.size == made.size, f"the view `{node.name}` is of {given} as {made}"
-            )
+            if given.dtype is not made.dtype or given.size != made.size:
+                raise GraphError(f"the view `{node.name}` is of {given} as {made}")
             return
         if isinstance(node, InPlace):
             roots = {self._memory(name) for name in (*node.inputs, node.output)}
             _require(len(roots) == 1, f"`{node.name}` is in place, and its values lie in {sorted(roots)}")
             return
-        for what, buffers, names in (
-            ("input", node.program.inputs, node.inputs),
-            ("output", node.program.outputs, node.outputs),
-        ):
-            _require(len(buffers) == len(names), f"`{node.name}` has {len(names)} {what}s, its program {len(buffers)}")
-            for buffer, name in zip(buffers, names, strict=True):
-                declared = type_of(buffer)
-                if declared != self.types[name]:  # what `_require` would say takes longer to write than to check
-                    said = f"is {self.types[name]}, and its program says {declared}"
+        ends = (("input", node.inputs), ("output", node.outputs))
+        for (what, names), declared in zip(ends, types_of(node.program), strict=True):
+            if len(declared) != len(names):
+                raise GraphError(f"`{node.name}` has {len(names)} {what}s, its program {len(declared)}")
+            for type_, name in zip(declared, names, strict=True):
+                if type_ != self.types[name]:  # what `_require` would say takes longer to write than to check
+                    said = f"is {self.types[name]}, and its program says {type_}"
                     raise GraphError(f"the {what} `{name}` of `{node.name}` {said}")
 
 
@@ -489,6 +488,12 @@ def _weight_sizes(graph: Graph) -> dict[str, int]:
     for loop in graph.loops:
         found |= _weight_sizes(loop.body)
     return found
+
+
+@remembered_by_identity
+def types_of(program: Program) -> tuple[tuple[ValueType, ...], tuple[ValueType, ...]]:
+    """The types of a program's inputs and outputs, whose sizes are numbers."""
+    return tuple(map(type_of, program.inputs)), tuple(map(type_of, program.outputs))
 
 
 @lru_cache(maxsize=1 << 14)

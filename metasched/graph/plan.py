@@ -10,11 +10,17 @@ output of a program never shares memory with an input of it: compiled kernels re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from metasched.graph.ir import Graph
 from metasched.support.data_classes import dataclass
 
 ALIGNMENT = 64
+
+_Offsets: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -167,21 +173,21 @@ def _alive_at_once(pieces: Sequence[Lifetime]) -> int:
 
 def _placed(pieces: Sequence[Lifetime]) -> dict[str, int]:
     """Each piece in the smallest gap that holds it, between those placed before that live at the same time."""
-    done: list[tuple[int, Lifetime]] = []
-    for piece in pieces:
-        offset = _smallest_gap(piece.size, [(o, other.size) for o, other in done if piece.meets(other)])
-        done.append((offset, piece))
-        done.sort(key=lambda entry: entry[0])
-    return {piece.name: offset for offset, piece in done}
+    first, last, begin, end = np.zeros((4, len(pieces)), np.int64)
+    for n, piece in enumerate(pieces):
+        meeting = (first[:n] <= piece.last) & (last[:n] >= piece.first)
+        first[n], last[n] = piece.first, piece.last
+        begin[n] = _smallest_gap(piece.size, begin[:n][meeting], end[:n][meeting])
+        end[n] = begin[n] + piece.size
+    return {piece.name: int(offset) for piece, offset in zip(pieces, begin, strict=True)}
 
 
-def _smallest_gap(size: int, taken: Sequence[tuple[int, int]]) -> int:
-    """Where the smallest gap begins that holds so many bytes; `taken` are offsets and sizes, by offset."""
-    end = 0
-    best: tuple[int, int] | None = None
-    for offset, length in taken:
-        gap = offset - end
-        if gap >= size and (best is None or gap < best[0]):
-            best = gap, end
-        end = max(end, offset + length)
-    return end if best is None else best[1]
+def _smallest_gap(size: int, begins: _Offsets, ends: _Offsets) -> int:
+    """Where the smallest gap begins that holds so many bytes, between what begins and ends at these offsets; behind all
+    of it where none does.
+    """
+    order = np.argsort(begins)
+    before = np.maximum.accumulate(np.concatenate(([0], ends[order])))
+    gaps = begins[order] - before[:-1]
+    fitting = np.flatnonzero(gaps >= size)
+    return int(before[fitting[gaps[fitting].argmin()]] if fitting.size else before[-1])

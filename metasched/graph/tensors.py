@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from functools import cache, lru_cache
 from itertools import takewhile
 from math import prod
 from pathlib import Path
@@ -51,9 +52,10 @@ _FEW: Mapping[str, tuple[DType, int]] = MappingProxyType(
 
 def element_type(number: int) -> DType:
     """The element type by ONNX's number of it. Raises Unsupported for one that the language lacks."""
-    found = next((dtype for dtype in DType if _name_of(dtype).lower() == _name(number)), None)
+    name = _name(number)
+    found = _types().get(name)
     if found is None:
-        raise Unsupported(f"the language has no element type {_name(number)}")
+        raise Unsupported(f"the language has no element type {name}")
     return found
 
 
@@ -75,7 +77,15 @@ def _field(dtype: DType) -> str:
     return _FIELDS.get(dtype, _OTHER_FIELD)
 
 
+@cache
+def _types() -> Mapping[str, DType]:
+    """The element types by ONNX's names of them, as `_name` gives these."""
+    return MappingProxyType({_name_of(dtype).lower(): dtype for dtype in DType})
+
+
+@lru_cache(maxsize=64)
 def _name(number: int) -> str:
+    """ONNX's name of an element type by its number: asked for each tensor of a model, and slow to find out."""
     types = imports.module("onnx").TensorProto.DataType
     return str(types.Name(number)).lower() if number in types.values() else f"number {number}"
 

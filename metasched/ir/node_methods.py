@@ -10,8 +10,8 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields
 from enum import Enum
 from operator import is_
 from typing import Any
@@ -45,41 +45,52 @@ _MAPPED = {
 }
 
 
-def write_methods(cls: type, base: type) -> None:
-    """Give a frozen dataclass below `base` its own of those `WRITTEN_OUT` that it still has from `base`."""
+def write_methods(cls: type, base: type, names: Sequence[str] = WRITTEN_OUT) -> None:
+    """Give a frozen dataclass below `base` its own of the methods of these `names` that it still has from `base`."""
     space = vars(sys.modules[cls.__module__])
     kinds = {f.name: _kind(str(f.type), space, base) for f in fields(cls)}
     nodes = {name: kind for name, kind in kinds.items() if kind is not _Holds.NO_NODE}
     items = "".join(_ITEMS[kind].format(name) for name, kind in nodes.items())
     values, others = ("".join(f"{of}.{name}, " for name in kinds) for of in ("self", "other"))
     unchanged = " and ".join(f"{name} is self.{name}" for name in nodes)
-    arguments = ", ".join(name if name in nodes else f"self.{name}" for name in kinds)
-    lines = [
-        "def _values(self):",
-        f"    return ({values})",
-        "def children(self):",
-        f"    return ({items})",
-        "def map(self, fn):",
-        *(f"    {name} = {_MAPPED[kind].format(name)}" for name, kind in nodes.items()),
-        f"    return self if {unchanged or True} else self.__class__({arguments})",
-        "def __eq__(self, other):",
-        "    if self is other:",
-        "        return True",
-        "    if self.__class__ is not other.__class__ or (self._hash or hash(self)) != (other._hash or hash(other)):",
-        "        return False",
-        f"    return ({values}) == ({others})",
-        "def __hash__(self):",
-        "    value = self._hash",
-        "    if value is None:",
-        f"        value = hash(({cls.__name__!r}, {values}))",
-        '        keep(self, "_hash", value)',
-        "    return value",
-    ]
-    made: dict[str, Any] = {}
-    exec("\n".join(lines), _helpers(base), made)
-    for name in WRITTEN_OUT:
+    given = {f: f.name if f.name in nodes else f"self.{f.name}" for f in sorted(fields(cls), key=_is_by_name)}
+    arguments = ", ".join(f"{f.name}={value}" if _is_by_name(f) else value for f, value in given.items())
+    texts = {
+        "_values": ["def _values(self):", f"    return ({values})"],
+        "children": ["def children(self):", f"    return ({items})"],
+        "map": [
+            "def map(self, fn):",
+            *(f"    {name} = {_MAPPED[kind].format(name)}" for name, kind in nodes.items()),
+            f"    return self if {unchanged or True} else self.__class__({arguments})",
+        ],
+        "__eq__": [
+            "def __eq__(self, other):",
+            "    if self is other:",
+            "        return True",
+            "    unlike = self.__class__ is not other.__class__",
+            "    if unlike or (self._hash or hash(self)) != (other._hash or hash(other)):",
+            "        return False",
+            f"    return ({values}) == ({others})",
+        ],
+        "__hash__": [
+            "def __hash__(self):",
+            "    value = self._hash",
+            "    if value is None:",
+            f"        value = hash(({cls.__name__!r}, {values}))",
+            '        keep(self, "_hash", value)',
+            "    return value",
+        ],
+    }
+    written: dict[str, Any] = {}
+    exec("\n".join(line for name in names for line in texts[name]), _helpers(base), written)
+    for name in names:
         if getattr(cls, name) is getattr(base, name):
-            setattr(cls, name, made[name])
+            setattr(cls, name, written[name])
+
+
+def _is_by_name(field: Field[Any]) -> bool:
+    """Whether a field is given by its name to the class that makes a node."""
+    return field.kw_only is True
 
 
 def _helpers(base: type) -> dict[str, Any]:

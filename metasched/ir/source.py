@@ -7,10 +7,11 @@ Equality and hashing ignore where a node stood in its text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, fields, replace
-from typing import Any, NamedTuple, Self, TypeAlias
+from dataclasses import field
+from typing import NamedTuple, Self, TypeAlias
 
 from metasched.dtypes import DType
+from metasched.ir.node_methods import write_methods
 from metasched.ir.nodes import BinOp, Reducer, UnOp
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -30,17 +31,10 @@ NOWHERE = At(0, 0)
 class SourceNode:
     at: At = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
-    def children(self) -> list[SourceNode]:
+    def children(self) -> tuple[SourceNode, ...]:
         """The nodes directly below this one, in reading order."""
-        found: list[SourceNode] = []
-        own = self.__dict__
-        for name in _names(type(self)):
-            value = own[name]
-            if isinstance(value, SourceNode):
-                found.append(value)
-            elif isinstance(value, tuple):
-                found += [item for item in value if isinstance(item, SourceNode)]
-        return found
+        write_methods(type(self), SourceNode, _WRITTEN_OUT)
+        return self.children()
 
     def walk(self) -> Iterator[SourceNode]:
         """This node and everything below it, in reading order."""
@@ -48,8 +42,7 @@ class SourceNode:
         while stack:
             node = stack.pop()
             yield node
-            if _names(type(node)):
-                stack += reversed(node.children())
+            stack += node.children()[::-1]
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
@@ -58,35 +51,12 @@ class SourceNode:
 
     def map(self, change: Callable[[SourceNode], SourceNode]) -> Self:
         """This node with each node directly below it changed; itself where none is."""
-        changed: dict[str, Any] = {}
-        for name in _names(type(self)):
-            value = getattr(self, name)
-            made: Any = value
-            if isinstance(value, SourceNode):
-                made = change(value)
-            elif isinstance(value, tuple) and any(isinstance(item, SourceNode) for item in value):
-                made = tuple(change(item) if isinstance(item, SourceNode) else item for item in value)
-                made = value if all(a is b for a, b in zip(made, value, strict=True)) else made
-            if made is not value:
-                changed[name] = made
-        return replace(self, **changed) if changed else self
+        write_methods(type(self), SourceNode, _WRITTEN_OUT)
+        return self.map(change)
 
 
-# Types of fields that hold no node, as they are declared.
-_PLAIN = frozenset({"At", "int", "float", "bool", "str", "str | None", "BinOp", "UnOp", "Reducer"})
-
-
-_NAMES: dict[type, tuple[str, ...]] = {}
-
-
-def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a kind of node that may hold nodes. Asking the class each time is what traversal would spend its
-    time in.
-    """
-    names = _NAMES.get(kind)
-    if names is None:
-        names = _NAMES[kind] = tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
-    return names
+# What each kind of node has of its own, written out for its fields at the first use.
+_WRITTEN_OUT = ("children", "map")
 
 
 # --- expressions -----------------------------------------------------------------------------------------

@@ -93,14 +93,31 @@ class _Grouping:
         self._rows_refusals: dict[tuple[int, ...], str] = {}
         self._common = {n: len(nodes) for nodes in _with_numbers(graph) for n in nodes}
         self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
+        self._takers = self._found_takers()
+        # Groups that were not asked since they, or one that computes an input of theirs, were joined with another.
+        self._open = set(self._distinct())
+        # Of each group that was asked, why it stays apart from the nodes that compute its inputs.
+        self._refused: dict[_Group, list[tuple[int, str]]] = {}
 
     def run(self) -> Graph:
         # Each join may make another possible: of a value with two readers, say, that are of one group now.
-        while sum(self._join(group) for group in self._distinct()):
-            pass
+        while self._open:
+            for group in self._distinct():
+                if group in self._open:
+                    self._ask(group)
         for group in self._distinct():
             self._remark(group)
         return self._rewritten()
+
+    def _found_takers(self) -> dict[int, list[int]]:
+        """The nodes that read what each node computes, as it is or through views."""
+        found: dict[int, list[int]] = {}
+        for n in self._forms:
+            for name in dict.fromkeys(self._graph.nodes[n].inputs):
+                source = self._source(name)
+                if source is not None:
+                    found.setdefault(source.producer, []).append(n)
+        return found
 
     def _distinct(self) -> list[_Group]:
         return list(dict.fromkeys(self._groups.values()))
@@ -117,28 +134,35 @@ class _Grouping:
         source = self._source(name)
         return (0, -1) if source is None else (self._common[source.producer], source.producer)
 
-    def _join(self, group: _Group) -> bool:
+    def _ask(self, group: _Group) -> None:
         """Put a group into that of one of its inputs, if it may be."""
-        if self._groups[group.members[0]] is not group:
-            return False
+        self._open.discard(group)
+        refused = self._refused[group] = []
         for name in self._inputs(group):
             source = self._source(name)
-            if source is not None and not self._refusal(group, source):
-                other = self._groups[source.producer]
-                members = sorted({*other.members, *source.views, *group.members})
-                joined = _Group(members, max(other.kind, group.kind))
-                self._groups |= dict.fromkeys(members, joined)
-                return True
-        return False
+            if source is None:
+                continue
+            reason = self._refusal(group, source)
+            if not reason:
+                self._join(group, source)
+                return
+            refused.append((source.producer, reason))
+
+    def _join(self, group: _Group, source: _Source) -> None:
+        """Put a group into one that computes an input of it."""
+        other = self._groups[source.producer]
+        members = sorted({*other.members, *source.views, *group.members})
+        joined = _Group(members, max(other.kind, group.kind))
+        self._groups |= dict.fromkeys(members, joined)
+        self._open.discard(other)
+        self._open.update(self._groups[taker] for n in members for taker in self._takers.get(n, ()))
+        self._open.add(joined)
 
     def _remark(self, group: _Group) -> None:
         """Say why a group stays apart from what computes its inputs."""
         own = self._graph.nodes[group.members[-1]].name
-        for name in self._inputs(group):
-            source = self._source(name)
-            if source is not None:
-                other, reason = self._graph.nodes[source.producer].name, self._refusal(group, source)
-                self._context.remark(f"`{own}` is not joined with `{other}`: {reason}")
+        for producer, reason in self._refused[group]:
+            self._context.remark(f"`{own}` is not joined with `{self._graph.nodes[producer].name}`: {reason}")
 
     def _source(self, name: str) -> _Source | None:
         """Where a value comes from; None where no node with written stages computes it."""

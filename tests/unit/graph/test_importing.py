@@ -14,6 +14,8 @@ import metasched as ms
 from metasched.graph.functions import schema_of
 from metasched.graph.ir import Compute, ShapeView
 from metasched.graph.registry import FILES, node_types
+from metasched.ir.program import Program
+from metasched.reference.execution import reference
 from tests.support.onnx_models import model, node, random, run, unknown, value
 
 # The opset of the newest node types here.
@@ -83,6 +85,23 @@ def test_shapes_that_a_model_computes_are_numbers_at_load() -> None:
     assert [type(n) for n in network.graph.nodes] == [ShapeView, Compute]
     assert not network.graph.constants
     np.testing.assert_array_equal(network(x), np.maximum(x.reshape(2, 12), 0))
+
+
+def test_what_equal_layers_compute_of_shapes_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = list[str]()
+
+    def counted(program: Program) -> Any:
+        runs.append(program.name)
+        return reference(program)
+
+    monkeypatch.setattr("metasched.graph.builder.reference", counted)
+    x, nodes = random(2, 6), list[onnx.NodeProto]()
+    for given, made in (("X", "first"), ("first", "second")):
+        nodes += [node("Shape", given, f"{made}.s"), node("Mul", f"{made}.s two", f"{made}.t")]
+        nodes += [node("Div", f"{made}.t two", f"{made}.u"), node("Reshape", f"{given} {made}.u", made)]
+    network = ms.load_onnx(model([*nodes, node("Relu", "second")], [value("X", x)], constants={"two": [2]}))
+    assert sorted(runs) == ["div", "mul"]
+    np.testing.assert_array_equal(network(x), np.maximum(x, 0))
 
 
 def test_node_types_that_onnx_defines_by_others_are_expanded() -> None:

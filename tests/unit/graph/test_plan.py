@@ -49,5 +49,14 @@ def test_values_of_any_sizes_and_lifetimes_are_apart(seed: int) -> None:
     assert found.bound <= found.nbytes <= 1.3 * found.bound
 
 
+def test_a_piece_takes_the_smallest_gap_that_holds_it() -> None:
+    # The largest come first: where "wide" and "narrow" were, there are gaps for what begins after them.
+    early = [Lifetime("wide", 640, 0, 3), Lifetime("narrow", 512, 0, 3)]
+    always = [Lifetime("between", 576, 0, 9), Lifetime("behind", 448, 0, 9)]
+    found = arena([*early, *always, Lifetime("late", 384, 5, 9)])
+    assert found.nbytes == found.bound == 640 + 576 + 512 + 448
+    assert found.offsets["late"] == found.offsets["narrow"] == 640 + 576
+
+
 def test_nothing_takes_nothing() -> None:
     assert arena([]).nbytes == arena([Lifetime("empty", 0, 0, 9)]).nbytes == 0

@@ -1,7 +1,7 @@
 """Traversal that is written out for each kind of node agrees with looking into every field."""
 
 import importlib
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
@@ -9,6 +9,8 @@ from metasched.compiler.lower import lower
 from metasched.dtypes import DType
 from metasched.ir.node_methods import WRITTEN_OUT, write_methods
 from metasched.ir.nodes import FALSE, TRUE, Annotation, Binary, BinOp, Const, Load, Node, Var, node
+from metasched.ir.source import FloatLit, SourceNode
+from metasched.lang import parse_program
 from metasched.operators import TWELVE
 from metasched.target import Target
 
@@ -145,3 +147,18 @@ def test_constants_are_equal_by_type_and_sign() -> None:
     assert Const(2**70) == Const(2**70)
     assert TRUE != FALSE
     assert Binary(BinOp.ADD, X, Const(1)) == X + 1
+
+
+def test_nodes_of_a_text_are_changed_where_they_are() -> None:
+    definition = parse_program(
+        "program p(A: f32[4, 8]) -> Y: f32[4]:\n    Y[i] = sum[k < 8 if k < 3](A[i, k] if i > 1 else 2.0)\n"
+    ).definition
+    for value in definition.walk():
+        held = [getattr(value, field.name) for field in fields(value)]
+        items = [item for one in held for item in (one if isinstance(one, tuple) else (one,))]
+        assert value.children() == tuple(item for item in items if isinstance(item, SourceNode))
+        assert value.map(lambda child: child) is value
+    (stage,) = definition.stages
+    made = stage.map(lambda child: FloatLit(1.0) if child is stage.value else child)
+    assert made == replace(stage, value=FloatLit(1.0))
+    assert made.at == stage.at

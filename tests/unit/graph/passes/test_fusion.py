@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from metasched.graph.ir import Graph
-from metasched.graph.passes.fusion import fusion
+from metasched.graph.passes.fusion import _Group, _Grouping, _Source, fusion
 from tests.support.graphs import context, network, require_equal
 
 
@@ -219,3 +221,23 @@ def test_what_is_scattered_through_a_view_is_computed_before() -> None:
     )
     assert [node.op for node in graph.computes] == ["Where", "ScatterND"]
     assert any("in a dimension that a view divides or joins" in remark for remark in remarks)
+
+
+def test_a_group_is_asked_again_only_where_a_neighbour_was_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, refusal = Counter[tuple[_Group, _Group]](), _Grouping._refusal
+
+    def counted(own: _Grouping, group: _Group, source: _Source) -> str:
+        asked[group, own._groups[source.producer]] += 1
+        return refusal(own, group, source)
+
+    monkeypatch.setattr(_Grouping, "_refusal", counted)
+    # What reads `a` is joined in a second round; `c` reads `b` otherwise than in an order of its own indices.
+    graph, remarks = fused(
+        """m (float[4, 5] x, float[5, 6] w, float[6, 7] v) => (y, d) {
+            a = MatMul(x, w)  s = Sigmoid(a)  y = Mul(a, s)
+            b = MatMul(x, w)  c = MatMul(b, v)  d = Relu(c)
+        }"""
+    )
+    assert len(list(graph.computes)) == 3
+    assert len(remarks) == 1
+    assert max(asked.values()) == 1
