@@ -8,9 +8,9 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.gathering import from_the_beginning
 from metasched.graph.text import at, broadcast, declared, indices, number, read
+from metasched.graph.value_type import ValueType
 
 Places = Mapping[int, GraphValue]
 

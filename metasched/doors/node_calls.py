@@ -13,10 +13,11 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.registry import CALLED_OPSET, node_types
 from metasched.graph.site import NodeSite, dtype_of, names
 from metasched.graph.text import at, broadcast, cast, indices, number, read
+from metasched.graph.value_type import ValueType
 
 
 class NodeCalls:

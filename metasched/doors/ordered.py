@@ -5,8 +5,8 @@ from __future__ import annotations
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.ir import ValueType
 from metasched.graph.text import at, declared, indices
+from metasched.graph.value_type import ValueType
 
 
 def sorted_along(

@@ -6,6 +6,8 @@ Its files, in reading order:
 - `loop_node`: What the inputs and outputs of a loop are, and how many steps it is taken to run
 - `counted_axis`: A dimension of which only a call knows how many elements there are: it has room for all that there may
   be
+- `value_type`: Element types and shapes of a network's values
+- `placement`: Where values lie that have no memory of their own, and how much of what grows is there
 - `ir`: The graph: values, nodes that are programs, views or loops, constants
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals

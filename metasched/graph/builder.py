@@ -20,8 +20,9 @@ from metasched.errors import LanguageError
 from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.stages import parsed
-from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView, ValueType
+from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
 from metasched.support.by_identity import Itself

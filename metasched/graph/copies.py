@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from metasched.graph.ir import ValuePart, ValueType
+from metasched.graph.placement import ValuePart
+from metasched.graph.value_type import ValueType
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var

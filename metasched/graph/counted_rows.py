@@ -17,9 +17,10 @@ from metasched.graph.counted_views import multiplied, viewed_axis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
-from metasched.graph.ir import Compute, Node, ShapeView, ValueType
+from metasched.graph.ir import Compute, Node, ShapeView
 from metasched.graph.registry import Import
 from metasched.graph.site import NodeSite
+from metasched.graph.value_type import ValueType
 from metasched.ir.source import Name, Read, Stage
 
 # Whether two values are computed alike.

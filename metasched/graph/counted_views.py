@@ -8,9 +8,9 @@ from math import prod
 
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite
 from metasched.graph.size_arithmetic import Size, room_of, times
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 

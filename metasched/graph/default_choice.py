@@ -8,7 +8,7 @@ from metasched.calibration.store import core_of
 from metasched.errors import NoRecord
 from metasched.functions.registry import functions
 from metasched.graph.choices import AS_WRITTEN, GUESSED, Choice
-from metasched.graph.ir import type_of
+from metasched.graph.value_type import type_of
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Block, Call, Const, For, IterKind, Load, Stmt
 from metasched.ir.program import Program

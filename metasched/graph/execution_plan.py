@@ -12,9 +12,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from metasched.errors import KernelError
-from metasched.graph.ir import Array, Position, ValueType
+from metasched.graph.ir import Array
+from metasched.graph.placement import Position
 from metasched.graph.plan import Arena
 from metasched.graph.step_code import StepCode
+from metasched.graph.value_type import ValueType
 from metasched.runtime.addresses import data_pointer
 from metasched.support.data_classes import dataclass
 

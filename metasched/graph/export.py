@@ -19,10 +19,10 @@ from metasched.graph.buckets.forms import described_forms
 from metasched.graph.errors import NetworkError
 from metasched.graph.execution_plan import ExecutionPlan
 from metasched.graph.exported_parts import NetworkExport, joined_weights
-from metasched.graph.ir import ValueType
 from metasched.graph.plan import ALIGNMENT
 from metasched.graph.signature import Signature
 from metasched.graph.steps import ACTION_FUNCTIONS
+from metasched.graph.value_type import ValueType
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import Target
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
-from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, Position, ShapeView, ValuePart, ValueType
+from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, ShapeView
 from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
+from metasched.graph.placement import Position, ValuePart
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 

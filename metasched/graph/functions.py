@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metasched.graph.ir import ValueType
 from metasched.graph.model_file import onnx_module
 from metasched.graph.tensors import number_of
+from metasched.graph.value_type import ValueType
 
 
 def schema_of(op: str, domain: str, opset: int) -> Any | None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from metasched.dtypes import elements
 from metasched.errors import KernelError
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
+from metasched.graph.value_type import ValueType
 from metasched.runtime.foreign import as_numpy
 
 

@@ -8,10 +8,8 @@ its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,41 +18,16 @@ from metasched.dtypes import DType
 from metasched.errors import MetaschedError
 from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.loop_node import ASSUMED_STEPS, ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.ir.affine import as_int
-from metasched.ir.nodes import Buffer
+from metasched.graph.placement import Growth, ValuePart
+from metasched.graph.value_type import ValueType, types_of
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, span
 from metasched.ir.program import Program
-from metasched.support.by_identity import remembered_by_identity
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, Any]
 
 _INDENT = "  "
-
-
-@dataclass(frozen=True)
-class ValueType:
-    """Element type and shape of a value; a scalar has the shape ()."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-
-    @cached_property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.bytes
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)
@@ -219,37 +192,6 @@ Node: TypeAlias = Compute | ShapeView | InPlace | LoopNode
 
 
 @dataclass(frozen=True)
-class Position:
-    """An input of the network that says where a part begins: one whole number, from `lowest` to `highest`.
-
-    A part begins `step` elements later for each that the number is larger.
-    """
-
-    input: str
-    step: int
-    lowest: int
-    highest: int
-
-
-@dataclass(frozen=True)
-class ValuePart:
-    """Where a value lies that has no memory of its own, in elements.
-
-    Attributes:
-        of: the value in whose memory it lies, which may be a part itself.
-        offset: its first element comes so many elements after that one's first.
-        strides: elements between neighbours along each of its dimensions.
-        position: what else decides where it begins, for a part of a state of the network.
-
-    """
-
-    of: str
-    offset: int
-    strides: tuple[int, ...]
-    position: Position | None = None
-
-
-@dataclass(frozen=True)
 class KernelOfTask:
     """Nodes that run the same machine code.
 
@@ -268,32 +210,6 @@ class KernelOfTask:
         """The strides that are not those of packed arrays, by the names in a program of the task."""
         names = [buffer.name for buffer in (*program.inputs, *program.outputs)]
         return {name: strides for name, strides in zip(names, self.pitches, strict=True) if strides}
-
-
-@dataclass(frozen=True)
-class Growth:
-    """A size that grows from call to call, in a graph that has room for the longest.
-
-    Attributes:
-        length: the input that says how long it is before a call: one whole number from 0 on.
-        longest: the largest that it may be.
-        values: of inputs and outputs that grow with it, for each dimension how much longer than the length it is; None
-            for one that does not grow. What lies beyond means nothing.
-        caches: inputs that are next themselves with new elements behind as many as the length says.
-
-    """
-
-    length: str
-    longest: int
-    values: Mapping[str, tuple[int | None, ...]]
-    caches: frozenset[str] = frozenset()
-
-    def shape(self, name: str, whole: tuple[int, ...], length: int) -> tuple[int, ...]:
-        """The shape that a value has at a length, where there is room for `whole`."""
-        offsets = self.values.get(name)
-        if offsets is None:
-            return whole
-        return tuple(n if b is None else length + b for n, b in zip(whole, offsets, strict=True))
 
 
 class GraphError(MetaschedError):
@@ -488,20 +404,6 @@ def _weight_sizes(graph: Graph) -> dict[str, int]:
     for loop in graph.loops:
         found |= _weight_sizes(loop.body)
     return found
-
-
-@remembered_by_identity
-def types_of(program: Program) -> tuple[tuple[ValueType, ...], tuple[ValueType, ...]]:
-    """The types of a program's inputs and outputs, whose sizes are numbers."""
-    return tuple(map(type_of, program.inputs)), tuple(map(type_of, program.outputs))
-
-
-@lru_cache(maxsize=1 << 14)
-def type_of(buffer: Buffer) -> ValueType:
-    """The type of a buffer of a program whose sizes are numbers."""
-    shape = tuple(as_int(extent) for extent in buffer.shape)
-    assert all(extent is not None for extent in shape), buffer
-    return ValueType(buffer.dtype, tuple(extent for extent in shape if extent is not None))
 
 
 def _require(met: bool, message: str) -> None:

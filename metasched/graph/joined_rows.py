@@ -12,10 +12,10 @@ from itertools import accumulate
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite, names
 from metasched.graph.size_arithmetic import sizes_of
 from metasched.graph.text import at, indices, number
+from metasched.graph.value_type import ValueType
 
 # Values that one program joins; more are joined in turns.
 _JOINED = 16

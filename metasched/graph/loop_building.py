@@ -9,10 +9,11 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Graph, LoopNode, ValueType
+from metasched.graph.ir import Graph, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
 from metasched.graph.node_types.movement import transposed
 from metasched.graph.site import NodeSite
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # What is in names of nodes in place of the number of a step.

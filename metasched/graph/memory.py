@@ -8,7 +8,8 @@ import numpy as np
 import psutil
 
 from metasched.graph.errors import NetworkError
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
+from metasched.graph.value_type import ValueType
 from metasched.runtime.addresses import data_pointer
 
 # From this size on, large pages save more than their rounding takes.

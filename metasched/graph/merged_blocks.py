@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, limits
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # The most elements of a row, and of a block of a longer one, that are ranked by counting.

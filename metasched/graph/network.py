@@ -18,7 +18,7 @@ from metasched.graph.exported_parts import ExportedMember, ExportedPart, Network
 from metasched.graph.flat_graph import flat
 from metasched.graph.growing.calls import with_room, without_room
 from metasched.graph.inputs import UsualInputs, as_arrays, checked_types, random_inputs
-from metasched.graph.ir import Array, Graph, ValueType
+from metasched.graph.ir import Array, Graph
 from metasched.graph.loop_bodies import with_constants
 from metasched.graph.loop_node import ASSUMED_STEPS
 from metasched.graph.members import MembersFace
@@ -48,6 +48,7 @@ from metasched.graph.state import NetworkState
 from metasched.graph.step_code import TaskCode
 from metasched.graph.strip_turns import StripSettlement, open_groups, settle_groups
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
+from metasched.graph.value_type import ValueType
 from metasched.graph.weights import WeightStore
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed

@@ -20,10 +20,11 @@ from metasched.graph.execution_plan import (
     RootOffset,
     StepInfo,
 )
-from metasched.graph.ir import Growth, Position, ValueType
+from metasched.graph.placement import Growth, Position
 from metasched.graph.plan import Arena
 from metasched.graph.signature import Signature
 from metasched.graph.step_code import StepCode
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 _LENGTH = struct.Struct("<Q")

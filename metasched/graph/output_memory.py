@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
+from metasched.graph.value_type import ValueType
 from metasched.runtime.addresses import aligned_empty, aligned_in, room_for
 
 # What is smaller comes from memory that the process has: C libraries take pages from the system for more than this.

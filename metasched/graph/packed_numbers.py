@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from metasched.dtypes import DType, DTypeKind
 from metasched.graph.builder import GraphValue
-from metasched.graph.ir import ValueType
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 BITS = (2, 4, 8)

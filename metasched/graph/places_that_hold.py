@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.scans import Scan, scanned
 from metasched.graph.repeated_elements import tally_of
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 

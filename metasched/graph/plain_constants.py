@@ -11,8 +11,9 @@ from dataclasses import field
 
 import numpy as np
 
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.memory import MappedMemory
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # Sides of the squares in which a matrix is transposed: rows of both sides then stay in the caches. 411 MB take .2 s

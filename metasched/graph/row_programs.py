@@ -11,7 +11,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, IntLit, Name, Operation, Read, SourceExpr, SourceNode, Stage
 from metasched.support.data_classes import dataclass

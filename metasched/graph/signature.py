@@ -7,7 +7,9 @@ from dataclasses import field, replace
 from typing import Self
 
 from metasched.graph.counted_axis import CountedAxis
-from metasched.graph.ir import Graph, Growth, ValueType
+from metasched.graph.ir import Graph
+from metasched.graph.placement import Growth
+from metasched.graph.value_type import ValueType
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 

@@ -12,8 +12,9 @@ from metasched.dtypes import DType
 from metasched.errors import counted
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.text import at, broadcast, indices, operand_text, read
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 _LETTERS = "ABCDEFGHJKLMNOPQRSTUVWZ"

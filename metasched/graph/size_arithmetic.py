@@ -17,11 +17,12 @@ from metasched.dtypes import DType
 from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.repeated_elements import booleans_behind, tally_of
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
 from metasched.graph.text import number
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Size: TypeAlias = int | DataSize

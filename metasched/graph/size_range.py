@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from metasched.graph.errors import NetworkError
-from metasched.graph.ir import Array, Graph, ValueType
+from metasched.graph.ir import Array, Graph
 from metasched.graph.memory import MappedMemory
 from metasched.graph.plan import aligned
+from metasched.graph.value_type import ValueType
 
 
 class NetworkState(Mapping[str, Array]):

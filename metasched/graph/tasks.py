@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from metasched.graph.flat_graph import flat
-from metasched.graph.ir import Compute, Graph, type_of
+from metasched.graph.ir import Compute, Graph
+from metasched.graph.value_type import type_of
 from metasched.ir.program import Program
 from metasched.ir.work import speed_text
 from metasched.report.progress_text import duration

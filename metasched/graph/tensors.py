@@ -18,8 +18,9 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError, Unsupported
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.mapped_files import LEAST_BYTES, MappedFile, mapped_array
+from metasched.graph.value_type import ValueType
 from metasched.support.imports import imports
 
 # How ONNX's names of element types begin, by how ours do; the bits follow. Two have names without their bits.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from metasched.dtypes import DType, float_format, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 
 # Integers beyond these are not written as literals.
 _LARGEST = 2**31

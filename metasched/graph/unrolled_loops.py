@@ -13,11 +13,12 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Compute, ValueType
+from metasched.graph.ir import Compute
 from metasched.graph.loop_building import LoopElements, LoopFrame, LoopResults, RunStep, StepResults
 from metasched.graph.node_types.movement import sliced, stacked
 from metasched.graph.site import NodeSite
 from metasched.graph.tensors import element_type
+from metasched.graph.value_type import ValueType
 
 # Steps that a node is taken apart into; each is a few kernels.
 _MOST_STEPS = 2048

@@ -13,7 +13,7 @@ from metasched.dtypes import INDEX
 from metasched.graph.fusion.expressions import dtype_of, is_cast, reads, rewritten
 from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.stages import Stages, stages_of
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, free_vars, substitute
 from metasched.ir.conjunctions import conjuncts

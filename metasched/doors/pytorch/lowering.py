@@ -18,7 +18,7 @@ from metasched.doors.pytorch.site import AtenSite, NestedGraph
 from metasched.doors.pytorch.tensors import as_array, language_type, torch_module, value_type
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.

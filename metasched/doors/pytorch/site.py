@@ -13,7 +13,7 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 

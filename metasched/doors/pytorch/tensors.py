@@ -9,7 +9,8 @@ from typing import Any
 
 from metasched.dtypes import DType, integer_of_size, of_other_package
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
+from metasched.graph.value_type import ValueType
 from metasched.support.imports import imports
 
 # The language's types by PyTorch's names of them, which are NumPy's.

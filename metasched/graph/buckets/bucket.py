@@ -17,8 +17,9 @@ from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, 
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing.calls import with_room
 from metasched.graph.inputs import as_arrays, checked_types
-from metasched.graph.ir import Array, Graph, Growth
+from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
+from metasched.graph.placement import Growth
 from metasched.graph.signature import Signature
 from metasched.graph.state import NetworkState
 from metasched.support.data_classes import dataclass

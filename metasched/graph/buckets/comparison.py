@@ -7,7 +7,8 @@ from dataclasses import field
 from typing import TypeAlias
 
 from metasched.graph.fusion.stages import Stages, stages_of
-from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView, ValueType
+from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit, SourceNode, Stage
 from metasched.support.data_classes import dataclass

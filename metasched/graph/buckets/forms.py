@@ -17,7 +17,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.masking import CallSizes
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Bounds = Mapping[str, tuple[int, int]]

@@ -22,7 +22,8 @@ from metasched.graph.buckets.following import Following
 from metasched.graph.buckets.masks import REAL, WHOLE, CallNumbers, MaskedStage, zeroed
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
+from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit
 from metasched.support.data_classes import dataclass

@@ -16,7 +16,8 @@ from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, joined_name, program_of, stages_of
 from metasched.graph.fusion.views import through_view
-from metasched.graph.ir import Compute, Graph, Node, ShapeView, ValueType
+from metasched.graph.ir import Compute, Graph, Node, ShapeView
+from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, Operation, Read, SourceExpr, Stage

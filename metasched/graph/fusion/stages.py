@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from functools import lru_cache
 
 from metasched.dtypes import DType
-from metasched.graph.ir import ValueType, type_of
+from metasched.graph.value_type import ValueType, type_of
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.program import Program

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from metasched.dtypes import INDEX
 from metasched.graph.copies import copied_boxes
-from metasched.graph.ir import Compute, Graph, ValueType
+from metasched.graph.ir import Compute, Graph
 from metasched.graph.text import at, indices
+from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.support.data_classes import dataclass

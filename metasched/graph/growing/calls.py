@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from metasched.errors import KernelError
-from metasched.graph.ir import Array, Growth
+from metasched.graph.ir import Array
+from metasched.graph.placement import Growth
 from metasched.graph.signature import Signature
 
 

@@ -14,9 +14,10 @@ import numpy as np
 from metasched.dtypes import INDEX
 from metasched.graph.fusion.stages import parsed
 from metasched.graph.growing.sizes import LengthDependence, Lengths
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.site import dtype_of
 from metasched.graph.text import at, indices
+from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
 from metasched.support.data_classes import dataclass

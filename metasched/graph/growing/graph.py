@@ -26,8 +26,10 @@ from metasched.graph.growing.constants import grown_constant
 from metasched.graph.growing.pinned import LabelledCache, pinned_graph
 from metasched.graph.growing.programs import grown_program
 from metasched.graph.growing.sizes import CHECKED, FEWEST, GrowingSize, LengthDependence, Lengths, lengths_of
-from metasched.graph.ir import Array, Compute, Graph, Growth, Node, ShapeView, ValueType
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
+from metasched.graph.placement import Growth
 from metasched.graph.site import dtype_of
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 T = TypeVar("T")

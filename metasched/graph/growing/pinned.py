@@ -13,8 +13,10 @@ from dataclasses import replace
 from metasched.dtypes import INDEX
 from metasched.graph.errors import NetworkError
 from metasched.graph.fusion.stages import parsed
-from metasched.graph.ir import Compute, Graph, Growth, ShapeView, ValueType
+from metasched.graph.ir import Compute, Graph, ShapeView
+from metasched.graph.placement import Growth
 from metasched.graph.text import at, indices
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 _OP = "Cache"

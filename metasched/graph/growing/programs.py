@@ -14,7 +14,7 @@ from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.growing.expressions import LengthReader, clamped, reads_of
 from metasched.graph.growing.sizes import LengthDependence, Lengths
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import Read, SourceExpr, Stage
 from metasched.support.data_classes import dataclass

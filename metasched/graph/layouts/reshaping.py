@@ -17,7 +17,7 @@ from metasched.graph.fusion.expressions import reads, substituted
 from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, modulo
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.graph.fusion.views import Shape, aligned, through_view
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Axis, IntLit, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.data_classes import dataclass

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from metasched.graph.fusion.stages import Stages, program_of
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, ValueType
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.layouts.constant_names import with_names_of
 from metasched.graph.layouts.orders import Order, identity, in_orders, moves_elements, permuted
 from metasched.graph.layouts.preferences import preferences, weight_order
@@ -14,6 +14,7 @@ from metasched.graph.layouts.regions import Site, Sites
 from metasched.graph.layouts.reshaping import is_read_by_quotients
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.text import at, indices
+from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import packed_strides, reshaped
 from metasched.ir.program import Program
 from metasched.ir.source import Name, Read

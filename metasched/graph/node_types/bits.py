@@ -9,10 +9,10 @@ import numpy as np
 from metasched.dtypes import integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.registry import Import
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, broadcast, indices, read
+from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
 

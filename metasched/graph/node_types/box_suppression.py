@@ -15,13 +15,13 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.loop_building import LoopFrame, LoopPlaces, StepResults, looped
 from metasched.graph.node_types.branches import branched
 from metasched.graph.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import declared, real
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]

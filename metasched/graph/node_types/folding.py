@@ -6,10 +6,10 @@ import math
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, ranged
+from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
 

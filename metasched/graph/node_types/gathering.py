@@ -16,11 +16,11 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.repeated_elements import without_repeats
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, number
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.movement import sliced
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
+from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
 

@@ -7,11 +7,11 @@ import math
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices, ranged, read, real
+from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
 

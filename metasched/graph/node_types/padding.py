@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.movement import sliced
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, number, operand_text
+from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
 

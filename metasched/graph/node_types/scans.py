@@ -14,10 +14,10 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue | None, ...]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.counted_rows import run_along
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import Import, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices, limits, number
+from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
 

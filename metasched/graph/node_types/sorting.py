@@ -18,13 +18,13 @@ from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted_rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.merged_blocks import Order, sorted_row
 from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
 from metasched.graph.text import at, indices, limits
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]

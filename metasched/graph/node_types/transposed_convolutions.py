@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.node_types.convolutions import bordered
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]

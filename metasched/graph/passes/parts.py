@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from metasched.graph.copies import CopiedBox, copied_boxes, is_of_whole_lines
-from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView, ValuePart, ValueType
+from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.graph.placement import ValuePart
 from metasched.graph.text import at, indices
+from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped
 from metasched.lang import parse_program
 from metasched.support.data_classes import dataclass

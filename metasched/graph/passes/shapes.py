@@ -20,13 +20,14 @@ from dataclasses import field, replace
 
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
-from metasched.graph.ir import Compute, Graph, ShapeView, ValueType
+from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.layouts.following import through_view
 from metasched.graph.layouts.preferences import Last
 from metasched.graph.layouts.regions import Site, Sites, wanted_dimensions
 from metasched.graph.layouts.reshaping import has_quotients, in_shape, is_read_by_quotients
 from metasched.graph.layouts.viewed_nodes import ViewedNodes
 from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.graph.value_type import ValueType
 from metasched.ir.source import Reduce
 from metasched.support.data_classes import dataclass
 

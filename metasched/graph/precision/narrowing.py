@@ -12,8 +12,8 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.ir import ValueType
 from metasched.graph.precision.products import cast, moved, moves, new_name, product_sum, product_sums
+from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Apply, Axis, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.cached import cached_property

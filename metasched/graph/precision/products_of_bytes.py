@@ -15,7 +15,6 @@ from math import prod
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, substituted, with_reads
 from metasched.graph.fusion.stages import Stages, reduced
-from metasched.graph.ir import ValueType
 from metasched.graph.precision.products import (
     ProductSum,
     cast,
@@ -27,6 +26,7 @@ from metasched.graph.precision.products import (
     product_sums,
 )
 from metasched.graph.precision.quantised import BYTES, Quantised
+from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, Axis, IfElse, IntLit, Name, Operation, Read, SourceExpr, Stage
 from metasched.support.data_classes import dataclass

@@ -5,7 +5,8 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.filled_rows import row_groups
-from metasched.graph.ir import Compute, Graph, ValueType
+from metasched.graph.ir import Compute, Graph
+from metasched.graph.value_type import ValueType
 from metasched.lang import parse_program
 
 NUMBER = ValueType(DType.I64, ())

@@ -6,7 +6,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.inputs import UsualInputs, random_inputs
-from metasched.graph.ir import ValueType
+from metasched.graph.value_type import ValueType
 
 
 def test_inputs_have_the_types_and_are_the_same_for_a_seed() -> None:

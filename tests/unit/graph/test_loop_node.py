@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from metasched.dtypes import DType
-from metasched.graph.ir import Graph, GraphError, LoopNode, ValueType
+from metasched.graph.ir import Graph, GraphError, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInputKind
+from metasched.graph.value_type import ValueType
 from tests.support.loops import nested, newton
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.ir import GraphError, ValueType
+from metasched.graph.ir import GraphError
 from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.value_type import ValueType
 from tests.support.onnx_models import model, node, random, value
 
 A, B = random(2, 3), random(2, 3, seed=1)

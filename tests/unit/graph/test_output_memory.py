@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from metasched.dtypes import DType
-from metasched.graph.ir import ValueType
 from metasched.graph.output_memory import OutputMemory
+from metasched.graph.value_type import ValueType
 from metasched.runtime.addresses import data_pointer
 
 LARGE = ValueType(DType.F32, (300, 257))

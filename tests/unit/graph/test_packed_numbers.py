@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 import metasched as ms
 from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphBuilder, NodeOrigin
-from metasched.graph.ir import ValueType
 from metasched.graph.packed_numbers import number_in, numbers_in
 from metasched.graph.site import NodeSite
+from metasched.graph.value_type import ValueType
 from tests.support.onnx_models import integers, node, random, unknown, value
 
 LINE = 64  # bytes that the memory of each weight begins at a multiple of

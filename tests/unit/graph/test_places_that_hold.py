@@ -7,9 +7,9 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, NodeOrigin
-from metasched.graph.ir import ValueType
 from metasched.graph.places_that_hold import places_that_hold
 from metasched.graph.site import NodeSite
+from metasched.graph.value_type import ValueType
 
 
 @pytest.mark.parametrize("extent", [1, 2, 3, 7, 8, 9, 33])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from metasched.dtypes import DType
-from metasched.graph.ir import Array, ValueType
+from metasched.graph.ir import Array
 from metasched.graph.plain_constants import CopyMemory
+from metasched.graph.value_type import ValueType
 from tests.support.onnx_models import random
 
 

@@ -15,8 +15,8 @@ from metasched.doors.jit.views import ReadOnly, viewed
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.value_type import ValueType
 
 
 @traces("convolve")

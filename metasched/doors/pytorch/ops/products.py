@@ -13,8 +13,8 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.ir import ValueType
 from metasched.graph.text import at, indices, real
+from metasched.graph.value_type import ValueType
 
 
 @aten("mm", "bmm", "matmul", "mv", "dot")

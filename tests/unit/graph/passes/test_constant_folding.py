@@ -6,8 +6,9 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, NodeOrigin
-from metasched.graph.ir import Graph, ValueType
+from metasched.graph.ir import Graph
 from metasched.graph.passes.constant_folding import constant_folding
+from metasched.graph.value_type import ValueType
 from tests.support.graphs import context
 
 
