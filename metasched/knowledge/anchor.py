@@ -56,7 +56,20 @@ def anchor_of(func: Func) -> Anchor:
     Of equals it is the last one.
     """
     ranked = max(enumerate(query.blocks(func)), key=lambda numbered: _rank(*numbered))
-    block = ranked[1]
+    return _as_anchor(func, ranked[1])
+
+
+def further_anchors(func: Func, anchor: Anchor, share: float) -> Iterator[Anchor]:
+    """The other reductions of an unscheduled program that have a share of the anchor's work, as anchors."""
+    blocks = {block.name: block for block in query.blocks(func)}
+    least = share * _rank(0, blocks[anchor.block])[1]
+    for number, block in enumerate(blocks.values()):
+        reduces, work, _ = _rank(number, block)
+        if reduces and work >= least and block.name != anchor.block:
+            yield _as_anchor(func, block)
+
+
+def _as_anchor(func: Func, block: Block) -> Anchor:
     statement = _Statement(block)
     extents = tuple(_size(it.extent) for it in block.iters)
     return Anchor(block.name, statement.kind(func), extents, tuple(statement.steps))

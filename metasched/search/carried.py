@@ -35,6 +35,7 @@ from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
 from metasched.schedule.trace import Trace
 from metasched.search.carried_numbers import ScoredRow, WantedNumbers, best_rows
+from metasched.search.further_anchors import KnownOfOthers
 from metasched.search.sketch_arm import SketchArm
 from metasched.space.rule import LEFT_ALONE
 from metasched.space.sketch import Sketch
@@ -133,7 +134,8 @@ def carried_into(
     if not knowledge.entries:
         return CarriedOver()
     anchor = anchor_of(space.program.func)
-    made = _Carrying(space, anchor, target, core, analyses)
+    others = KnownOfOthers.of(space.program.func, anchor, knowledge, target)
+    made = _Carrying(space, anchor, others, target, core, analyses)
     tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
     found = [one for _, one in tried if isinstance(one, Carried)]
     if found:
@@ -163,8 +165,17 @@ class _Placed:
 class _Carrying:
     """Carries neighbours over to one space; a structure is made once."""
 
-    def __init__(self, space: Space, anchor: Anchor, target: Target, core: Core, analyses: Analyses | None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        anchor: Anchor,
+        others: KnownOfOthers,
+        target: Target,
+        core: Core,
+        analyses: Analyses | None,
+    ) -> None:
         self._space = space
+        self._others = others
         self._roles = Roles.of(space.program.func, anchor)
         self._target = target
         self._core = core
@@ -254,6 +265,8 @@ class _Carrying:
     def _placed(self, neighbour: Neighbour) -> _Placed | str:
         structure, elsewhere = self._own(neighbour.entry.structure)
         numbers, without = self._own(neighbour.entry.numbers)
+        structure = {**self._others.structure, **structure}
+        numbers = {**self._others.numbers, **numbers}
         if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
             return ENOUGH
         sketch = self._sketch(structure)

@@ -330,3 +330,16 @@ def test_a_task_measures_the_guess_first_and_then_its_neighbours() -> None:
 def test_knowledge_that_is_given_makes_another_search() -> None:
     texts = {Task(PRODUCT, "cpu", AVX512, knowledge=k).fingerprint for k in (None, "none", KNOWN)}
     assert len(texts) == 3
+
+
+def test_a_second_product_is_tiled_as_the_nearest_of_its_kind_was() -> None:
+    program = ms.parse_program(
+        "program two(X: f32[48, 64], A: f32[64, 64], B: f32[64, 64]) -> Y: f32[48, 64]:\n"
+        "    U[i, h] = sum[k](X[i, k] * A[k, h])\n    Y[i, j] = sum[h](U[i, h] * B[h, j])\n"
+    )
+    found = carried(space_of(program))
+    assert found.sketch.structure["tiles(U)/copy"] == "A"
+    assert found.sketch.structure["tiles(Y)/copy"] == "B"
+    decisions = found.trace.decisions
+    wanted = {**{f"tiles(U)/{name}": tile for name, tile in (("i", TILES["i"]), ("h", TILES["j"]), ("k", TILES["k"]))}}
+    assert sum(decisions[address] != tile for address, tile in wanted.items()) <= 2
