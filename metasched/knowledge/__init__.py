@@ -5,6 +5,7 @@ Its files, in reading order:
 - `anchor`: The block that most of a program's work is in, its kind and its size
 - `roles`: What blocks, buffers and loops are to the anchor, whatever their names are
 - `entries`: What was found for one size, and files of it
+- `single_images`: What was found for a batch of one, as what is known of the same without a batch
 - `library`: The files that are installed, and the nearest entries of an anchor
 - `distill`: Entries from a database of records
 """

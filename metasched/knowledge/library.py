@@ -7,7 +7,7 @@ path of a file: `toy = Path(__file__).with_name("toy.knowledge")`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from math import log2
@@ -18,6 +18,7 @@ from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
 from metasched.knowledge.roles import WRITER
+from metasched.knowledge.single_images import kind_without_batch, without_batch
 from metasched.lang.instructions import Decision
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -87,6 +88,22 @@ class Knowledge:
         return found
 
     @cached_property
+    def _batched(self) -> dict[str, list[str]]:
+        """The kinds that a kind is without its first index."""
+        found: dict[str, list[str]] = {}
+        for kind in self._by_kind:
+            single = kind_without_batch(kind)
+            if single is not None:
+                found.setdefault(single, []).append(kind)
+        return found
+
+    def _of_kind(self, kind: str) -> Iterator[Entry]:
+        """The entries of a kind, and of batches of one of it."""
+        yield from self._by_kind.get(kind, ())
+        for batched in self._batched.get(kind, ()):
+            yield from map(without_batch, (entry for entry in self._by_kind[batched] if entry.extents[0] == 1))
+
+    @cached_property
     def addresses(self) -> frozenset[str]:
         """Those of all structural choices that an entry has decided."""
         return frozenset(address for entry in self.entries for address, _ in entry.structure)
@@ -111,7 +128,7 @@ class Knowledge:
         cpu = cpu_of(target)
         found = [
             Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu))
-            for entry in self._by_kind.get(anchor.kind, ())
+            for entry in self._of_kind(anchor.kind)
         ]
         finite = [n for n in found if n.distance < float("inf")]
         own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
