@@ -104,11 +104,6 @@ class Knowledge:
             yield from map(without_batch, (entry for entry in self._by_kind[batched] if entry.extents[0] == 1))
 
     @cached_property
-    def addresses(self) -> frozenset[str]:
-        """Those of all structural choices that an entry has decided."""
-        return frozenset(address for entry in self.entries for address, _ in entry.structure)
-
-    @cached_property
     def of_last_anchors(self) -> Mapping[str, frozenset[Decision]]:
         """The options that were decided, by address, where nothing is known to have followed the anchor: what follows
         one elsewhere may have given its choices others, which were not looked at there.
