@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from metasched.ir.nodes import Func
 from metasched.knowledge.anchor import Anchor, further_anchors
 from metasched.knowledge.library import Knowledge
-from metasched.knowledge.roles import ANCHOR, WRITER, Roles
-from metasched.lang.instructions import Decision
+from metasched.knowledge.roles import ANCHOR, WRITER, Roles, roles_in
+from metasched.lang.instructions import Decision, Ref
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # The share of the anchor's work from which on a reduction counts: what is less is not worth decisions of its own.
 _SHARE = 1 / 16
-_ROLE = re.compile(r"\{([^{}]*)\}")
 _OWN = re.compile(rf"{ANCHOR}([#$]\d*)?|{WRITER}")
 
 
@@ -34,13 +33,14 @@ class KnownOfOthers:
     @classmethod
     def of(cls, func: Func, anchor: Anchor, knowledge: Knowledge, target: Target) -> KnownOfOthers:
         """Those of the nearest entry for each reduction of an unscheduled program besides its anchor."""
-        found = cls({}, {})
+        structure: dict[str, Decision] = {}
+        numbers: dict[str, Decision] = {}
         for other in further_anchors(func, anchor, _SHARE):
             roles = Roles.of(func, other)
             for near in knowledge.nearest(other, target, 1):
-                found.structure.update(_own(roles, near.entry.structure))
-                found.numbers.update(_own(roles, near.entry.numbers))
-        return found
+                structure |= _own(roles, near.entry.structure)
+                numbers |= _own(roles, near.entry.numbers)
+        return cls(structure, numbers)
 
 
 def _own(roles: Roles, decisions: Sequence[tuple[str, Decision]]) -> dict[str, Decision]:
@@ -48,11 +48,12 @@ def _own(roles: Roles, decisions: Sequence[tuple[str, Decision]]) -> dict[str, D
     found: dict[str, Decision] = {}
     for address, decision in decisions:
         said = roles.own_decision(decision)
-        if said is not None and _is_own(address) and (not isinstance(decision, str) or _is_own(decision)):
+        named = decision.name if isinstance(decision, Ref) else decision
+        if said is not None and _is_own(address) and (not isinstance(named, str) or _is_own(named)):
             found |= dict.fromkeys(roles.own_texts(address), said)
     return found
 
 
 def _is_own(text: str) -> bool:
     """Whether a text in roles names nothing but the block, its operands and loops, and what writes its result."""
-    return all(_OWN.fullmatch(role) for role in _ROLE.findall(text))
+    return all(_OWN.fullmatch(role) for role in roles_in(text))

@@ -23,6 +23,7 @@ cpu 16 lanes, 2 threads
 structure
   packing({anchor})/packed := "{anchor#1} in panels"
   compute_location({anchor<0})/{anchor<0} := {"ref": "{anchor$0}_0"}
+  compute_location({anchor})/{anchor} := {"ref": "{anchor>0$0}_0"}
 numbers
   multi_level_tiling({anchor})/{anchor$0}
   vectorize({writer})/lanes
