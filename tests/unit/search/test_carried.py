@@ -343,3 +343,25 @@ def test_a_second_product_is_tiled_as_the_nearest_of_its_kind_was() -> None:
     decisions = found.trace.decisions
     wanted = {**{f"tiles(U)/{name}": tile for name, tile in (("i", TILES["i"]), ("h", TILES["j"]), ("k", TILES["k"]))}}
     assert sum(decisions[address] != tile for address, tile in wanted.items()) <= 2
+
+
+@ms.rule
+def doubled(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Unroll twice as much of a reduction, or leave it alone."""
+    if not sch.describe(block).reduces:
+        return ms.skip("it is no reduction")
+    if sch.choose("how", [ms.LEFT_ALONE, "doubled"]) != ms.LEFT_ALONE:
+        sch.annotate(block, "unroll_limit", 32)
+    return None
+
+
+def test_a_choice_that_the_best_neighbour_did_not_have_is_tried_though_others_had_it() -> None:
+    program = ms.operator("matmul_nn", M=50, N=64, K=64)
+    space = ms.space(program, [tiles, doubled], target=AVX512)
+    knew = replace(ENTRY, structure=(*ENTRY.structure, ("doubled({anchor})/how", ms.LEFT_ALONE)), extents=(9, 64, 64))
+    found = carried_into(space, Knowledge((ENTRY, knew)), AVX512, DEFAULT_CORE)
+    tried = [one for one in found if one.sketch.structure["doubled(C)/how"] == "doubled"]
+    assert tried
+    assert all("older than this choice" in dict(one.dropped)["doubled(C)/how"] for one in tried)
+    without = carried_into(space, Knowledge((knew,)), AVX512, DEFAULT_CORE)
+    assert all(one.sketch.structure["doubled(C)/how"] == ms.LEFT_ALONE for one in without)
