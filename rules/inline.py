@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from metasched.rules.consumers import reuses
+
 import metasched as ms
 
 INLINED, KEPT = "inlined", "kept"
@@ -12,15 +14,18 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64) -> ms.Skip
     """Compute a cheap element-wise block where it is read, and store nothing.
 
     Blocks with a condition, such as padding, are left to the rule `compute_location`, which weighs inlining against
-    computing them once; so are blocks with expensive functions. Structural choices: a block that reads dimensions in
-    another order, such as a transpose, is inlined, or kept for `compute_location` to place; and so is one with a
-    division or a root, where a reduction reads it again and again.
+    computing them once; so are blocks with expensive functions. What follows a reduction with tiles, such as an
+    activation, and is read by anything but another of its kind is left to `multi_level_tiling`: with a tile, it is
+    computed once and stored in place of the sum. Structural choices: a block that reads dimensions in another order,
+    such as a transpose, is inlined, or kept for `compute_location` to place; and so is one with a division or a root,
+    where a reduction reads it again and again.
 
     Args:
         largest: operations that a block may have after inlining what it reads more than once.
     """
     info = sch.describe(block)
-    reason = _unfit(info) or _too_large(sch, info, largest) or sch.refusal(lambda trial: trial.compute_inline(block))
+    reason = _unfit(info) or _too_large(sch, info, largest) or _of_tiles(sch, info)
+    reason = reason or sch.refusal(lambda trial: trial.compute_inline(block))
     if reason is not None:
         return ms.skip(reason)
     if not _in_order(info) and sch.choose("transpose", [INLINED, KEPT]) == KEPT:
@@ -56,6 +61,26 @@ def _too_large(sch: ms.Schedule, info: ms.BlockInfo, largest: int) -> str | None
         operations = reader.operations + reads * info.operations
         if reads > 1 and operations > largest:
             return f"`{reader.name}` reads it {reads} times and would have {operations} operations"
+    return None
+
+
+def _of_tiles(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
+    """Why a block is better computed with the tiles of the reduction that it follows; None where it is not."""
+    if all(sch.describe(sch.get_block(name)).elementwise for name in info.readers):
+        return None
+    start = _followed(sch, info)
+    return None if start is None else f"it ends what `{start}` computes in tiles, and is read at other places"
+
+
+def _followed(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
+    """The reduction with tiles that a block follows, alone, through others that are element-wise; None without one."""
+    for producer in (sch.describe(sch.get_block(name)) for name in info.sources):
+        if producer.output or producer.readers != (info.name,) or len(producer.spatial) != len(info.iters):
+            continue
+        if producer.reduces:
+            return producer.name if reuses(producer) else None
+        if producer.elementwise:
+            return _followed(sch, producer)
     return None
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from metasched.rules.consumers import elementwise_consumer
+from metasched.rules.consumers import elementwise_consumer, reuses
 from metasched.rules.facts import Digits, Factored, Strip, Tiled
 
 import metasched as ms
@@ -103,8 +103,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
         return "its reduction is factored"
     if not info.trivial and sch.facts(block, Digits) is None and sch.facts(block, Strip) is None:
         return "it is scheduled already"
-    spatial = {it.name for it in info.spatial if it.extent != 1}
-    if not any(spatial - read.iters for read in info.reads):
+    if not reuses(info):
         return "it reads every element once for each result, so tiles reuse nothing"
     if sch.facts(block, Strip) is not None and _of_rows(info):
         return "it goes once along rows, which a strip has in the cache"

@@ -18,7 +18,7 @@ _USUAL_WIDTH, _SHARES = 32, 8
 
 
 @ms.rule
-def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip | None:
+def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64, gathered: int = 32) -> ms.Skip | None:
     """Copy operands of a tiled reduction to where and how it reads them.
 
     A structural choice between `none`; `X in tiles`, where what a tile reads of the operand along which vectors run is
@@ -41,6 +41,7 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
 
     Args:
         reuse: how often an element is read, at least, for a copy of the whole operand to be offered at every call.
+        gathered: the same of an operand that vectors would gather.
     """
     tiled = sch.facts(block, Tiled)
     if tiled is None or tiled.terms is None:
@@ -48,14 +49,14 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64) -> ms.Skip 
     info = sch.describe(block)
     known = all(it.extent is not None for it in info.iters)
     operands = [x for x in _operands(sch, info, tiled) if x.reads > 1 or (x.constant and known)]
-    offered = _options(operands, reuse, sch.target.l2)
+    offered = _options(operands, (reuse, gathered), sch.target.l2)
     legal = {name: steps for name, steps in offered.items() if not _refusal(sch, block, tiled, steps)}
     if not legal:
         return ms.skip("no operand is reused that can be copied")
     copied = [operand for steps in legal.values() for _, operand in steps]
-    gathered = sch.facts(block, Strip) is not None and any(operand.strided for operand in copied)
+    in_strips = sch.facts(block, Strip) is not None and any(operand.strided for operand in copied)
     streamed = any(operand.reads == 1 for operand in copied)
-    how = sch.choose("packed", [*legal] if gathered or streamed else [*legal, NONE])
+    how = sch.choose("packed", [*legal] if in_strips or streamed else [*legal, NONE])
     if how != NONE:
         _pack(sch, block, tiled, legal[how])
     return None
@@ -134,13 +135,13 @@ def _moves(info: ms.BlockInfo) -> bool:
     return not info.reduces and info.trivial
 
 
-def _options(operands: list[_Operand], reuse: int, cache: int) -> dict[str, _Steps]:
-    """What may be copied, and how, where the second cache holds `cache` bytes."""
+def _options(operands: list[_Operand], reuse: tuple[int, int], cache: int) -> dict[str, _Steps]:
+    """What may be copied, and how, where the second cache holds `cache` bytes; `reuse` is the least, as given."""
     out: dict[str, _Steps] = {}
     for operand in operands:
         if operand.in_lanes and not operand.constant:
             out[f"{operand.buffer} in {TILES}"] = ((TILES, operand),)
-    tall = [x for x in operands if x.axis is not None and (x.constant or x.reads >= reuse)]
+    tall = [x for x in operands if x.axis is not None and (x.constant or x.reads >= reuse[x.strided])]
     ahead = [x for x in tall if x.constant or x.strided or (x.in_lanes and 4 * x.bytes > cache)]
     for operand in ahead:
         out[f"{operand.buffer} in {PANELS}"] = ((PANELS, operand),)

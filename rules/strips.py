@@ -10,7 +10,7 @@ from metasched.rules.facts import Strip
 
 import metasched as ms
 
-STRIPS, APART = "strips", "apart"
+STRIPS = "strips"
 
 
 @ms.rule
@@ -40,7 +40,7 @@ def strips(
         reason = sch.refusal(partial(_compute, chain=chain, largest=largest))
     if reason is not None:
         return ms.skip(reason)
-    if sch.choose("strips", [STRIPS, APART]) == STRIPS:
+    if sch.choose("strips", [STRIPS, ms.LEFT_ALONE]) == STRIPS:
         loops = _compute(sch, chain, largest)
         for name in (info.name, *(b.name for b in chain.producers)):
             sch.add_fact(sch.get_block(name), Strip(tuple(loops)))

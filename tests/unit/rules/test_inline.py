@@ -62,3 +62,40 @@ def test_cheap_arithmetic_in_a_reduction_is_none() -> None:
 def test_expensive_functions_are_not_repeated(call: str) -> None:
     found = reasons(NORMALISED.format(f"{call}(X[i, k]) * D[k]"), "inline")
     assert found["scaled"] == "it calls a costly function"
+
+
+FOLLOWED = """
+program followed(X: f32[16, 24], W: f32[24, 32], c: f32[32], V: f32[32, 20]) -> Y: f32[16, 20]:
+    wide: U[i, h] = sum[k](X[i, k] * W[k, h])
+    biased: T[i, h] = U[i, h] + c[h]
+    clipped: S[i, h] = max(T[i, h], 0)
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "kept"),
+    [
+        ("last: Y[i, j] = sum[h](S[i, h] * V[h, j])", ("wide", "clipped", "last")),
+        ("last: Y[i, j] = S[i, j + 1] * V[i, j]", ("wide", "clipped", "last")),
+        ("last: Y[i, j] = S[i, j] * V[i, j]", ("wide", "last")),
+        # Then the sum is stored in any case.
+        ("last: Y[i, j] = sum[h](S[i, h] * U[i, h] * V[h, j])", ("wide", "last")),
+    ],
+    ids=["reduction", "shifted", "element-wise", "sum read twice"],
+)
+def test_what_ends_a_tile_is_computed_with_it(last: str, kept: tuple[str, ...]) -> None:
+    sch, _ = apply(FOLLOWED.format(last), "inline")
+    assert sch.block_names() == kept
+    correct(sch)
+
+
+def test_why_what_ends_a_tile_is_kept() -> None:
+    found = reasons(FOLLOWED.format("last: Y[i, j] = sum[h](S[i, h] * V[h, j])"), "inline")
+    assert found["clipped"] == "it ends what `wide` computes in tiles, and is read at other places"
+
+
+def test_a_mean_is_no_tile() -> None:
+    text = "program m(X: f32[8, 9]) -> Y: f32[8]:\n    s: S[i] = sum[k](X[i, k])\n    mean: M[i] = S[i] * 0.25\n"
+    sch, _ = apply(text + "    spread: Y[i] = sum[k]((X[i, k] - M[i]) * (X[i, k] - M[i]))\n", "inline")
+    assert sch.block_names() == ("s", "spread")

@@ -28,7 +28,9 @@ program batched[B=3, N=12, M=24, K=9](P: f32[B, N, K], Q: f32[B, M, K]) -> R: f3
 
 def options(text: str, **params: int) -> list[object]:
     space = ms.space(
-        ms.parse_program(text, **params), rules=["multi_level_tiling", rule("packing")(reuse=4)], target=SMALL
+        ms.parse_program(text, **params),
+        rules=["multi_level_tiling", rule("packing")(reuse=4, gathered=4)],
+        target=SMALL,
     )
     return list(dict.fromkeys(x for s in space for name, x in s.structure.items() if name.endswith("/packed")))
 
@@ -57,7 +59,7 @@ def test_operands_that_vectors_would_gather() -> None:
 def test_runs_of_what_vectors_would_gather_are_read_as_a_whole(size: int, unrolled: bool) -> None:
     """Four neighbours at a time, where that divides a row."""
     program = ms.parse_program(BATCHED, K=size)
-    space = ms.space(program, rules=["multi_level_tiling", rule("packing")(reuse=4)], target=SMALL)
+    space = ms.space(program, rules=["multi_level_tiling", rule("packing")(reuse=4, gathered=4)], target=SMALL)
     sketch = space.sketch_near({"packing(R)/packed": "Q in panels"})
     assert ("unroll(k_R_Q_read_1)" in str(sketch.trace)) == unrolled
     rows = sketch.sample(np.random.default_rng(0), 4)
@@ -67,7 +69,7 @@ def test_runs_of_what_vectors_would_gather_are_read_as_a_whole(size: int, unroll
 def test_copies_of_halves_may_move_as_many_as_are_multiplied_at_a_time() -> None:
     def traces(**types: str) -> set[str]:
         program = ms.operators.load("matmul_nn", M=64, N=32, K=64, **types)
-        space = ms.space(program, rules=["multi_level_tiling", rule("packing")(reuse=4)], target=SMALL)
+        space = ms.space(program, rules=["multi_level_tiling", rule("packing")(reuse=4, gathered=4)], target=SMALL)
         lines = [line for s in space for line in str(s.trace).splitlines() if '"packing(C)/' in line]
         return {line.split(" ~ ")[1] for line in lines if "sample_categorical" in line}
 

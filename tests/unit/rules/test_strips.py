@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from metasched.rules.strips import APART, STRIPS
+from metasched.rules.strips import STRIPS
 
 import metasched as ms
 from metasched import operators
@@ -100,7 +100,7 @@ def test_features_of_strips_are_those_of_the_replayed_traces(text: str) -> None:
 
 def test_both_are_in_the_space() -> None:
     space = ms.space(ms.parse_program(TWO_PRODUCTS), rules=[always()])
-    assert [list(s.structure.values()) for s in space] == [[STRIPS], [APART]]
+    assert [list(s.structure.values()) for s in space] == [[STRIPS], [ms.LEFT_ALONE]]
 
 
 PRODUCT = (
