@@ -22,6 +22,8 @@ Its files; the passes come in the order in which they run:
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
 - `scatters`: of a scattered loop, only the iteration that data says has a term is run
 - `terms`: terms of a reduction that are not there become guards
+- `bounded_rows`: Terms of register tiles whose rows have terms within bounds of their own, such as rows that read
+  padding, stay in a loop
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
   fewest registers
 - `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do
@@ -41,6 +43,7 @@ from functools import lru_cache
 from metasched.compiler import lir
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.accumulators import Promotion
+from metasched.compiler.lower.bounded_rows import roll_terms
 from metasched.compiler.lower.build import build
 from metasched.compiler.lower.clamps import cut_at_clamps
 from metasched.compiler.lower.counters import CountedPart, NestCounters
@@ -131,7 +134,7 @@ def _lowered(func: Func, target: Target) -> _Lowered:
     nest = specialise(cut_at_clamps(nest, names))
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
-    nest = guard_terms(place_terms(nest))
+    nest = roll_terms(guard_terms(place_terms(nest)), storages, target)
     nest = order_operands(nest, storages, target, names)
     check_copies(nest)
     return _Lowered(func, place_guards(nest), storages, declined.warnings)

@@ -87,11 +87,12 @@ class Assign(NestStmt):
 class NestLoop(NestStmt):
     """`for var in range(min(extent, *clips))`.
 
-    `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any.
-    `tensor` is the intrinsic that does the whole loop. `prefetch` is how many iterations ahead what it reads is asked
-    for, 0 for not at all; `prefetch_tile` the same for what is asked for pass by pass of the loops inside. With
-    `rereads`, every iteration reads its operands from memory again. `counter` is as in `lir.Loop`. `place` is the only
-    iteration of a scattered loop that is run, where it is one of them.
+    `unroll` repeats the body (of a vectorised loop: its strips). `limit` is the unroll limit in force, if any, and
+    `by_limit` says that the loop is unrolled because of it. `tensor` is the intrinsic that does the whole loop.
+    `prefetch` is how many iterations ahead what it reads is asked for, 0 for not at all; `prefetch_tile` the same for
+    what is asked for pass by pass of the loops inside. With `rereads`, every iteration reads its operands from memory
+    again. `counter` is as in `lir.Loop`. `place` is the only iteration of a scattered loop that is run, where it is one
+    of them.
     """
 
     var: str
@@ -108,6 +109,7 @@ class NestLoop(NestStmt):
     rereads: bool = False
     counter: int | None = None
     place: Expr | None = None
+    by_limit: bool = False
 
     @property
     def steps(self) -> int:

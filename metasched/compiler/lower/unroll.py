@@ -48,13 +48,14 @@ def _mark(stmt: NestStmt) -> tuple[NestStmt, _Run]:
     body, run = _mark(stmt.body)
     innermost = isinstance(stmt.body, Assign)
     nearest = stmt.limit if innermost else run.nearest
-    unroll = stmt.unroll or _joins(stmt, run, nearest)
+    by_limit = not stmt.unroll and _joins(stmt, run, nearest)
+    unroll = stmt.unroll or by_limit
     # Of a scattered loop one iteration is run, in straight code.
     straight = unroll or stmt.kind is LoopKind.SCATTERED
     copies = run.copies * stmt.steps if run.copies is not None and straight else None
     if stmt.tensor is not None:
         copies = 1  # One statement does all of it.
-    return replace(stmt, body=body, unroll=unroll), _Run(copies, run.limit, nearest)
+    return replace(stmt, body=body, unroll=unroll, by_limit=by_limit), _Run(copies, run.limit, nearest)
 
 
 def _joins(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
