@@ -17,6 +17,7 @@ Its files, in reading order:
 - `quasi_affine`: The form that bindings of iteration variables have
 - `evaluate`: Evaluating integer expressions over arrays: a row per candidate
 - `index_map`: Index maps, such as `i, j -> j//16, i, j%16`: what they make of a space, and what undoes them
+- `excerpt`: A part of a program as a program of its own
 - `rolling`: Buffers whose storage outlives iterations of the loop they are computed in, and keeps a window of one
   dimension
 - `regions`: Parallel loops that share a region: which statements are its phases, and what is required of them

@@ -6,6 +6,7 @@ Its files, in reading order:
 - `roles`: What blocks, buffers and loops are to the anchor, whatever their names are
 - `entries`: What was found for one size, and files of it
 - `single_images`: What was found for a batch of one, as what is known of the same without a batch
+- `joined_indices`: What was found for rows, as what is known of the same with several indices of rows or of a batch
 - `library`: The files that are installed, and the nearest entries of an anchor
 - `distill`: Entries from a database of records
 """

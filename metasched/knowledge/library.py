@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import log2
@@ -17,6 +18,7 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
+from metasched.knowledge.joined_indices import JoinedIndices
 from metasched.knowledge.roles import WRITER
 from metasched.knowledge.single_images import kind_without_batch, without_batch
 from metasched.lang.instructions import Decision
@@ -103,6 +105,11 @@ class Knowledge:
         for batched in self._batched.get(kind, ()):
             yield from map(without_batch, (entry for entry in self._by_kind[batched] if entry.extents[0] == 1))
 
+    def _like(self, anchor: Anchor, cpu: Cpu) -> Iterator[Neighbour]:
+        """All that is known of an anchor's very kind."""
+        for entry in self._of_kind(anchor.kind):
+            yield Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu))
+
     @cached_property
     def of_last_anchors(self) -> Mapping[str, frozenset[Decision]]:
         """The options that were decided, by address, where nothing is known to have followed the anchor: what follows
@@ -121,10 +128,10 @@ class Knowledge:
         vectors have another shape, and would be ranked by estimates alone.
         """
         cpu = cpu_of(target)
-        found = [
-            Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu))
-            for entry in self._of_kind(anchor.kind)
-        ]
+        found = list(self._like(anchor, cpu))
+        joined = JoinedIndices.of(anchor)
+        if joined is not None:
+            found += [replace(n, entry=joined.spread(n.entry)) for n in self._like(joined.joined, cpu)]
         finite = [n for n in found if n.distance < float("inf")]
         own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
         return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))[:count]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from metasched.ir import query
-from metasched.ir.nodes import Block, For, Func
+from metasched.ir.nodes import Block, For, Func, Var
 from metasched.knowledge.anchor import Anchor, operands
 from metasched.lang.instructions import Decision, Ref
 from metasched.support.data_classes import dataclass
@@ -49,7 +49,13 @@ class Roles:
                 buffers.setdefault(buffer, f"{role}#{n}")
             for n, loop in enumerate(_loops_of(func, block)):
                 loops.setdefault(loop.var, f"{role}${n}")
-        own = {role: (name,) for table in (blocks, buffers, loops) for name, role in table.items()}
+        for name, role in blocks.items():
+            for n, made in enumerate(_made_for(query.find_block(func, name))):
+                loops |= {loop: f"{role}${n}" for loop in made if loop not in loops}
+        own: dict[str, tuple[str, ...]] = {}
+        for table in (blocks, buffers, loops):
+            for name, role in table.items():
+                own[role] = (*own.get(role, ()), name)
         copy = f"{anchor.block}.{query.find_block(func, anchor.block).store.buffer}.write"
         own[WRITER] = (*own.get(WRITER, ()), copy)
         return cls({**blocks, copy: WRITER}, buffers, loops, own)
@@ -137,6 +143,12 @@ def _split(address: str) -> list[str]:
     return address.split("/")
 
 
+def _made_for(block: Block) -> Iterator[tuple[str, str]]:
+    """What the loops of a block's variables are called that are made where it is computed at a place."""
+    for it in block.iters:
+        yield f"{it.name}_{block.name}", f"{it.name}_of_{block.name}"
+
+
 def _loops_of(func: Func, block: Block) -> list[For]:
     return [stmt for stmt in query.path_to(func, block) if isinstance(stmt, For)]
 
@@ -151,7 +163,7 @@ def _placed(func: Func, anchor: str) -> dict[str, str]:
             if other not in found:
                 found[other] = f"{found[name]}{step}"
                 waiting.append(other)
-    last = _end_of_chain(blocks, anchor)
+    last = next(reversed(list(followers(func, anchor))), None)
     if last is not None:
         found[last] = WRITER
     apart = [block.name for block in blocks if block.name not in found]
@@ -171,12 +183,22 @@ def _around(blocks: Iterable[Block], name: str) -> Iterator[tuple[str, str]]:
         yield f">{n}", other
 
 
-def _end_of_chain(blocks: Iterable[Block], anchor: str) -> str | None:
-    """The last of the blocks that follow the anchor one after the other, each the only reader of the one before."""
-    everything, at = list(blocks), anchor
-    while True:
-        result = next(b.store.buffer for b in everything if b.name == at)
-        readers = [b for b in everything if result in operands(b)]
-        if len(readers) != 1 or readers[0].reducer is not None:
-            return at if at != anchor else None
-        at = readers[0].name
+def followers(func: Func, anchor: str) -> Iterator[str]:
+    """The blocks that follow a block one after the other: each alone reads the one before, element by element."""
+    blocks = query.blocks(func)
+    at: str | None = anchor
+    while at is not None:
+        result = next(b.store.buffer for b in blocks if b.name == at)
+        readers = [b for b in blocks if result in operands(b)]
+        at = readers[0].name if len(readers) == 1 and _takes_elements(readers[0], result) else None
+        if at is not None:
+            yield at
+
+
+def _takes_elements(block: Block, buffer: str) -> bool:
+    """Whether a block is no reduction and takes the elements of a buffer one for one, in whatever order."""
+    variables = {it.name for it in block.iters}
+    reads = [node.indices for node in query.loads(block.store.value) if node.buffer == buffer]
+    names = [[i.name for i in indices if isinstance(i, Var)] for indices in reads]
+    whole = all(len(found) == len(indices) for found, indices in zip(names, reads, strict=True))
+    return block.reducer is None and whole and all(set(found) <= variables for found in names)

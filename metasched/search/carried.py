@@ -13,7 +13,7 @@ that the neighbour's space did not have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import overload
@@ -35,7 +35,7 @@ from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
 from metasched.schedule.trace import Trace
 from metasched.search.carried_numbers import ScoredRow, WantedNumbers, best_rows
-from metasched.search.further_anchors import KnownOfOthers
+from metasched.search.further_anchors import ReductionPart, further_parts
 from metasched.search.sketch_arm import SketchArm
 from metasched.space.rule import LEFT_ALONE
 from metasched.space.sketch import Sketch
@@ -135,7 +135,8 @@ def carried_into(
     if not knowledge.entries:
         return CarriedOver()
     anchor = anchor_of(space.program.func)
-    others = KnownOfOthers.of(space.program.func, anchor, knowledge, target)
+    parts = further_parts(space.program, anchor) if space.source.rules else ()
+    others = _known_of_others((p, carried_into(space.of_part(p.program), knowledge, target, core)) for p in parts)
     made = _Carrying(space, anchor, others, target, core, analyses)
     tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
     found = [one for _, one in tried if isinstance(one, Carried)]
@@ -145,6 +146,25 @@ def carried_into(
     ranked = sorted(found, key=_rank)
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
     return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
+
+
+@dataclass(frozen=True)
+class _KnownOfOthers:
+    """What is known of the reductions besides the anchor: decisions by a program's own addresses."""
+
+    structure: Mapping[str, Decision]
+    numbers: Mapping[str, Decision]
+
+
+def _known_of_others(known: Iterable[tuple[ReductionPart, CarriedOver]]) -> _KnownOfOthers:
+    """What is most promising of what is known of each part alone."""
+    structure: dict[str, Decision] = {}
+    numbers: dict[str, Decision] = {}
+    for part, carried in known:
+        for best in carried[:1]:
+            structure |= part.decisions(best.sketch.structure)
+            numbers |= part.decisions(best.sketch.decisions(best.row))
+    return _KnownOfOthers(structure, numbers)
 
 
 def _rank(one: Carried) -> tuple[float, float]:
@@ -170,7 +190,7 @@ class _Carrying:
         self,
         space: Space,
         anchor: Anchor,
-        others: KnownOfOthers,
+        others: _KnownOfOthers,
         target: Target,
         core: Core,
         analyses: Analyses | None,
@@ -274,7 +294,7 @@ class _Carrying:
         numbers = {**self._others.numbers, **numbers}
         if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
             return ENOUGH
-        sketch = self._sketch(structure)
+        sketch = self._sketch_as_there(structure)
         if isinstance(sketch, str):
             return sketch
         arm = self._arm(sketch)
@@ -302,6 +322,19 @@ class _Carrying:
             else:
                 dropped.append((address, "the program has nothing in this place"))
         return own, dropped
+
+    def _sketch_as_there(self, structure: Mapping[str, Decision]) -> Sketch | str:
+        """The sketch nearest to a structure; rules that it does not know of leave their blocks alone."""
+        sketch = self._sketch(structure)
+        if isinstance(sketch, str):
+            return sketch
+        unknown = sketch.structure.keys() - structure.keys() - self._space.given.keys()
+        left = {a: LEFT_ALONE for a in unknown if LEFT_ALONE in self._options(structure).get(a, ())}
+        return self._sketch({**structure, **left}) if left else sketch
+
+    def _options(self, structure: Mapping[str, Decision]) -> Mapping[str, tuple[Decision, ...]]:
+        """The options of the choices of the sketch nearest to a structure, by address."""
+        return self._space.options_near(structure)
 
     def _sketch(self, structure: Mapping[str, Decision]) -> Sketch | str:
         """The sketch nearest to a structure, or the reason why a step of it is not legal."""

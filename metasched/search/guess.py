@@ -159,13 +159,17 @@ def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed
 
 @dataclass(frozen=True)
 class _Start:
-    """The best that was known beforehand: an expert's trace, or what was carried over from a neighbour."""
+    """The best that was known beforehand: an expert's trace, or what was carried over from a neighbour.
+
+    `whole` is false where the neighbour did not decide all of the structure: what it was measured with was another.
+    """
 
     trace: Trace
     func: Func
     expected: Expectation
     expert: ExpertCandidate | None = None
     neighbour: Carried | None = None
+    whole: bool = True
 
     @property
     def name(self) -> str:
@@ -207,7 +211,7 @@ class _Guessing:
             return self._by_model(self._favourite(), why)
         # What is known is then of a CPU with more registers, or of tiles that this size does not have.
         sums_in_memory = bool(lower(start.func, self.target).warnings)
-        if sums_in_memory or self._leaves_room(start):
+        if sums_in_memory or not start.whole or self._leaves_room(start):
             found = self._favourite()
             if found is not None:
                 ratio = self._ratio(found.func, start.func)
@@ -220,7 +224,9 @@ class _Guessing:
 
     def _start(self) -> tuple[_Start | None, str]:
         """The best that is known beforehand, and why, where that is a neighbour's."""
-        taken, carried = self._by_expert(), self._carried()
+        taken, carried = self._by_expert(), self._carried(whole=True)
+        if carried is None and taken is None:
+            carried = self._carried(whole=False)
         if carried is None:
             return taken, ""
         if taken is None:
@@ -236,15 +242,16 @@ class _Guessing:
             return None
         return _Start(taken.schedule.trace, taken.schedule.func, taken.expected, expert=taken)
 
-    def _carried(self) -> _Start | None:
-        """The most promising neighbour's that the machine can run.
+    def _carried(self, whole: bool) -> _Start | None:
+        """The most promising neighbour's that the machine can run, of those that decided all of the structure, or not.
 
-        What is not whole was measured in another space: a search measures it early, and a guess is no search.
+        What is not whole was measured in another space: where an expert's trace is known, it is left to a search.
         """
-        for one in (carried for carried in self.arms.carried if carried.is_whole):
+        for one in (carried for carried in self.arms.carried if carried.is_whole is whole):
             func = self._applied(one.trace, one.name)
             if func is not None and obstacle_to(func, self.target) is None:
-                return _Start(one.trace, func, expected(func, self.target, self.core), neighbour=one)
+                estimate = expected(func, self.target, self.core)
+                return _Start(one.trace, func, estimate, neighbour=one, whole=whole)
         return None
 
     def _leaves_room(self, start: _Start) -> bool:

@@ -161,6 +161,10 @@ class Space:
             raise MetaschedError(f"the space is one of {self.program.key}, and the program is {program.key}")
         return self
 
+    def of_part(self, part: Program) -> Space:
+        """The space of the same source for a part of its program (`metasched.ir.excerpt`)."""
+        return self._with(program=part)
+
     def on(self, target: Target | None) -> Space:
         """The space of the same source for another target; None returns this space."""
         if target is None or target == self.target:
@@ -179,13 +183,14 @@ class Space:
 
     def _with(self, **changed: Any) -> Space:
         made: dict[str, Any] = {
+            "program": self.program,
             "source": self.source,
             "target": self._target,
             "allow": self.allowed,
             "max_sketches": self.max_sketches,
             "seed": self.seed,
         }
-        return Space(self.program, **(made | changed))
+        return Space(**(made | changed))
 
     def unmet(self) -> list[str]:
         """Given addresses that no sketch has; enumerates sketches until each was found."""
