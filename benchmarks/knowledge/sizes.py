@@ -5,10 +5,11 @@ Those of `benchmarks.network_shapes` are left out: guesses and searches are judg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product, zip_longest
 
+from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
 from benchmarks.network_shapes import LAYERS
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -162,7 +163,7 @@ def _dense() -> list[tuple[int, ...]]:
     return [(m, n, k) for m, (n, k) in product(_ROWS, _WEIGHTS) if m * n * k <= 1 << 30]
 
 
-def _listed() -> list[list[Sized]]:
+def _listed() -> list[Sequence[Sized | FirstLayer]]:
     """The sizes of each operator, those that matter most first."""
     image, halves = "H W CI CO R S P", {"T": "bf16", "U": "bf16"}
     volumes = [(z, size, size, *rest) for z, size, *rest in _VOLUMES]
@@ -197,10 +198,11 @@ def _listed() -> list[list[Sized]]:
         _of("transpose", "M N", _MATRICES[::4]),
         _of("max_pool2d_nhwc", "H W C", _square(_MAPS)),
         _of("global_avg_pool2d_nhwc", "H W C", _square(_MAPS)),
+        FIRST_LAYERS,
     ]
 
 
-def sizes() -> tuple[Sized, ...]:
+def sizes() -> tuple[Sized | FirstLayer, ...]:
     """All sizes, the operators in turn and each list spread out: whoever stops early has some of each."""
     judged = judged_programs()
     turns = chain.from_iterable(zip_longest(*(map(listed.__getitem__, _spread(len(listed))) for listed in _listed())))
