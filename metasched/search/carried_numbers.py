@@ -26,7 +26,7 @@ _DRAWN = 32
 _VARIED = 96
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.
-GAIN = 1.05
+_GAIN = 1.05
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _near(arm: SketchArm, rng: np.random.Generator, row: Rows) -> Rows:
 
 
 def _preferred(best: ScoredRow | None, varied: ScoredRow | None) -> ScoredRow | None:
-    if best is None or (varied is not None and varied.score > best.score + log2(GAIN)):
+    if best is None or (varied is not None and varied.score > best.score + log2(_GAIN)):
         return varied
     return best
 
