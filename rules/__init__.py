@@ -8,7 +8,8 @@ Its files, in reading order:
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
-- `consumers`: The block that reads a result element by element, and can be computed wherever that is
+- `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
+  is
 - `dot_products`: Products of rows by rows in lanes along their terms
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
 - `gates`: Reductions of which several results are read at a time, such as the gates of an LSTM, in tiles of these

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from metasched.rules.facts import Strip
 
 import metasched as ms
@@ -16,12 +14,18 @@ def elementwise_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> ms.BlockRV | N
     consumer = sch.get_block(info.readers[0])
     reader = sch.describe(consumer)
     free = reader.trivial or (not reader.output and sch.facts(consumer, Strip) is not None)
-    return consumer if reader.elementwise and free and _moving(reader.iters) == _moving(info.spatial) else None
+    return consumer if free and same_elements(reader, info) else None
 
 
-def _moving(iters: Iterable[ms.IterInfo]) -> int:
-    """How many variables have more than one value."""
-    return sum(it.extent != 1 for it in iters)
+def same_elements(reader: ms.BlockInfo, info: ms.BlockInfo) -> bool:
+    """Whether a block is element-wise over what another computes; either may have more dimensions of size one before
+    its last.
+    """
+    if not reader.elementwise or not (reader.iters and info.spatial):
+        return not reader.iters and not info.spatial
+    moving = [sum(it.extent != 1 for it in iters) for iters in (reader.iters, info.spatial)]
+    alike = (reader.iters[-1].extent == 1) == (info.spatial[-1].extent == 1)
+    return moving[0] == moving[1] and alike
 
 
 def reuses(info: ms.BlockInfo) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from metasched.rules.consumers import elementwise_consumer
+from metasched.rules.consumers import elementwise_consumer, reuses
 from metasched.rules.facts import Factored, Tiled, Vectorized
 
 import metasched as ms
@@ -84,7 +84,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shortest: in
     reads = [read for read in info.reads if along.name in read.iters]
     if not all(along.name in read.uses[-1] for read in reads):
         return "its reduction runs across rows of what it reads"
-    if not any(moving - read.iters for read in info.reads):
+    if not reuses(info):
         return "it reads every element once for each result, so tiles reuse nothing"
     last = info.spatial[-1].name
     if not any(last in read.iters and not moving & read.uses[-1] for read in reads):

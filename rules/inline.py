@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.rules.consumers import reuses
+from metasched.rules.consumers import reuses, same_elements
 
 import metasched as ms
 
@@ -75,7 +75,7 @@ def _of_tiles(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
 def _followed(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
     """The reduction with tiles that a block follows, alone, through others that are element-wise; None without one."""
     for producer in (sch.describe(sch.get_block(name)) for name in info.sources):
-        if producer.output or producer.readers != (info.name,) or len(producer.spatial) != len(info.iters):
+        if producer.output or producer.readers != (info.name,) or not same_elements(info, producer):
             continue
         if producer.reduces:
             return producer.name if reuses(producer) else None

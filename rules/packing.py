@@ -49,7 +49,7 @@ def packing(sch: ms.Schedule, block: ms.BlockRV, *, reuse: int = 64, gathered: i
     info = sch.describe(block)
     known = all(it.extent is not None for it in info.iters)
     operands = [x for x in _operands(sch, info, tiled) if x.reads > 1 or (x.constant and known)]
-    offered = _options(operands, (reuse, gathered), sch.target.l2)
+    offered = _options(operands, reuse, gathered, sch.target.l2)
     legal = {name: steps for name, steps in offered.items() if not _refusal(sch, block, tiled, steps)}
     if not legal:
         return ms.skip("no operand is reused that can be copied")
@@ -135,13 +135,13 @@ def _moves(info: ms.BlockInfo) -> bool:
     return not info.reduces and info.trivial
 
 
-def _options(operands: list[_Operand], reuse: tuple[int, int], cache: int) -> dict[str, _Steps]:
-    """What may be copied, and how, where the second cache holds `cache` bytes; `reuse` is the least, as given."""
+def _options(operands: list[_Operand], reuse: int, gathered: int, cache: int) -> dict[str, _Steps]:
+    """What may be copied, and how, where the second cache holds `cache` bytes."""
     out: dict[str, _Steps] = {}
     for operand in operands:
         if operand.in_lanes and not operand.constant:
             out[f"{operand.buffer} in {TILES}"] = ((TILES, operand),)
-    tall = [x for x in operands if x.axis is not None and (x.constant or x.reads >= reuse[x.strided])]
+    tall = [x for x in operands if x.axis is not None and (x.constant or x.reads >= (gathered if x.strided else reuse))]
     ahead = [x for x in tall if x.constant or x.strided or (x.in_lanes and 4 * x.bytes > cache)]
     for operand in ahead:
         out[f"{operand.buffer} in {PANELS}"] = ((PANELS, operand),)

@@ -13,7 +13,8 @@ from metasched.ir.program import Program
 def excerpt(program: Program, blocks: Collection[str]) -> Program:
     """The program that computes no more than some of an unscheduled program's blocks; all names stay as they are.
 
-    What others compute is an input of it, and what others read an output. Its text is still that of the whole.
+    What others compute is an input of it, and what others read an output. Only its `func` is that of a part: its name
+    and its text are still those of the whole.
     """
     return replace(program, func=_excerpt(program.func, frozenset(blocks)))
 

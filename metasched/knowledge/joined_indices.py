@@ -50,11 +50,12 @@ class JoinedIndices:
 
     @classmethod
     def of(cls, anchor: Anchor) -> JoinedIndices | None:
-        """None where there are no indices that could be one, or that could stand elsewhere."""
-        groups = _groups(anchor.kind)
-        kind = None if groups is None else _with_groups(anchor.kind, groups)
-        if groups is None or kind is None or kind == anchor.kind:
+        """None where there are no indices that could be one, or that could stand elsewhere, and none that are fixed."""
+        found = _groups(anchor.kind)
+        kind = None if found is None else _with_groups(anchor.kind, found)
+        if found is None or kind is None or kind == anchor.kind:
             return None
+        groups = found.in_order()
         terms = range(sum(map(len, groups)), len(anchor.extents))
         loops = (*groups, *((n,) for n in terms))
         sizes = tuple(tuple(anchor.extents[n] for n in group) for group in loops)
@@ -68,7 +69,9 @@ class JoinedIndices:
     def _spread(self, decisions: Decisions) -> Iterator[tuple[str, Decision]]:
         for address, decision in decisions:
             tiled = _TILED.fullmatch(address)
-            if tiled is not None and isinstance(decision, tuple) and int(tiled[1]) < len(self.loops):
+            if not self._knows(address) or (isinstance(decision, Ref) and not self._knows(decision.name)):
+                continue
+            if tiled is not None and isinstance(decision, tuple):
                 joined = int(tiled[1])
                 tiles = _tiles(decision, self.sizes[joined]) if len(self.loops[joined]) > 1 else [decision]
                 for loop, sizes in zip(self.loops[joined], tiles, strict=True):
@@ -77,6 +80,10 @@ class JoinedIndices:
                 yield address, sum(len(group) for group in self.loops[:decision])
             else:
                 yield self._own(address), self._decision(decision)
+
+    def _knows(self, text: str) -> bool:
+        """Whether the anchor has all loops that a text names."""
+        return all(int(number) < len(self.loops) for number in _LOOP.findall(text))
 
     def _own(self, text: str) -> str:
         """A text about loops; of several in place of one, the last is the one that is tiled."""
@@ -91,11 +98,12 @@ class JoinedIndices:
 def _tiles(joined: Sequence[Decision], extents: Sequence[int]) -> list[tuple[Decision, ...]]:
     """The sizes of each index's tiles, where those of all together are given; the outermost follows from the others."""
     left = list(extents)
-    levels: list[list[int]] = []
+    sizes: list[tuple[Decision, ...]] = [()] * len(left)
     for size in reversed(joined[1:]):
-        levels.append(_share(size if isinstance(size, int) else 1, left))
-        left = [-(-extent // part) for extent, part in zip(left, levels[-1], strict=True)]
-    return [(HOLE, *sizes) for sizes in zip(*reversed(levels), strict=True)]
+        parts = _share(max(size, 1) if isinstance(size, int) else 1, left)
+        left = [-(-extent // part) for extent, part in zip(left, parts, strict=True)]
+        sizes = [(part, *inner) for part, inner in zip(parts, sizes, strict=True)]
+    return [(HOLE, *inner) for inner in sizes]
 
 
 def _share(size: int, extents: list[int]) -> list[int]:
@@ -108,8 +116,21 @@ def _share(size: int, extents: list[int]) -> list[int]:
     return parts[::-1]
 
 
-def _groups(kind: str) -> tuple[tuple[int, ...], ...] | None:
-    """The spatial variables of a kind, those together that one could be; None where a value depends on one of them."""
+@dataclass(frozen=True)
+class _Groups:
+    """The numbers of a kind's spatial variables, those together that one could be: a batch, if there is one, and others
+    in the order of the result.
+    """
+
+    batch: tuple[int, ...]
+    others: tuple[tuple[int, ...], ...]
+
+    def in_order(self) -> tuple[tuple[int, ...], ...]:
+        return (self.batch, *self.others) if self.batch else self.others
+
+
+def _groups(kind: str) -> _Groups | None:
+    """The groups of a kind; None where a value depends on an index."""
     accesses = [access[1].split(", ") for access in _ACCESS.finditer(kind)]
     if _SPATIAL.search(_ACCESS.sub("", kind)):
         return None
@@ -124,8 +145,12 @@ def _groups(kind: str) -> tuple[tuple[int, ...], ...] | None:
         batch = [index for index in alone if index not in last]
         result = [index for index in result if index not in batch]
         count = _rows(result, accesses)
-    groups = [batch, result[:count], *([index] for index in result[count:])]
-    return tuple(tuple(int(index[1:]) for index in group) for group in groups if group)
+    others = [result[:count], *([index] for index in result[count:])]
+    return _Groups(_numbers(batch), tuple(_numbers(group) for group in others if group))
+
+
+def _numbers(indices: Sequence[str]) -> tuple[int, ...]:
+    return tuple(int(index[1:]) for index in indices)
 
 
 def _rows(indices: Sequence[str], accesses: Sequence[_Access]) -> int:
@@ -150,19 +175,17 @@ def _in_a_row(indices: Sequence[str], access: _Access) -> bool:
     return access[start : start + len(indices)] == list(indices)
 
 
-def _with_groups(kind: str, groups: Sequence[tuple[int, ...]]) -> str:
-    """The kind with an index for each group. What stands alone in each access comes first, others keep their order."""
-    named = {f"s{group[0]}": f"s{n}" for n, group in enumerate(groups)}
-    further = {f"s{n}" for group in groups for n in group[1:]}
-
-    def access(found: re.Match[str]) -> list[str]:
-        kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED]
-        return [_ANY.sub(lambda m: named.get(m[0], m[0]), index) for index in kept]
-
-    everywhere = all(_stands_alone("s0", access(found)) for found in _ACCESS.finditer(kind))
+def _with_groups(kind: str, groups: _Groups) -> str:
+    """The kind with an index for each group: that of a batch comes first, others keep their order."""
+    ordered = groups.in_order()
+    named = {f"s{group[0]}": f"s{n}" for n, group in enumerate(ordered)}
+    further = {f"s{n}" for group in ordered for n in group[1:]}
 
     def written(found: re.Match[str]) -> str:
-        indices = access(found)
-        return f"[{', '.join(sorted(indices, key=lambda index: everywhere and index != 's0'))}]"
+        kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED]
+        indices = [_ANY.sub(lambda m: named.get(m[0], m[0]), index) for index in kept]
+        if groups.batch:
+            indices.sort(key=lambda index: index != "s0")
+        return f"[{', '.join(indices)}]"
 
     return _ACCESS.sub(written, kind)

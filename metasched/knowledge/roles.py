@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from metasched.ir import query
-from metasched.ir.nodes import Block, For, Func, Var
+from metasched.ir.nodes import Block, Const, For, Func, Var
 from metasched.knowledge.anchor import Anchor, operands
 from metasched.lang.instructions import Decision, Ref
 from metasched.support.data_classes import dataclass
@@ -184,21 +184,24 @@ def _around(blocks: Iterable[Block], name: str) -> Iterator[tuple[str, str]]:
 
 
 def followers(func: Func, anchor: str) -> Iterator[str]:
-    """The blocks that follow a block one after the other: each alone reads the one before, element by element."""
+    """The blocks that follow a block one after the other: each alone reads the one before, each element where it is, or
+    for all of a row.
+    """
     blocks = query.blocks(func)
     at: str | None = anchor
     while at is not None:
         result = next(b.store.buffer for b in blocks if b.name == at)
         readers = [b for b in blocks if result in operands(b)]
-        at = readers[0].name if len(readers) == 1 and _takes_elements(readers[0], result) else None
+        at = readers[0].name if len(readers) == 1 and _reads_in_place(readers[0], result) else None
         if at is not None:
             yield at
 
 
-def _takes_elements(block: Block, buffer: str) -> bool:
-    """Whether a block is no reduction and takes the elements of a buffer one for one, in whatever order."""
+def _reads_in_place(block: Block, buffer: str) -> bool:
+    """Whether a block is no reduction and reads elements of a buffer by its own variables, in another order or fewer of
+    them, but no neighbours.
+    """
     variables = {it.name for it in block.iters}
     reads = [node.indices for node in query.loads(block.store.value) if node.buffer == buffer]
-    names = [[i.name for i in indices if isinstance(i, Var)] for indices in reads]
-    whole = all(len(found) == len(indices) for found, indices in zip(names, reads, strict=True))
-    return block.reducer is None and whole and all(set(found) <= variables for found in names)
+    alone = all((isinstance(i, Var) and i.name in variables) or isinstance(i, Const) for found in reads for i in found)
+    return block.reducer is None and alone

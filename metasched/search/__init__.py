@@ -33,7 +33,7 @@ Its files, in reading order:
 - `recent_features`: Features of the rows that were asked for lately: a search asks for those of a row several times
 - `carried_numbers`: The numbers of neighbours in one structure: each neighbour's own, or some near them that the model
   clearly prefers
-- `further_anchors`: What is known of reductions that a program has besides its anchor
+- `reduction_parts`: The reductions of a program, each with what belongs to it, as programs of their own
 - `carried`: What was found for the nearest programs of the same kind, carried over to a space before anything is
   measured
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time

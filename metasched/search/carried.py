@@ -35,7 +35,7 @@ from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
 from metasched.schedule.trace import Trace
 from metasched.search.carried_numbers import ScoredRow, WantedNumbers, best_rows
-from metasched.search.further_anchors import ReductionPart, further_parts
+from metasched.search.reduction_parts import ReductionPart, further_parts
 from metasched.search.sketch_arm import SketchArm
 from metasched.space.rule import LEFT_ALONE
 from metasched.space.sketch import Sketch
@@ -162,7 +162,7 @@ def _known_of_others(known: Iterable[tuple[ReductionPart, CarriedOver]]) -> _Kno
     numbers: dict[str, Decision] = {}
     for part, carried in known:
         for best in carried[:1]:
-            structure |= part.decisions(best.sketch.structure)
+            structure |= part.decisions({a: said for a, said in best.sketch.structure.items() if a in best.decided})
             numbers |= part.decisions(best.sketch.decisions(best.row))
     return _KnownOfOthers(structure, numbers)
 
@@ -281,7 +281,7 @@ class _Carrying:
         """The options of choices that a neighbour decided, and that only programs have in which something follows."""
         options = self._space.options_near(best.sketch.structure)
         for address, _ in best.neighbour.entry.structure:
-            seen = knowledge.of_last_anchors[address]
+            seen = knowledge.of_last_anchors.get(address, frozenset())
             for own in self._roles.own_texts(address):
                 said = {self._roles.own_decision(decision) for decision in seen}
                 said.add(best.sketch.structure.get(own))
@@ -329,12 +329,10 @@ class _Carrying:
         if isinstance(sketch, str):
             return sketch
         unknown = sketch.structure.keys() - structure.keys() - self._space.given.keys()
-        left = {a: LEFT_ALONE for a in unknown if LEFT_ALONE in self._options(structure).get(a, ())}
-        return self._sketch({**structure, **left}) if left else sketch
-
-    def _options(self, structure: Mapping[str, Decision]) -> Mapping[str, tuple[Decision, ...]]:
-        """The options of the choices of the sketch nearest to a structure, by address."""
-        return self._space.options_near(structure)
+        options = self._space.options_near(structure)
+        left = {address: LEFT_ALONE for address in unknown if LEFT_ALONE in options.get(address, ())}
+        found = self._sketch({**structure, **left}) if left else sketch
+        return sketch if isinstance(found, str) else found
 
     def _sketch(self, structure: Mapping[str, Decision]) -> Sketch | str:
         """The sketch nearest to a structure, or the reason why a step of it is not legal."""

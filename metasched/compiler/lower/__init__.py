@@ -22,8 +22,8 @@ Its files; the passes come in the order in which they run:
 - `tiles`: Accumulators in tile registers: what the output of a tensor intrinsic with tiles is while its reduction runs
 - `scatters`: of a scattered loop, only the iteration that data says has a term is run
 - `terms`: terms of a reduction that are not there become guards
-- `bounded_rows`: Terms of register tiles whose rows have terms within bounds of their own, such as rows that read
-  padding, stay in a loop
+- `bounded_rows`: Terms of register tiles whose rows are there within bounds of their own: those that read padding, and
+  last ones
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
   fewest registers
 - `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do

@@ -1,4 +1,4 @@
-"""Terms of register tiles whose rows have terms within bounds of their own, such as rows that read padding.
+"""Terms of register tiles whose rows are there within bounds of their own: those that read padding, and last ones.
 
 Whether a row of the tile has a term is asked in the tile. In unrolled code for several terms, LLVM moves products of
 rows that have it in any case behind the branches of later terms (machine sinking), and so keeps what all of them read
@@ -53,6 +53,8 @@ def _keeps_operands(
     lanes, storage = max(loop.lanes for loop in (term, *inside)), storages[update.array]
     taken = registers_needed(storage.size, lanes, storage.dtype, target)
     for load in dict.fromkeys(update.reads):
-        used = frozenset[str]().union(*map(free_vars, load.indices)) - update.reduction
-        taken += prod(loop.steps for loop in inside if loop.var in used)
+        used = frozenset[str]().union(*map(free_vars, load.indices))
+        if term.var in used and storages[load.buffer].kind is ArrayKind.REGISTER:
+            return False  # what is in registers is read by numbers that are known
+        taken += prod(loop.steps for loop in inside if loop.var in used - update.reduction)
     return taken > target.registers

@@ -94,9 +94,20 @@ def test_which_indices_could_be_one(
         ("Y[h, w, o] = sum[c](X[h, c, w] * W[c, o])", {"result": "14, 7, 64", "X": "14, 32, 7"} | W),
         ("Y[h, w, o] = sum[c](X[h, w, c] * f32(h) * W[c, o])", {"result": "14, 7, 64", "X": "14, 7, 32"} | W),
         ("Y[b, i, j] = X[b, j, i]", {"result": "3, 5, 4", "X": "3, 4, 5"}),
+        ("Y[j] = sum[i](X[i, j])", {"result": "5", "X": "4, 5"}),
+        ("Y[i, j] = X[j, i]", {"result": "5, 4", "X": "4, 5"}),
         ("Y[i, c] = sum[r](X[i + r, c] * W[r, c])", {"result": "4, 5", "X": "6, 5", "W": "3, 5"}),
     ],
-    ids=["one index each", "another order", "apart", "a value depends on one", "vectors run along them", "channels"],
+    ids=[
+        "one index each",
+        "another order",
+        "apart",
+        "a value depends on one",
+        "vectors run along them",
+        "columns",
+        "transposed",
+        "channels",
+    ],
 )
 def test_what_stays_as_it_is(statement: str, shapes: dict[str, str]) -> None:
     assert JoinedIndices.of(anchor(statement, **shapes)) is None
@@ -140,3 +151,11 @@ def test_tiles_are_equal_parts(size: int, tile: tuple[int, int]) -> None:
     numbers = dict(near.entry.numbers)
     found = [numbers[f"multi_level_tiling({{anchor}})/{{anchor${n}}}"] for n in range(2)]
     assert [sizes[-1] for sizes in found if isinstance(sizes, tuple)] == list(tile)
+
+
+def test_what_names_a_loop_that_is_not_there_is_left_out() -> None:
+    odd = TEXT.replace("{anchor$1}\n", "{anchor$7}\n").replace("[null,2,1,12]", "[null]")
+    (near,) = Knowledge(tuple(parse_entries(odd))).nearest(PIXELS, AVX512, 1)
+    addresses = [address for address, _ in near.entry.numbers]
+    assert not any("$7" in address for address in addresses)
+    assert dict(near.entry.numbers)["multi_level_tiling({anchor})/{anchor$0}"] == (HOLE,)

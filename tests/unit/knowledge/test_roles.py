@@ -84,7 +84,7 @@ def test_loops_have_other_names_where_a_block_is_computed_at_a_place() -> None:
     assert CONV.general_address(f"multi_level_tiling(pad)/{made}") == "multi_level_tiling({anchor<0})/{anchor<0$1}"
 
 
-def test_followers_take_elements_one_for_one() -> None:
+def test_followers_read_in_place() -> None:
     text = """
 program chain(A: f32[8, 8], B: f32[8, 8], c: f32[8]) -> Y: f32[8, 8]:
     product: C[i, j] = sum[k](A[i, k] * B[k, j])

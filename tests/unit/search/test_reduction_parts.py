@@ -11,7 +11,7 @@ from metasched.knowledge.entries import Entry, parse_entries
 from metasched.knowledge.library import Knowledge
 from metasched.lang.instructions import HOLE
 from metasched.search.carried import carried_into
-from metasched.search.further_anchors import further_parts
+from metasched.search.reduction_parts import further_parts
 from tests.support.targets import AVX512
 
 PERCEPTRON = """
