@@ -21,7 +21,9 @@ def same_elements(reader: ms.BlockInfo, info: ms.BlockInfo) -> bool:
     """Whether a block is element-wise over what another computes; either may have more dimensions of size one before
     its last.
     """
-    if not reader.elementwise or not (reader.iters and info.spatial):
+    if not reader.elementwise:
+        return False
+    if not (reader.iters and info.spatial):
         return not reader.iters and not info.spatial
     moving = [sum(it.extent != 1 for it in iters) for iters in (reader.iters, info.spatial)]
     alike = (reader.iters[-1].extent == 1) == (info.spatial[-1].extent == 1)

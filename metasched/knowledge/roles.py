@@ -114,7 +114,7 @@ class Roles:
 
     def own_texts(self, text: str) -> Iterator[str]:
         """What a text in roles is in this program's names: several where a role has several, none where it has none."""
-        roles = list(dict.fromkeys(roles_in(text)))
+        roles = list(dict.fromkeys(_IN_BRACES.findall(text)))
         for names in product(*(self.own.get(role, ()) for role in roles)):
             chosen = dict(zip(roles, names, strict=True))
             yield _IN_BRACES.sub(lambda m, chosen=chosen: chosen[m[1]], text)  # type: ignore[misc]
@@ -127,11 +127,6 @@ class Roles:
         if isinstance(decision, str):
             return next(self.own_texts(decision), None)
         return decision
-
-
-def roles_in(text: str) -> list[str]:
-    """The roles that a text names, in their order."""
-    return _IN_BRACES.findall(text)
 
 
 def _braced(role: str) -> str:

@@ -329,7 +329,7 @@ class _Carrying:
         if isinstance(sketch, str):
             return sketch
         unknown = sketch.structure.keys() - structure.keys() - self._space.given.keys()
-        options = self._space.options_near(structure)
+        options = self._space.options_near(structure) if unknown else {}
         left = {address: LEFT_ALONE for address in unknown if LEFT_ALONE in options.get(address, ())}
         found = self._sketch({**structure, **left}) if left else sketch
         return sketch if isinstance(found, str) else found
