@@ -30,6 +30,7 @@ Its files, in reading order:
 - `rfactor`: Factoring of reductions with little other parallelism
 - `rolling`: Rows that neighbouring rows of a stencil share, kept in a sliding window
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
+- `row_parts`: Sums of exponentials over long rows, part by part
 - `row_runs`: Loops over what lies in a row, as one
 - `scatter`: Sums of what belongs to each place, by going to the place of each term
 - `stream`: Stores past the caches

@@ -25,6 +25,7 @@ from metasched.rules.reduction_lanes import reduction_lanes
 from metasched.rules.rfactor import rfactor
 from metasched.rules.rolling import rolling
 from metasched.rules.row_chain import row_chain
+from metasched.rules.row_parts import row_parts
 from metasched.rules.row_runs import row_runs
 from metasched.rules.scatter import scatter
 from metasched.rules.stream import stream
@@ -47,6 +48,7 @@ cpu = (
     padding_terms,
     blocked_sums,
     unpacking,
+    row_parts,
     row_chain,
     grouping,
     inline,

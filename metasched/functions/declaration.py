@@ -48,6 +48,7 @@ class MathFunction:
             the reference bounds the rounding error of a result by them.
         integers: whether integer dtypes are taken besides floats.
         in_place: its code is an instruction or two, which stand where it is called.
+        exponential: of a sum it is the product of what it is of the summands.
         numpy_names: its other names in NumPy, Python and PyTorch, for hints.
 
     """
@@ -64,6 +65,7 @@ class MathFunction:
     slopes: Slopes
     integers: bool = False
     in_place: bool = False
+    exponential: bool = False
     numpy_names: tuple[str, ...] = ()
 
     @property
@@ -93,6 +95,7 @@ def math_function(
     slopes: Slopes,
     integers: bool = False,
     in_place: bool = False,
+    exponential: bool = False,
     numpy_names: tuple[str, ...] = (),
 ) -> Callable[[Definition], MathFunction]:
     """Declare a math function by its formula `fn(formula, x, ...)`: its name is the language's.
@@ -112,9 +115,8 @@ def math_function(
         doc = documentation(inspect.getmodule(fn)) or ""
         _require(bool(doc), name, "its file begins with documentation")
         ulp = MappingProxyType({DType.F32: f32, DType.F64: f64})
-        return MathFunction(
-            name, doc, arity, fn, ulp, cost, evaluate, numpy, numba, slopes, integers, in_place, numpy_names
-        )
+        given = (evaluate, numpy, numba, slopes, integers, in_place, exponential, numpy_names)
+        return MathFunction(name, doc, arity, fn, ulp, cost, *given)
 
     return attach
 

@@ -685,6 +685,35 @@ class PrimitiveMethods:
             for i in 4:                     for i in 4 unrolled:
                 C[i] = A[i]          ->         C[i] = A[i]
         """
+    def use_partial_maxima(self, sums: BlockRV, maxima: BlockRV, *, labels: Sequence[str] = ...) -> None:
+        """Take the exponentials of partial sums relative to the maxima of the same terms, instead of the maximum of all.
+
+        A softmax goes through a row for its maximum, and again for the sum of exponentials relative to it. Of partial
+        results that rfactor makes of both, the sums then need no more than the maxima next to them, so that one pass over
+        the row computes both; the last reduction scales each partial sum to the maximum of all. (Milakov and Gimelshein
+        2018, "Online normalizer calculation for softmax", section 3; with weights, the sums of FlashAttention, Dao et al.
+        2022, section 3.1.) A partial sum without a finite term is of zeros, as it would be relative to a finite maximum.
+
+        Args:
+            sums: partial sums of terms with a factor `exp(x - m)`, or `exp((x - m) * scale)` of a positive scale, where `m`
+                is the maximum of all; `exp2` as well. Other factors may be anything that does not read `m`.
+            maxima: partial maxima of the same `x`, which reduce to `m`.
+
+        Requires:
+            Both reduce the same parts: the same loops, split in the same way. One sum reads the partial sums, and adds them
+            up as they are. Maxima of a type of storage are cast as `x` is.
+
+        Rewrite:
+            for j_0, j_1 in grid(2, 8):                      for j_0, j_1 in grid(2, 8):
+                top.rf: m_rf[j_0] max= X[j_0*8 + j_1]            top.rf: m_rf[j_0] max= X[j_0*8 + j_1]
+            for j_0 in 2:                                    for j_0 in 2:
+                top: m[0] max= m_rf[j_0]                         top: m[0] max= m_rf[j_0]
+            for k_0, k_1 in grid(2, 8):                      for k_0, k_1 in grid(2, 8):
+                sum.rf: s_rf[k_0] +=                 ->          sum.rf: s_rf[k_0] +=
+                    exp(X[k_0*8 + k_1] - m[0])                       exp(X[k_0*8 + k_1] - max(m_rf[k_0], -3.4e+38))
+            for k_0 in 2:                                    for k_0 in 2:
+                sum: s[0] += s_rf[k_0]                           sum: s[0] += s_rf[k_0] * exp(m_rf[k_0] - m[0])
+        """
     def vectorize(self, loop: LoopRV, *, lanes: Int | int, labels: Sequence[str] = ...) -> None:
         """Run a loop's iterations in vectors of `lanes`; the last vector is masked if the extent is not a multiple.
 

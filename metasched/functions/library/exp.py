@@ -54,6 +54,7 @@ def half_exp(f: Formula, x: Lanes) -> Lanes:
     numpy=np.exp,
     numba="math.exp({0})",
     slopes=lambda x: (double("exp", x),),
+    exponential=True,
 )
 def exp(f: Formula, x: Lanes) -> Lanes:
     low, high = _LIMITS[f.is_double]

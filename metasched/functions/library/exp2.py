@@ -44,6 +44,7 @@ _DOUBLE = (
     numpy=np.exp2,
     numba="math.pow(2.0, {0})",
     slopes=lambda x: (double("exp2", x),),
+    exponential=True,
 )
 def exp2(f: Formula, x: Lanes) -> Lanes:
     clamped = f.clamp(x, *_LIMITS[f.is_double])

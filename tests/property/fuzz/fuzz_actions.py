@@ -290,6 +290,18 @@ def _epilogue(s: Spot) -> None:
     s.sch.fuse_reduction_epilogue(s.block, s.sch.get_block(s.pick(s.info.readers or (s.info.name,))))
 
 
+def _partial_maxima(s: Spot) -> None:
+    """Partial results of a maximum and of a sum relative to it, or of any two reductions."""
+    maxima = s.on(lambda info: info.reduces and info.compares)
+    readers = [n for n in s.sch.block_names() if maxima.info.name in s.sch.describe(s.sch.get_block(n)).sources]
+    sums, inner = s.sch.get_block(s.pick(readers)), s.number(1, 5)
+    partial = []
+    for block in (maxima.block, sums):
+        outer, _ = s.sch.split(s.sch.get_loops(block)[-1], [None, inner])
+        partial.append(s.sch.rfactor(outer))
+    s.sch.use_partial_maxima(partial[1], partial[0])
+
+
 def _scatter(s: Spot) -> None:
     """At the loop over places, mostly inside all that decide them."""
     spot = s.on(lambda info: bool(info.places))
@@ -365,6 +377,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "tensorize": (_tensorize,),
     "winograd": (_winograd,),
     "skip_padding": (_skip_padding,),
+    "use_partial_maxima": (_partial_maxima,),
     "sample_compute_location": (_located, _located_at_source, _located_together),
 }
 # Queries that every attempt begins with, and what has a method of its own.

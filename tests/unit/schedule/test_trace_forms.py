@@ -19,6 +19,7 @@ from tests.support.schedules import loops_of, program, schedule
 from tests.unit.schedule.primitives.test_skip_padding import done as without_padding
 from tests.unit.schedule.primitives.test_store_at import done as stored
 from tests.unit.schedule.primitives.test_tensorize import done as tensorized
+from tests.unit.schedule.primitives.test_use_partial_maxima import done as relative_to_parts
 from tests.unit.schedule.primitives.test_winograd import done as in_winograds_form
 
 PIPE = """
@@ -90,6 +91,7 @@ SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "tensorized": tensorized,
     "in_winograds_form": in_winograds_form,
     "without_padding": without_padding,
+    "relative_to_parts": relative_to_parts,
     "scattered": _scattered,
 }
 

@@ -39,6 +39,7 @@ EARLY = (
     "padding_terms",
     "blocked_sums",
     "unpacking",
+    "row_parts",
     "row_chain",
     "grouping",
     "inline",
