@@ -59,6 +59,37 @@ def grid_sample(site: NodeSite) -> Results:
     return (site.single(stages, ValueType(x.type.dtype, shape), A=x, G=grid),)
 
 
+@node_type("AffineGrid")
+def affine_grid(site: NodeSite) -> Results:
+    """The place that an affine map takes each element's own to; places go from -1 to 1 along each axis.
+
+    ONNX's function of it drops a batch of one.
+    """
+    theta, sizes = site.operand(0), site.integers(1, "sizes")
+    dims = len(sizes) - 2
+    if dims not in (2, 3) or theta.shape != (sizes[0], dims, dims + 1):
+        raise Unsupported(f"it maps the places of {list(sizes)} elements by {theta.type}")
+    if not theta.type.dtype.is_float:
+        raise Unsupported(f"it takes matrices of floats, and its input is {theta.type}")
+    wide, corners, over = theta.type.dtype.compute, site.flag("align_corners"), indices(dims, "h")
+    # The first column is for the place along the last axis.
+    columns = [at("M", ("n", "c", str(dims - 1 - dim))) for dim in range(dims)]
+    terms = [
+        f"{wide}({m}) * {_own_place(h, size, wide, corners)}"
+        for m, h, size in zip(columns, over, sizes[2:], strict=True)
+    ]
+    total = " + ".join([f"{wide}({at('M', ('n', 'c', str(dims)))})", *terms])
+    result = ValueType(theta.type.dtype, (sizes[0], *sizes[2:], dims))
+    return (site.single([f"{at('Y', ('n', *over, 'c'))} = {result.dtype}({total})"], result, M=theta),)
+
+
+def _own_place(index: str, extent: int, dtype: DType, corners: bool) -> str:
+    """The place of an element along an axis: the first and the last are at -1 and 1, or half an element inside."""
+    if corners:
+        return f"({dtype}(2 * {index}) / {extent - 1}.0 - 1.0)" if extent > 1 else "0.0"
+    return f"({dtype}(2 * {index} + 1) / {extent}.0 - 1.0)"
+
+
 def _axis_taps(
     dim: int,
     here: str,

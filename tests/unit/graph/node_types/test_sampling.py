@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import metasched as ms
 from tests.support.onnx_models import random, run
 
 
@@ -13,3 +15,22 @@ def test_sampling_at_the_places_of_the_elements_gives_them() -> None:
     grid = np.stack([columns, rows], -1)[None].astype(np.float32)
     for mode in ("linear", "nearest", "cubic"):
         np.testing.assert_allclose(run("GridSample", x, grid, align_corners=1, mode=mode), x, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(("sizes", "corners"), [((3, 4), 0), ((3, 4), 1), ((2, 3, 4), 0), ((2, 1, 4), 1)])
+def test_places_of_an_affine_map(batch: int, sizes: tuple[int, ...], corners: int) -> None:
+    dims = len(sizes)
+    theta = random(batch, dims, dims + 1)
+    lines = [
+        (np.linspace(-1, 1, n) if n > 1 else np.zeros(1)) if corners else (2 * np.arange(n) + 1) / n - 1 for n in sizes
+    ]
+    own = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(sizes)], -1)
+    expected = np.einsum("ncm,...m->n...c", theta, own)
+    got = run("AffineGrid", theta, np.array([batch, 5, *sizes]), align_corners=corners, constants=(1,), opset=20)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_map_of_other_dimensions() -> None:
+    with pytest.raises(ms.MetaschedError, match=r"it maps the places of \[1, 5, 3, 4\] elements by f32\[1, 3, 4\]"):
+        run("AffineGrid", random(1, 3, 4), np.array([1, 5, 3, 4]), constants=(1,), opset=20)
