@@ -3,7 +3,8 @@
 Schedules are chosen for the anchor; what is fused around it follows. So programs whose anchors are of one *kind* have
 good schedules in common: a convolution, and the same with another epilogue. A kind is the block's statement with its
 variables and buffers numbered, and without its sizes: its text says which indices each operand takes, and of which
-element types they are. The sizes are its `extents`, and its `steps`, the strides and dilations of its accesses.
+element types they are. The sizes are its `extents`, and its `steps`, the strides and dilations of its accesses. The
+order in which a program multiplies two matrices does not count: the one whose columns are the result's comes second.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.linear import Linear, form_of_sum
-from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, Func, IterKind, Load, Node, Select, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Cast, Const, Expr, Func, IterKind, Load, Node, Select, Var
 from metasched.ir.printer import print_expr
 from metasched.ir.work import work_of
 from metasched.support.data_classes import dataclass
@@ -102,7 +103,8 @@ class _Statement:
         how = "=" if self._block.reducer is None else f"{self._block.reducer.value}="
         types = [f"{role}: {func.buffer(name).dtype}" for name, role in self._buffers.items()]
         types.append(f"y: {func.buffer(store.buffer).dtype}")
-        return f"{target} {how} {print_expr(self._plain(_without_bounds(self._block)))} of {', '.join(types)}"
+        value = print_expr(self._plain(_columns_last(self._block, _without_bounds(self._block))))
+        return f"{target} {how} {value} of {', '.join(types)}"
 
     def _plain(self, e: Expr) -> Expr:
         if isinstance(e, Load):
@@ -123,6 +125,29 @@ class _Statement:
 
     def _atom(self, e: Expr) -> str:
         return print_expr(self._plain(e))
+
+
+def _columns_last(block: Block, value: Expr) -> Expr:
+    """A product of two elements, that which moves along the result's last dimension second; any other value as it is.
+
+    Only elements whose indices are variables count: a convolution's data comes before its weights, however they lie.
+    """
+    if not isinstance(value, Binary) or value.op is not BinOp.MUL or not block.store.indices:
+        return value
+    first, second = _variables_of(value.a), _variables_of(value.b)
+    column = block.store.indices[-1]
+    if first is None or second is None or column not in first or column in second:
+        return value
+    return Binary(BinOp.MUL, value.b, value.a)
+
+
+def _variables_of(e: Expr) -> frozenset[Expr] | None:
+    """The indices of an element that is read, and cast; None for anything else, and where one is no variable."""
+    while isinstance(e, Cast):
+        e = e.value
+    if not isinstance(e, Load) or not all(isinstance(index, Var | Const) for index in e.indices):
+        return None
+    return frozenset(e.indices)
 
 
 def _without_bounds(block: Block) -> Expr:
@@ -148,7 +173,7 @@ def _is_bound(condition: Expr) -> bool:
 
 def operands(block: Block) -> tuple[str, ...]:
     """The buffers that a block reads, each once, in the order of its statement; not the one that it writes."""
-    found = (node.buffer for node in _in_order(block.store.value) if isinstance(node, Load))
+    found = (node.buffer for node in _in_order(_columns_last(block, block.store.value)) if isinstance(node, Load))
     return tuple(name for name in dict.fromkeys(found) if name != block.store.buffer)
 
 

@@ -8,7 +8,9 @@ and where it is larger, of the one before.
 
 *Rows* are the first indices of the result, where they stand alone, one after the other, in each access that has one of
 them. Where the first two are none, a *batch* are those that stand alone in each access, wherever that is, but for an
-access's last, which vectors may run along; then the first ones of what is left are rows.
+access's last, which vectors may run along; then the first ones of what is left are rows. A batch may share an operand
+that has the rows alone, as the filter of a convolution by 1 with channels first: `Y[n, o, l]` sums `W[o, c] *
+X[n, c, l]`.
 """
 
 from __future__ import annotations
@@ -141,12 +143,22 @@ def _groups(kind: str) -> _Groups | None:
     batch: list[str] = []
     if count == 1:
         last = {access[-1] for access in accesses}
-        alone = (index for index in result if all(_stands_alone(index, access) for access in accesses))
+        apart = [access for access in accesses if result[-1] in access]
+        own = apart if _shared_rows(result, accesses, apart) else accesses
+        alone = (index for index in result if all(_stands_alone(index, access) for access in own))
         batch = [index for index in alone if index not in last]
         result = [index for index in result if index not in batch]
         count = _rows(result, accesses)
     others = [result[:count], *([index] for index in result[count:])]
     return _Groups(_numbers(batch), tuple(_numbers(group) for group in others if group))
+
+
+def _shared_rows(result: _Access, accesses: Sequence[_Access], columns: Sequence[_Access]) -> bool:
+    """Whether what lacks the result's last index is one operand, which has one of its indices and a term's."""
+    rows = [access for access in accesses if access not in columns]
+    if len(rows) != 1 or not all(_ANY.fullmatch(index) for index in rows[0]):
+        return False
+    return sum(index in result for index in rows[0]) == 1
 
 
 def _numbers(indices: Sequence[str]) -> tuple[int, ...]:
@@ -185,7 +197,7 @@ def _with_groups(kind: str, groups: _Groups) -> str:
         kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED]
         indices = [_ANY.sub(lambda m: named.get(m[0], m[0]), index) for index in kept]
         if groups.batch:
-            indices.sort(key=lambda index: index != "s0")
+            indices = ["s0", *(index for index in indices if index != "s0")]
         return f"[{', '.join(indices)}]"
 
     return _ACCESS.sub(written, kind)

@@ -80,3 +80,16 @@ def test_operands_are_those_read_in_the_order_of_the_statement() -> None:
     func = ms.parse_program(OTHER_NAMES).func
     assert operands(query.find_block(func, "mul")) == ("V", "W")
     assert operands(query.find_block(func, "act")) == ("T", "bias")
+
+
+@pytest.mark.parametrize("product", ["f64(A[i, k]) * f64(B[k, j])", "f64(B[k, j]) * f64(A[i, k])"])
+def test_the_matrix_with_the_columns_of_the_result_is_the_second(product: str) -> None:
+    text = f"program p(A: f32[4, 5], B: f32[5, 6]) -> Y: f64[4, 6]:\n    Y[i, j] = sum[k]({product})\n"
+    func = ms.parse_program(text).func
+    assert anchor_of(func).kind == "y[s0, s1] sum= f64(x0[s0, r0]) * f64(x1[r0, s1]) of x0: f32, x1: f32, y: f64"
+    assert operands(query.find_block(func, "Y")) == ("A", "B")
+
+
+def test_data_and_filter_of_a_convolution_are_as_written() -> None:
+    nchw = anchor_of(ms.operator("conv2d_nchw").func).kind
+    assert "x0[s0, r0, r1+s2, r2+s3] * x1[s1, r0, r1, r2]" in nchw

@@ -75,8 +75,21 @@ W = {"W": "32, 64"}
             "y[s0, s1, s2] sum= x0[s0, s1, r0] * x1[s0, r0, s2] of x0: f32, x1: f32, y: f32",
             ((0,), (1, 2), (3,), (4,)),
         ),
+        (
+            "Y[n, o, l] = sum[c](X[n, c, l] * W[o, c])",
+            {"result": "2, 6, 9", "X": "2, 5, 9", "W": "6, 5"},
+            "y[s0, s1, s2] sum= x0[s0, s1, r0] * x1[s0, r0, s2] of x0: f32, x1: f32, y: f32",
+            ((0,), (1,), (2,), (3,)),
+        ),
     ],
-    ids=["pixels", "rows alone", "a batch elsewhere", "a batch that is not first", "rows of a batch"],
+    ids=[
+        "pixels",
+        "rows alone",
+        "a batch elsewhere",
+        "a batch that is not first",
+        "rows of a batch",
+        "a shared filter",
+    ],
 )
 def test_which_indices_could_be_one(
     statement: str, shapes: dict[str, str], kind: str, loops: tuple[tuple[int, ...], ...]
