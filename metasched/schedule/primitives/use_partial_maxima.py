@@ -15,7 +15,7 @@ from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.parts import readers, require_only_writer, set_block, tidy
+from metasched.schedule.rewrite.parts import readers, require_only_writer, set_block, tidy, variables
 from metasched.support.data_classes import dataclass
 
 OP = "use_partial_maxima"
@@ -30,6 +30,7 @@ def use_partial_maxima(ctx: Context, sums: BlockName, maxima: BlockName) -> None
     the row computes both; the last reduction scales each partial sum to the maximum of all. (Milakov and Gimelshein
     2018, "Online normalizer calculation for softmax", section 3; with weights, the sums of FlashAttention, Dao et al.
     2022, section 3.1.) A partial sum without a finite term is of zeros, as it would be relative to a finite maximum.
+    Rounding errors are of the size of those before: they grow with `m - x`, which both steps make up together.
 
     Args:
         sums: partial sums of terms with a factor `exp(x - m)`, or `exp((x - m) * scale)` of a positive scale, where `m`
@@ -59,7 +60,9 @@ def use_partial_maxima(ctx: Context, sums: BlockName, maxima: BlockName) -> None
     own_top, top_of_all = (_in_type(load, factor.exponent.dtype) for load in (read, factor.maximum))
     near = factor.relative_to(Binary(BinOp.MAX, own_top, _lowest(own_top.dtype)))
     far = replace(factor, exponent=own_top).relative_to(top_of_all)
-    scaled = Binary(BinOp.MUL, total.store.value, substitute(far, _values_in(total, parts)))
+    values = _values_in(total, parts)
+    _require_one_maximum_each(parts, top, far, values)
+    scaled = Binary(BinOp.MUL, total.store.value, substitute(far, values))
     ctx.func = set_block(ctx.func, parts, _computing(parts, _with_factor(parts.store.value, factor.call, near)))
     ctx.func = set_block(ctx.func, ctx.block(OP, total.name), _computing(total, scaled))
 
@@ -206,6 +209,19 @@ def _reads(e: Expr, buffer: str) -> bool:
 
 
 # --- which terms
+
+
+def _require_one_maximum_each(sums: Block, top: Block, far: Expr, values: Mapping[str, Expr]) -> None:
+    """Raise where terms of a partial sum are relative to several maxima: no one factor scales it."""
+    own = {it.name for it in sums.iters}
+    inside = sorted(name for name in variables(far) if name in own and name not in values)
+    if inside:
+        raise ScheduleError(
+            OP,
+            f"`{inside[0]}` moves `{top.store.buffer}` within an element of `{sums.store.buffer}`",
+            (sums.name, top.name),
+            "the terms of a partial sum have one maximum, that of their row",
+        )
 
 
 def _terms_in_common(sums: Block, maxima: Block, factor: _Exponential) -> Mapping[str, Expr]:

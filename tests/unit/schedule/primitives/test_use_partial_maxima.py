@@ -184,6 +184,19 @@ def test_terms_that_no_factor_scales(term: str) -> None:
         use_partial_maxima(ctx, "total.rf", "top.rf")
 
 
+def test_terms_of_a_sum_that_are_relative_to_several_maxima() -> None:
+    ctx = ready(SOFTMAX.replace("X[i, j] - m[i])", "X[i, j] - m[j % M])"))
+    with refused("`k_1` moves `m` within an element of `s_rf`"):
+        use_partial_maxima(ctx, "total.rf", "top.rf")
+
+
+def test_terms_relative_to_the_maximum_of_another_row() -> None:
+    text = SOFTMAX.replace("X[i, j] - m[i])", "X[i, j] - m[M - 1 - i])")
+    ctx = ready(text)
+    use_partial_maxima(ctx, "total.rf", "top.rf")
+    agrees(start(text).func, ctx.func, rows() / 30)
+
+
 def test_blocks_that_are_no_partial_results() -> None:
     ctx = ready()
     with refused("`normal` does not compute partial sums"):
