@@ -57,8 +57,13 @@ def fourier_transform(site: NodeSite) -> Results:
 
 @node_type("STFT")
 def short_time_fourier_transform(site: NodeSite) -> Results:
-    """The transforms of frames of a signal `[batch, length, parts]`, each times the window."""
+    """The transforms of frames of a signal `[batch, length, parts]`, each times the window.
+
+    PyTorch exports signals of one part as `[batch, length]`.
+    """
     signal, window = site.operand(0), site.optional(2)
+    if signal.rank == 2:
+        signal = site.view(signal, (*signal.shape, 1))
     _require_parts(signal)
     if signal.rank != 3:
         raise Unsupported(f"its signal is {signal.type}, and not one of [batch, length, parts]")

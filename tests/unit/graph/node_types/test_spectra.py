@@ -59,6 +59,7 @@ def test_frames_of_a_signal() -> None:
     step, wanted = np.int64(5), parts(np.fft.rfft(frames * window))
     near(run("STFT", signal[..., None], step, window, np.int64(16), constants=[1, 3]), wanted)
     near(run("STFT", signal[..., None], step, window, constants=[1, 2]), wanted)
+    near(run("STFT", signal, step, window, constants=[1, 2]), wanted)
     both = run("STFT", signal[..., None], step, None, np.int64(16), constants=[1, 3], onesided=0)
     near(both, parts(np.fft.fft(frames)))
 
