@@ -34,6 +34,8 @@ def row_parts(
         return ms.skip("it is no sum")
     if not info.trivial:
         return ms.skip("it is scheduled already")
+    if sum(it.extent != 1 for it in info.reduction) > 1:
+        return ms.skip("it sums over several dimensions")
     rows, row = info.size(info.spatial), info.size(info.reduction)
     if rows is None or row is None:
         return ms.skip("its extents depend on tile sizes")
@@ -41,7 +43,7 @@ def row_parts(
         return ms.skip(f"{rows} rows that fit in the second cache are enough for threads")
     if rows * row < tiny:
         return ms.skip(f"it is so small ({rows * row} elements) that starting threads would take longer")
-    exponentials = _relative(sch, info)
+    exponentials = _relative(sch, info, set())
     if not exponentials:
         return ms.skip("its terms are relative to no maximum")
     steps = partial(_in_one_pass, block=block, exponentials=exponentials, longest=longest)
@@ -53,14 +55,20 @@ def row_parts(
     return None
 
 
-def _relative(sch: ms.Schedule, info: ms.BlockInfo) -> tuple[str, ...]:
-    """The element-wise blocks between a maximum and a sum, last first, and the maximum at the end; none without one."""
+def _relative(sch: ms.Schedule, info: ms.BlockInfo, seen: set[str]) -> tuple[str, ...]:
+    """The element-wise blocks between a maximum and a sum, last first, and the maximum at the end; none without one.
+
+    `seen` are blocks that lead to none.
+    """
     for name in info.sources:
+        if name in seen:
+            continue
+        seen.add(name)
         source = sch.describe(sch.get_block(name))
         if source.reduces and source.compares and not source.positions and source.trivial:
             return (name,)
         if source.elementwise and not source.output and source.trivial:
-            found = _relative(sch, source)
+            found = _relative(sch, source, seen)
             if found:
                 return (name, *found)
     return ()

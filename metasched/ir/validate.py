@@ -53,6 +53,7 @@ def validate(func: Func, free: Iterable[str] = ()) -> None:
         found += [f"loop `{loop.var}`: {v}" for v in _loop(loop, variables)]
     found += region_violations(func)
     found += _order(func)
+    found += _starts(func)
     if not found:
         found += [*coverage_violations(func), *rolling_violations(func)]
     if found:
@@ -293,6 +294,20 @@ def _may_follow(first: Block, second: Block) -> bool:
     if second.reducer is not None:
         return first.reducer is None and second.init is None
     return query.is_fill(first)
+
+
+def _starts(func: Func) -> Iterator[str]:
+    """What a reduction starts from is there before the outermost loop of its terms."""
+    for block in query.blocks(func):
+        start = frozenset(load.buffer for load in query.loads(block.init)) if block.init is not None else frozenset()
+        for writer in query.blocks(func) if start else ():
+            if start.isdisjoint(query.written(writer)):
+                continue
+            shared = query.common_loops(query.loops_above(func, block.name), query.loops_above(func, writer.name))
+            pairs = zip(block.iters, block.bindings, strict=True)
+            reducing = {name for it, b in pairs if it.kind is IterKind.REDUCE for name in free_vars(b)}
+            if any(loop.var in reducing for loop in shared):
+                yield f"block `{block.name}`: it starts from what `{writer.name}` computes within its reduction"
 
 
 def _order(func: Func) -> Iterator[str]:

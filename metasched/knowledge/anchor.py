@@ -103,7 +103,7 @@ class _Statement:
         how = "=" if self._block.reducer is None else f"{self._block.reducer.value}="
         types = [f"{role}: {func.buffer(name).dtype}" for name, role in self._buffers.items()]
         types.append(f"y: {func.buffer(store.buffer).dtype}")
-        value = print_expr(self._plain(_columns_last(self._block, _without_bounds(self._block))))
+        value = print_expr(self._plain(_as_known(self._block)))
         return f"{target} {how} {value} of {', '.join(types)}"
 
     def _plain(self, e: Expr) -> Expr:
@@ -125,6 +125,11 @@ class _Statement:
 
     def _atom(self, e: Expr) -> str:
         return print_expr(self._plain(e))
+
+
+def _as_known(block: Block) -> Expr:
+    """The value of a block in the form that kinds have."""
+    return _columns_last(block, _without_bounds(block))
 
 
 def _columns_last(block: Block, value: Expr) -> Expr:
@@ -173,7 +178,7 @@ def _is_bound(condition: Expr) -> bool:
 
 def operands(block: Block) -> tuple[str, ...]:
     """The buffers that a block reads, each once, in the order of its statement; not the one that it writes."""
-    found = (node.buffer for node in _in_order(_columns_last(block, block.store.value)) if isinstance(node, Load))
+    found = (node.buffer for node in _in_order(_as_known(block)) if isinstance(node, Load))
     return tuple(name for name in dict.fromkeys(found) if name != block.store.buffer)
 
 

@@ -85,7 +85,8 @@ class PrimitiveMethods:
 
         Requires:
             The buffer is intermediate and has no other writer. All readers are under the loop, and what the block reads is
-            complete before the first of them. The loop is not around the block already, nor inside a vectorized loop.
+            complete before the first of them. The loop is not around the block already, nor inside a vectorized loop, nor
+            inside a reduction loop of a reader whose `init` reads the buffer.
 
         Rewrite:
             for i in 66:                                 for i_0 in 8:
@@ -693,6 +694,8 @@ class PrimitiveMethods:
         the row computes both; the last reduction scales each partial sum to the maximum of all. (Milakov and Gimelshein
         2018, "Online normalizer calculation for softmax", section 3; with weights, the sums of FlashAttention, Dao et al.
         2022, section 3.1.) A partial sum without a finite term is of zeros, as it would be relative to a finite maximum.
+        Rounding errors are of the size of those before: they grow with `m - x`, which both steps make up together. Where
+        other factors come near the largest number of their type, a part's sum may be beyond it.
 
         Args:
             sums: partial sums of terms with a factor `exp(x - m)`, or `exp((x - m) * scale)` of a positive scale, where `m`

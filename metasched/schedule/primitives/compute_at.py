@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.nodes import Block, For, LoopKind
+from metasched.ir.affine import free_vars
+from metasched.ir.nodes import Block, Expr, For, LoopKind
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import INLINE, ROOT, BlockName, Location
@@ -17,6 +18,7 @@ from metasched.schedule.rewrite.parts import (
     insert,
     loops_of,
     readers,
+    reduction,
     require_intermediate,
     require_only_writer,
     require_producers_stay,
@@ -40,7 +42,8 @@ def compute_at(ctx: Context, block: BlockName, loop: Location) -> None:
 
     Requires:
         The buffer is intermediate and has no other writer. All readers are under the loop, and what the block reads is
-        complete before the first of them. The loop is not around the block already, nor inside a vectorized loop.
+        complete before the first of them. The loop is not around the block already, nor inside a vectorized loop, nor
+        inside a reduction loop of a reader whose `init` reads the buffer.
 
     Rewrite:
         for i in 66:                                 for i_0 in 8:
@@ -106,7 +109,28 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
             (producer.name, decided.var),
             "compute_at before deciding how it runs",
         )
+    _require_before_start(producer, consumers, path)
     return consumers
+
+
+def _require_before_start(producer: Block, consumers: list[Block], path: tuple[For, ...]) -> None:
+    """Raise where a reduction would start from a value that is computed within it."""
+    for consumer in consumers:
+        if consumer.init is None or not _reads(consumer.init, producer):
+            continue
+        reducing = {name for _, binding in reduction(consumer) for name in free_vars(binding)}
+        within = next((x.var for x in path if x.var in reducing), None)
+        if within is not None:
+            raise ScheduleError(
+                OP,
+                f"`{consumer.name}` starts from what `{producer.name}` computes before its reduction loop `{within}`",
+                (producer.name, consumer.name, within),
+                f"choose a loop outside of `{within}`",
+            )
+
+
+def _reads(e: Expr, producer: Block) -> bool:
+    return any(load.buffer in query.written(producer) for load in query.loads(e))
 
 
 def _position(consumers: list[Block], loop: For) -> int:

@@ -9,13 +9,14 @@ from metasched.dtypes import DType, float_format
 from metasched.errors import ScheduleError
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import substitute
-from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, Load, Node, Reducer, Var
+from metasched.ir.affine import ZERO, free_vars, simplify, substitute
+from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, IterKind, Load, Node, Reducer, Var
+from metasched.ir.ranges import prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
 from metasched.schedule.primitive import primitive
-from metasched.schedule.rewrite.parts import readers, require_only_writer, set_block, tidy, variables
+from metasched.schedule.rewrite.parts import readers, require_only_writer, set_block, tidy
 from metasched.support.data_classes import dataclass
 
 OP = "use_partial_maxima"
@@ -30,7 +31,8 @@ def use_partial_maxima(ctx: Context, sums: BlockName, maxima: BlockName) -> None
     the row computes both; the last reduction scales each partial sum to the maximum of all. (Milakov and Gimelshein
     2018, "Online normalizer calculation for softmax", section 3; with weights, the sums of FlashAttention, Dao et al.
     2022, section 3.1.) A partial sum without a finite term is of zeros, as it would be relative to a finite maximum.
-    Rounding errors are of the size of those before: they grow with `m - x`, which both steps make up together.
+    Rounding errors are of the size of those before: they grow with `m - x`, which both steps make up together. Where
+    other factors come near the largest number of their type, a part's sum may be beyond it.
 
     Args:
         sums: partial sums of terms with a factor `exp(x - m)`, or `exp((x - m) * scale)` of a positive scale, where `m`
@@ -55,14 +57,13 @@ def use_partial_maxima(ctx: Context, sums: BlockName, maxima: BlockName) -> None
     parts, tops = ctx.block(OP, sums), ctx.block(OP, maxima)
     top, total = _maximum_of_all(ctx, tops), _sum_of_all(ctx, parts)
     factor = _exponential(parts, top)
-    names = _terms_in_common(parts, tops, factor)
+    names = _terms_in_common(ctx, parts, tops, factor)
     read = Load(tops.store.buffer, tuple(substitute(e, names) for e in tops.store.indices), factor.maximum.type)
+    _require_own_row(top, tops, factor, read)
     own_top, top_of_all = (_in_type(load, factor.exponent.dtype) for load in (read, factor.maximum))
     near = factor.relative_to(Binary(BinOp.MAX, own_top, _lowest(own_top.dtype)))
     far = replace(factor, exponent=own_top).relative_to(top_of_all)
-    values = _values_in(total, parts)
-    _require_one_maximum_each(parts, top, far, values)
-    scaled = Binary(BinOp.MUL, total.store.value, substitute(far, values))
+    scaled = Binary(BinOp.MUL, total.store.value, substitute(far, _values_in(total, parts)))
     ctx.func = set_block(ctx.func, parts, _computing(parts, _with_factor(parts.store.value, factor.call, near)))
     ctx.func = set_block(ctx.func, ctx.block(OP, total.name), _computing(total, scaled))
 
@@ -91,7 +92,7 @@ def _maximum_of_all(ctx: Context, maxima: Block) -> Block:
     if len(found) != 1:
         raise ScheduleError(
             OP,
-            f"no block reduces what `{maxima.name}` writes to a maximum",
+            f"no one block reduces what `{maxima.name}` writes to a maximum",
             (maxima.name,),
             "rfactor makes partial maxima, and the block that reduces them",
         )
@@ -211,25 +212,28 @@ def _reads(e: Expr, buffer: str) -> bool:
 # --- which terms
 
 
-def _require_one_maximum_each(sums: Block, top: Block, far: Expr, values: Mapping[str, Expr]) -> None:
-    """Raise where terms of a partial sum are relative to several maxima: no one factor scales it."""
-    own = {it.name for it in sums.iters}
-    inside = sorted(name for name in variables(far) if name in own and name not in values)
-    if inside:
-        raise ScheduleError(
-            OP,
-            f"`{inside[0]}` moves `{top.store.buffer}` within an element of `{sums.store.buffer}`",
-            (sums.name, top.name),
-            "the terms of a partial sum have one maximum, that of their row",
-        )
+def _require_own_row(top: Block, tops: Block, factor: _Exponential, read: Load) -> None:
+    """Raise where the maximum that an exponent is relative to is not that of the parts that it is among."""
+    parts, buffer = top.store.value, top.store.buffer
+    assert isinstance(parts, Load)
+    row = {e.name: i for e, i in zip(top.store.indices, factor.maximum.indices, strict=True) if isinstance(e, Var)}
+    over_parts = {it.name for it in top.iters if it.kind is IterKind.REDUCE}
+    for reduced, own in zip(parts.indices, read.indices, strict=True):
+        if over_parts.isdisjoint(free_vars(reduced)) and simplify(substitute(reduced, row)) != simplify(own):
+            raise ScheduleError(
+                OP,
+                f"exponents are relative to another element of `{buffer}` than the maximum of their own terms",
+                (tops.name, top.name),
+                f"the exponential of a term is relative to the maximum of its row, exp(x[i, j] - {buffer}[i])",
+            )
 
 
-def _terms_in_common(sums: Block, maxima: Block, factor: _Exponential) -> Mapping[str, Expr]:
+def _terms_in_common(ctx: Context, sums: Block, maxima: Block, factor: _Exponential) -> Mapping[str, Expr]:
     """The variables of the partial maxima in terms of those of the partial sums, whose exponents are their terms."""
     names: dict[str, str] = {}
     exponent = _uncast(factor.exponent, factor.maximum.type)
     alike = _alike(maxima.store.value, exponent, names) and len(set(names.values())) == len(names)
-    if not alike or not _same_iterations(sums, maxima, names):
+    if not alike or not _same_iterations(ctx, sums, maxima, names):
         raise ScheduleError(
             OP,
             f"`{maxima.name}` does not reduce the exponents of `{sums.name}`, part by part",
@@ -257,7 +261,7 @@ def _alike(a: Node, b: Node, names: dict[str, str]) -> bool:
     return all(_alike(x, y, names) for x, y in zip(mine, theirs, strict=True))
 
 
-def _same_iterations(sums: Block, maxima: Block, names: Mapping[str, str]) -> bool:
+def _same_iterations(ctx: Context, sums: Block, maxima: Block, names: Mapping[str, str]) -> bool:
     """Whether variables have the same sizes and kinds, and guards leave no term to the sums that has no maximum."""
     theirs = {it.name: it for it in sums.iters}
     for it in maxima.iters:
@@ -265,19 +269,21 @@ def _same_iterations(sums: Block, maxima: Block, names: Mapping[str, str]) -> bo
         if other is None or (other.extent, other.kind) != (it.extent, it.kind):
             return False
     renamed: dict[str, Expr] = {mine: Var(other) for mine, other in names.items()}
-    guards = {substitute(guard, renamed) for guard in _over_iterations(maxima)}
-    return guards <= set(_over_iterations(sums))
+    guards = {substitute(guard, renamed) for guard in _over_iterations(ctx, maxima)}
+    return guards <= set(_over_iterations(ctx, sums))
 
 
-def _over_iterations(block: Block) -> list[Expr]:
-    """The guards of a block over its own variables, as far as loops are variables."""
+def _over_iterations(ctx: Context, block: Block) -> list[Expr]:
+    """The guards of a block that may leave an iteration out, over its own variables, as far as loops are variables."""
     loops = {b.name: Var(it.name) for it, b in zip(block.iters, block.bindings, strict=True) if isinstance(b, Var)}
-    return [substitute(guard, loops) for guard in block.guards]
+    ranges = query.ranges(query.loops_above(ctx.func, block.name))
+    return [substitute(guard, loops) for guard in block.guards if not prove(guard, ranges)]
 
 
 def _values_in(total: Block, sums: Block) -> Mapping[str, Expr]:
-    """The variables of partial sums where the sum of all reads them."""
+    """The variables of partial sums where the sum of all reads them; those that its buffer lacks have one value."""
     read = total.store.value
     assert isinstance(read, Load)
     places = zip(sums.store.indices, read.indices, strict=True)
-    return {index.name: value for index, value in places if isinstance(index, Var)}
+    one_value = {it.name: ZERO for it in sums.iters if it.kind is IterKind.SPATIAL}
+    return {**one_value, **{index.name: value for index, value in places if isinstance(index, Var)}}

@@ -297,7 +297,7 @@ def _partial_maxima(s: Spot) -> None:
     sums, inner = s.sch.get_block(s.pick(readers)), s.number(1, 5)
     partial = []
     for block in (maxima.block, sums):
-        outer, _ = s.sch.split(s.sch.get_loops(block)[-1], [None, inner])
+        outer, _ = s.sch.split(s.pick(s.sch.get_loops(block)[-1:]), [None, inner])
         partial.append(s.sch.rfactor(outer))
     s.sch.use_partial_maxima(partial[1], partial[0])
 

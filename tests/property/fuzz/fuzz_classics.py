@@ -38,6 +38,12 @@ program rows[N=7, K=13](A: {0}[N, K]) -> (S: {0}[N, K], M: {0}[N]):
     out:   S[i, k] = E[i, k] + T[i]
 """
 
+EXPONENTIALS = """
+program exponentials[N=3, K=13](A: f32[N, K]) -> (M: f32[N], S: f32[N]):
+    most:  M[i] = max[k](A[i, k])
+    total: S[i] = sum[l](exp(A[i, l] - M[i]))
+"""
+
 WHOLE = """
 program whole[N=13](A: {0}[N], B: {0}[N]) -> S: {0}[1]:
     dot: S[o < 1] = sum[i](A[i] * B[i])
@@ -95,6 +101,7 @@ program gather[N=7, M=5, V=8](T: {0}[V, M], I: i32[N]) -> (C: {0}[N, M], S: {0}[
 
 SIZES: Mapping[str, tuple[str, ...]] = {
     CHAIN: ("N", "M"),
+    EXPONENTIALS: ("N", "K"),
     MATMUL: ("N", "M", "K"),
     PADDED: ("N",),
     CONV: ("H", "W"),

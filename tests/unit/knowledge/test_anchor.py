@@ -82,7 +82,14 @@ def test_operands_are_those_read_in_the_order_of_the_statement() -> None:
     assert operands(query.find_block(func, "act")) == ("T", "bias")
 
 
-@pytest.mark.parametrize("product", ["f64(A[i, k]) * f64(B[k, j])", "f64(B[k, j]) * f64(A[i, k])"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        "f64(A[i, k]) * f64(B[k, j])",
+        "f64(B[k, j]) * f64(A[i, k])",
+        "f64(B[k, j]) * f64(A[i, k]) if k + i < 7 else 0.0",
+    ],
+)
 def test_the_matrix_with_the_columns_of_the_result_is_the_second(product: str) -> None:
     text = f"program p(A: f32[4, 5], B: f32[5, 6]) -> Y: f64[4, 6]:\n    Y[i, j] = sum[k]({product})\n"
     func = ms.parse_program(text).func

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import metasched as ms
 from metasched.ir import query
 from metasched.ir.nodes import Const
+from metasched.ir.validate import InvalidProgram, validate
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
+from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
+from metasched.schedule.primitives.reorder import reorder
 from metasched.schedule.primitives.skip_padding import skip_padding
 from metasched.target import Target
 from tests.support.native import native_agrees
@@ -109,6 +114,32 @@ def test_what_is_known_of_constants_is_computed_ahead_of_calls() -> None:
     packed = kernel.pack(K=filters)
     data = np.arange(1, 7, dtype=np.float32)
     np.testing.assert_array_equal(packed(data), [np.inf] * 5 + [np.nan])
+
+
+# Terms outside of the elements, as tiles of a reduction are.
+TERMS_FIRST = "`conv` starts from what `conv.start` computes before its reduction loop `k`"
+
+
+def test_what_a_sum_starts_from_is_computed_before_its_terms() -> None:
+    ctx = start(LINE)
+    skip_padding(ctx, "conv", 1)
+    reorder(ctx, "k", "i_conv")
+    with refused(TERMS_FIRST):
+        compute_at(ctx, "conv.start", "i_conv")
+    with refused(TERMS_FIRST):
+        compute_at(ctx, "conv.start", "k")
+
+
+def test_a_sum_that_starts_from_something_within_it_is_no_program() -> None:
+    ctx = start(LINE)
+    skip_padding(ctx, "conv", 1)
+    compute_at(ctx, "conv.start", "i_conv")
+    validate(ctx.func)
+    over_terms = query.map_blocks(
+        ctx.func.body, lambda b: replace(b, bindings=b.bindings[::-1]) if b.name == "conv" else b
+    )
+    with pytest.raises(InvalidProgram, match=r"block `conv`: it starts from what `conv.start` computes within its"):
+        validate(replace(ctx.func, body=over_terms))
 
 
 _NO_PRODUCT = "block `conv` does not sum products of two operands, all of whose terms are there"

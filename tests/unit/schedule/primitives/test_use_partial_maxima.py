@@ -14,6 +14,7 @@ from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel
 from metasched.schedule.context import Context
+from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.compute_inline import compute_inline
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
@@ -184,17 +185,33 @@ def test_terms_that_no_factor_scales(term: str) -> None:
         use_partial_maxima(ctx, "total.rf", "top.rf")
 
 
-def test_terms_of_a_sum_that_are_relative_to_several_maxima() -> None:
-    ctx = ready(SOFTMAX.replace("X[i, j] - m[i])", "X[i, j] - m[j % M])"))
-    with refused("`k_1` moves `m` within an element of `s_rf`"):
+@pytest.mark.parametrize("other", ["M - 1 - i", "0", "j % M"])
+def test_exponents_relative_to_another_maximum(other: str) -> None:
+    ctx = ready(SOFTMAX.replace("X[i, j] - m[i])", f"X[i, j] - m[{other}])"))
+    with refused("exponents are relative to another element of `m` than the maximum of their own terms"):
         use_partial_maxima(ctx, "total.rf", "top.rf")
 
 
-def test_terms_relative_to_the_maximum_of_another_row() -> None:
-    text = SOFTMAX.replace("X[i, j] - m[i])", "X[i, j] - m[M - 1 - i])")
-    ctx = ready(text)
+def test_guards_that_always_hold() -> None:
+    text = SOFTMAX.partition("    normal")[0].replace("-> Y: f32[M, N]", "-> s: f32[M]")
+    ctx = start(text, N=16)
+    before = ctx.func
+    compute_inline(ctx, "exps")
+    compute_at(ctx, "top", "i_total")
+    for block in ("top", "total"):
+        parts(ctx, block, 8)
     use_partial_maxima(ctx, "total.rf", "top.rf")
-    agrees(start(text).func, ctx.func, rows() / 30)
+    agrees(before, ctx.func, rows()[:, :16].copy())
+
+
+def test_one_row() -> None:
+    ctx = start(SOFTMAX, M=1)
+    before = ctx.func
+    compute_inline(ctx, "exps")
+    for block in ("top", "total"):
+        parts(ctx, block, 8)
+    use_partial_maxima(ctx, "total.rf", "top.rf")
+    agrees(before, ctx.func, rows()[:1])
 
 
 def test_blocks_that_are_no_partial_results() -> None:
@@ -203,7 +220,7 @@ def test_blocks_that_are_no_partial_results() -> None:
         use_partial_maxima(ctx, "normal", "top.rf")
     with refused("`total.rf` does not compute partial maxima"):
         use_partial_maxima(ctx, "total.rf", "total.rf")
-    with refused("no block reduces what `top` writes to a maximum"):
+    with refused("no one block reduces what `top` writes to a maximum"):
         use_partial_maxima(ctx, "total.rf", "top")
     with refused("what `total` writes is not read by one sum alone, which adds it up"):
         use_partial_maxima(ctx, "total", "top.rf")
