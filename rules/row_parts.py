@@ -18,9 +18,9 @@ def row_parts(
     """Sum exponentials over the parts of a long row, each relative to the maximum of its part, in one pass.
 
     Applies to a sum of exponentials relative to a row's maximum, such as those of softmax and its relatives, of so few
-    rows that threads share them. A part's maximum and sum are computed together, on one thread and while the part is in
-    the nearest cache; what else reads the exponentials computes them again. Structural choice: that, or both reductions
-    are left to other rules. The length of parts is a tile size.
+    rows that threads share them, or of rows that the second cache does not hold. A part's maximum and sum are computed
+    together, on one thread and while the part is near; what else reads the exponentials computes them again. Structural
+    choice: that, or both reductions are left to other rules. The length of parts is a tile size.
 
     Few operators: the others have no exponentials, or are left to `row_chain`, as rows are many or short.
 
@@ -58,7 +58,7 @@ def row_parts(
 def _relative(sch: ms.Schedule, info: ms.BlockInfo, seen: set[str]) -> tuple[str, ...]:
     """The element-wise blocks between a maximum and a sum, last first, and the maximum at the end; none without one.
 
-    `seen` are blocks that lead to none.
+    `seen` are the blocks looked at, none of which leads to one.
     """
     for name in info.sources:
         if name in seen:

@@ -177,7 +177,7 @@ def _is_bound(condition: Expr) -> bool:
 
 
 def operands(block: Block) -> tuple[str, ...]:
-    """The buffers that a block reads, each once, in the order of its statement; not the one that it writes."""
+    """The buffers that a block reads, each once, in the order that its kind has; not the one that it writes."""
     found = (node.buffer for node in _in_order(_as_known(block)) if isinstance(node, Load))
     return tuple(name for name in dict.fromkeys(found) if name != block.store.buffer)
 
