@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from inspect import signature
+from os import PathLike
 from typing import TypeAlias
 
 from metasched.database.base import Access, Database
@@ -48,12 +49,15 @@ _PACKAGES: Mapping[str, str] = {"postgresql": "pip install metasched-postgres"}
 
 @contextmanager
 def opened_database(db: DatabaseLike, access: Access = Access.CREATE) -> Iterator[Database]:
-    """A database by its URL, or several, closed at the end; or one that is open already, and stays so."""
-    if isinstance(db, str | list | tuple):
-        with open_database(db, access) as database:
-            yield database
-    else:
-        yield db  # type: ignore[misc]  # what is no text and no list of texts is a database
+    """A database by its URL, or several, closed at the end; or one that is open already, and stays so.
+
+    Raises what `open_database` does, and `DatabaseError` for what is neither.
+    """
+    if isinstance(db, Database):
+        yield db
+        return
+    with open_database(db, access) as database:
+        yield database
 
 
 def open_database(
@@ -69,6 +73,8 @@ def open_database(
     if isinstance(url, str):
         return _opened(url, access, databases)
     given: object = url
+    if not isinstance(given, list | tuple):
+        raise _no_text(given)
     if not url or not all(isinstance(one, str) for one in url):
         raise DatabaseError(f"`{given}` is no list of database URLs, one at least\n  hint: ['sqlite:///mine.db']")
     if len(url) == 1:
@@ -103,7 +109,15 @@ def scheme_of(url: str, databases: Registry[Opener] = DATABASES) -> str:
 
 
 def _scheme(url: str) -> str:
+    given: object = url
+    if not isinstance(given, str):
+        raise _no_text(given)
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `sqlite:///{url}`")
     return scheme
+
+
+def _no_text(given: object) -> DatabaseError:
+    url = f"sqlite:///{given}" if isinstance(given, PathLike) else DEFAULT_DATABASE
+    return DatabaseError(f"`{given}` is a {type(given).__name__}, not the URL of a database\n  hint: '{url}'")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from enum import Enum
 from heapq import nsmallest
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from metasched.database.best import best_record
 from metasched.database.claims import Claimant
@@ -24,6 +24,7 @@ class Access(Enum):
     READ = "read"  # also where nothing can be written; nothing is changed, not even the schema of an older version
 
 
+@runtime_checkable
 class Database(Protocol):
     """A store of records. The processes that tune write, and claim what they are about to measure; any may read.
 

@@ -312,6 +312,9 @@ def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None
         ({"strategy": 5}, "this is no strategy: it is 5, and not a function of StrategyInputs"),
         ({"runner": "moon://base"}, "there is no executor `moon`"),
         ({"db": "paper"}, "`paper` is not a database URL"),
+        ({"db": None}, "`None` is a NoneType, not the URL of a database\n  hint: 'sqlite:///metasched.db'"),
+        ({"db": Path("my.db")}, "not the URL of a database\n  hint: 'sqlite:///my.db'"),
+        ({"db": [Path("my.db")]}, "is no list of database URLs"),
     ],
 )
 def test_mistakes(settings: dict[str, object], message: str) -> None:
