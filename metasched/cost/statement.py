@@ -408,17 +408,35 @@ class View:
             extent: Array = self.extents[loop]
             return extent
         moved = any_of([self.ranges.moves(dim, loop) for dim in dims])
-        if loop == self.statement.vector:
-            moved = moved | (self.steps[access] > 1)
+        moved = moved | (self.steps[access] > 1 if loop == self.statement.vector else self._is_asked_again(dims, loop))
         iterations: Array = np.where(moved, self.extents[loop], 1.0)
         return iterations
+
+    def _is_asked_again(self, dims: Sequence[Index], loop: int) -> Flags:
+        """Whether an index stays what it is along a loop that no vector goes along, and the compiler does not see it: a
+        quotient may be the next one from some iteration on, so each loads what it reads.
+        """
+        divided = [dim for dim in dims if any(isinstance(term.atom, QuotientAtom) for term in dim.terms)]
+        still = [~self.ranges.moves(dim, loop) for dim in divided]
+        split = [self.ranges.is_split(dim, loop, self.extents[loop], self.unrolled[loop]) for dim in divided]
+        return any_of([np.zeros(self.rows, np.bool_), *(a & b for a, b in zip(still, split, strict=True))])
+
+    def _asked(self, access: int) -> Array:
+        """(levels, rows) how often each element of an access is loaded, as the compiler does not see that it is one."""
+        out = ones((self.depth + 1, self.rows))
+        for loop in reversed(range(self.depth)):
+            dims = [dim for dim in self.statement.accesses[access].dims if dim.uses(loop) and loop not in dim.bare]
+            again = loop != self.statement.vector and bool(dims)
+            out[loop] = np.where(self._is_asked_again(dims, loop), self.extents[loop], 1.0) if again else 1.0
+            out[loop] *= out[loop + 1]
+        return out
 
     def vectors(self, access: int, level: Levels, place: Levels) -> Array:
         """Loads that the tile of an access takes: whole vectors, broadcasts, single lanes, or rows of tiles."""
         if self.operands:
             return at_level(self.operands[access], place) * self.loads_of_one[access]
         places = at_level(self._places(access), place)
-        elements = np.minimum(at_level(self.marks[access].elements, place), places)
+        elements = np.minimum(at_level(self.marks[access].elements * self._asked(access), place), places)
         depth = self.statement.vector
         if depth is None:
             return elements

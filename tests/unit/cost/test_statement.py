@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +38,7 @@ from metasched.ir.nodes import (
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
+from tests.support.cross import assembly
 from tests.support.targets import AVX2, AVX512
 
 from .conftest import COLUMNS, dense_relu
@@ -441,6 +443,29 @@ def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: i
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
     assert View(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1] == loads
     assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == (loads == lanes)
+
+
+@pytest.mark.parametrize(("rows", "loads"), [(16, 1), (4, 1), (15, 15), (3, 3)])
+def test_rows_of_a_tile_that_may_be_of_two_groups_load_each_its_own(rows: int, loads: int) -> None:
+    """Where tiles of rows divide a group, all rows of one read the same; the compiler sees it there, and nowhere else."""
+    text = """
+    program grouped(X: f32[240, 64, 2], K: f32[240, 64]) -> Y: f32[240, 240]:
+        Y[m, n] = sum[r < 64](X[n, r, m // 128] * K[m, r])
+    """
+    schedule = Schedule(parse_program(text), seed=0)
+    m, n, r = schedule.get_loops(schedule.get_block("Y"))
+    m0, m1 = schedule.split(m, [None, rows])
+    n0, n1 = schedule.split(n, [None, 16])
+    schedule.reorder(m0, n0, r, m1, n1)
+    schedule.unroll(m1)
+    schedule.vectorize(n1, lanes=16)
+    analyses = Analyses()
+    (statement,) = analyse(schedule.func, analyses).statements
+    sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
+    view = View(statement, sizes, 1, AVX512, DEFAULT_CORE)
+    assert view.tile.vectors[1] / view.loads_of_one[1] == loads
+    text = assembly(schedule.func, AVX512, "x86_64-unknown-linux-gnu", "skylake-avx512", "")
+    assert len(re.findall(r"\tvgather[dq]ps\t.*%zmm", text)) == loads
 
 
 def test_quotients_by_powers_of_two_are_shifts() -> None:
