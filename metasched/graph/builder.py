@@ -175,6 +175,7 @@ class GraphBuilder:
         self._inputs: list[str] = []
         self._taken: dict[str, int] = {}
         self._folded_before: dict[Hashable, tuple[Array, ...]] = {}
+        self._remembered: dict[Hashable, Array] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -186,6 +187,16 @@ class GraphBuilder:
     def maker(self, name: str) -> Node | None:
         """The node that computes a value, in this graph or in a loop's body; None for inputs and constants."""
         return self._makers[name][0] if name in self._makers else None
+
+    def constant_of(self, name: str) -> Array | None:
+        """The elements of a value that is a constant, by its name; None for any other."""
+        return self._constants.get(name)
+
+    def remembered(self, key: Hashable, make: Callable[[], Array]) -> Array:
+        """What was made for a key while this graph is; made now where nothing was."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        return self._remembered[key]
 
     def nodes_from(self, first: int) -> tuple[Node, ...]:
         """The nodes that were made after so many others."""

@@ -16,7 +16,7 @@ Repeated = Mapping[str, tuple[int, ...]]
 def without_repeated_elements(stages: Stages) -> Stages:
     """Stages whose intermediate values have no dimension that they do not depend on; each keeps one dimension.
 
-    As of `T[i, j] = max[r](r + 1 if I[r] == i else 0)`, where the places of a scatter are broadcast along rows.
+    As of `T[i, j] = max[r if I[r] == i](r)`, where the places of a scatter are broadcast along rows.
     """
     types, left_out, made = dict(stages.types), dict[str, tuple[int, ...]](), list[Stage]()
     for stage in stages.stages:

@@ -447,7 +447,7 @@ def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: i
 
 @pytest.mark.parametrize(("rows", "loads"), [(16, 1), (4, 1), (15, 15), (3, 3)])
 def test_rows_of_a_tile_that_may_be_of_two_groups_load_each_its_own(rows: int, loads: int) -> None:
-    """Where tiles of rows divide a group, all rows of one read the same; the compiler sees it there, and nowhere else."""
+    """Where tiles of rows divide a group, all rows of one read the same, and the compiler sees it."""
     text = """
     program grouped(X: f32[240, 64, 2], K: f32[240, 64]) -> Y: f32[240, 240]:
         Y[m, n] = sum[r < 64](X[n, r, m // 128] * K[m, r])

@@ -1,0 +1,77 @@
+"""Elements of values that depend on constants alone, though the graph computes them in each call.
+
+A graph keeps no constant that is much larger than what it is computed from (see `passes.constant_folding`), and has
+still to know it where it decides what is computed: which elements an assignment to a part of a tensor goes to, say,
+which exporters write as an index for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from metasched.graph.builder import GraphBuilder, GraphValue
+from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.stages import stages_of
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
+from metasched.graph.passes.constant_folding import computed
+from metasched.graph.value_type import ValueType
+from metasched.target import Target
+
+# Elements of each value on the way, 64 MiB of whole numbers: they are there while a node is read.
+_MOST = 1 << 23
+
+
+def known_elements(builder: GraphBuilder, value: GraphValue) -> Array | None:
+    """The elements of a value; None where a call decides them, or there are too many to look at.
+
+    It costs a compilation, of 10 to 20 ms, where they are no constant and no equal chain of nodes was asked about.
+    """
+    if value.constant is not None:
+        return value.constant
+    found = None if value.depends else _chain(builder, value.name)
+    if found is None:
+        return None
+    nodes, constants = found
+    types = {name: builder.type_of(name) for node in nodes for name in (*node.inputs, *node.outputs)}
+    if any(type_.size > _MOST for type_ in types.values()):
+        return None
+    key = value.type, tuple(_signature(node, types, constants) for node in nodes)
+    return builder.remembered(key, lambda: _computed(nodes, types, constants, value))
+
+
+def _chain(builder: GraphBuilder, name: str) -> tuple[list[Node], dict[str, Array]] | None:
+    """The nodes that compute a value of constants, in an order in which they can run, and these; None for any other."""
+    nodes: dict[int, Node] = {}
+    constants: dict[str, Array] = {}
+    waiting: list[tuple[str, Node | None]] = [(name, None)]
+    while waiting:
+        name, made = waiting.pop()
+        if made is not None:
+            nodes.setdefault(id(made), made)
+            continue
+        if (array := builder.constant_of(name)) is not None:
+            constants[name] = array
+            continue
+        maker = builder.maker(name)
+        if not isinstance(maker, ShapeView) and (not isinstance(maker, Compute) or stages_of(maker.program) is None):
+            return None
+        if id(maker) not in nodes:
+            waiting.append((name, maker))
+            waiting += [(given, None) for given in maker.inputs]
+    return list(nodes.values()), constants
+
+
+def _signature(node: Node, types: Mapping[str, ValueType], constants: Mapping[str, Array]) -> object:
+    given = tuple(constants[name].tobytes() if name in constants else types[name] for name in node.inputs)
+    return node.program if isinstance(node, Compute) else tuple(types[name] for name in node.outputs), given
+
+
+def _computed(
+    nodes: list[Node], types: Mapping[str, ValueType], constants: Mapping[str, Array], value: GraphValue
+) -> Array:
+    outputs = ((value.name, value.name),)
+    graph = Graph("known", types, (), outputs, constants, tuple(nodes))
+    last = max(n for n, node in enumerate(nodes) if isinstance(node, Compute))
+    made = merged(graph, nodes[: last + 1], nodes[last].outputs)
+    (array,) = computed(made.program, [constants[name] for name in made.inputs], Target.detect())
+    return array.reshape(value.shape)

@@ -1,0 +1,232 @@
+"""Elements replaced, or joined with others, at places that are data: each element looks for what is for it.
+
+Where the places are known at load, what is for an element is known, too: a condition on its indices where the places
+are a box, such as the part of a tensor that is assigned to, and otherwise a number in a table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.errors import Unsupported
+from metasched.graph.ir import Array
+from metasched.graph.known_elements import known_elements
+from metasched.graph.known_places import BoxSide, box_of, counted_places, last_along, last_at_each
+from metasched.graph.node_types.gathering import Results, counted_index, from_the_beginning, is_inside
+from metasched.graph.registry import node_type
+from metasched.graph.repeated_elements import without_repeats
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices
+from metasched.graph.value_type import ValueType
+from metasched.support.data_classes import dataclass
+
+# From so many updates on, a table of which is where takes less time than to look through them.
+_TABLE = 8
+
+_JOINED = {
+    "add": ("sum", "{0} + {1}"),
+    "mul": ("prod", "{0} * {1}"),
+    "max": ("max", "max({0}, {1})"),
+    "min": ("min", "min({0}, {1})"),
+}
+_REDUCTIONS = ("none", *_JOINED)
+
+
+@dataclass(frozen=True)
+class _Updates:
+    """How an element looks through the updates that may be for it.
+
+    Attributes:
+        over: the indices of the elements.
+        places: those of the updates, with `r0` for their number.
+        count: how many there are.
+        inside: conditions on elements that there are updates for at all.
+        met: whether an update is for an element, under those.
+        there: what only a call knows of how many updates there are, whose name is S.
+        lines: the shape of the elements that may have updates of other numbers.
+        last: for each of those, the number of the last update for it, or -1, where that is known.
+
+    """
+
+    over: tuple[str, ...]
+    places: list[str]
+    count: int
+    inside: list[str]
+    met: list[str]
+    there: GraphValue | None
+    lines: tuple[int, ...]
+    last: Array | None = None
+
+
+@node_type("ScatterElements", "Scatter", counts=True)
+def scatter_elements(site: NodeSite) -> Results:
+    """Each element looks through the updates of its line for those that are for it."""
+    x, index, updates = site.operand(0), site.operand(1), site.operand(2)
+    axis = site.axis(int(site.attribute("axis", 0)), x.rank)
+    count = _count_of_updates(site, index, updates)
+    extent, given = x.shape[axis], index.shape
+    # What is the same for all elements of a line is looked for once.
+    index = without_repeats(site.builder, from_the_beginning(site, index, extent))
+    known = known_elements(site.builder, index) if count is None and x.count is None else None
+    over = indices(x.rank)
+    line = [("r0" if dim == axis else name) for dim, name in enumerate(over)]
+    own = ["0" if n == 1 and dim != axis else name for dim, (n, name) in enumerate(zip(index.shape, line, strict=True))]
+    inside = [f"{over[dim]} < {n}" for dim, n in enumerate(given) if dim != axis and n < x.shape[dim]]
+    met = [f"{_target(at('I', own), x, axis)} == {over[axis]}"]
+    if count is not None:
+        (met if count.axis == axis else inside).append(f"{line[count.axis]} < S[]")
+    lines = tuple(1 if text == "0" else n for text, n in zip(own, x.shape, strict=True))
+    there = None if count is None else site.view(count.number, ())
+    last = None
+    if known is not None and given[axis] >= _TABLE:
+        places = counted_places(known[..., None], (extent,))[..., 0]
+        last = last_along(places, axis, lines)
+    how = _Updates(over, line, given[axis], inside, met, there, lines, last)
+    made = _scattered(site, (x, index, updates), how, _reduction(site))
+    return (replace(made, count=x.count),)
+
+
+def _count_of_updates(site: NodeSite, index: GraphValue, updates: GraphValue) -> ValueCount | None:
+    """How many updates there are, where only a call knows."""
+    counts = [value.count for value in (index, updates) if value.count is not None]
+    is_one = all(site.builder.same(count.number, counts[0].number) for count in counts)
+    if any(count.axis != counts[0].axis for count in counts) or not is_one:
+        raise Unsupported("data decide how many indices it has, and otherwise how many updates")
+    return counts[0] if counts else None
+
+
+def _target(text: str, x: GraphValue, axis: int) -> str:
+    """The expression of an index that may count from the end, which only a call may know: N."""
+    if x.count is None or x.count.axis != axis:
+        return counted_index(text, x.shape[axis])
+    return f"(i64({text}) + N[] if {text} < 0 else i64({text}))"
+
+
+@node_type("ScatterND", counts=True)
+def scatter_nd(site: NodeSite) -> Results:
+    """Where the places are a box, its elements are replaced; otherwise rows look for the updates that are for them."""
+    x, index, updates = site.operand(0), site.operand(1), site.operand(2)
+    count = _count_of_updates(site, index, updates)
+    if count is not None and (count.axis or index.rank != 2):
+        raise Unsupported(f"data decide how many of its indices {index.type} there are, which are no rows")
+    places = None
+    if count is None and x.count is None and x.type.size and index.type.size:
+        elements = known_elements(site.builder, index)
+        places = None if elements is None else counted_places(elements, x.shape)
+    box = None if places is None else box_of(places)
+    made = _in_rows(site, count, places) if box is None else _in_box(site, box)
+    return (replace(made, count=x.count),)
+
+
+def _in_rows(site: NodeSite, count: ValueCount | None, known: Array | None) -> GraphValue:
+    """Rows along the first dimensions as one, with updates for some in their place, or joined with them.
+
+    `known` are the places, where these are known.
+    """
+    x, index, updates = site.operand(0), site.operand(1), site.operand(2)
+    depth = index.shape[-1]
+    rows, length = math.prod(index.shape[:-1]), math.prod(x.shape[depth:])
+    flat = site.view(x, (math.prod(x.shape[:depth]), length))
+    update = site.view(updates, (rows, length))
+    strides = [math.prod(x.shape[dim + 1 : depth]) for dim in range(depth)]
+    target = " + ".join(f"{_target(f'I[j0, {dim}]', x, dim)} * {stride}" for dim, stride in enumerate(strides))
+    number_ = None if x.count is None else site.view(x.count.number, ())
+    given = site.view(index, (rows, depth))
+    place = site.single([f"Y[j0] = {target or '0'}"], ValueType(DType.I64, (rows,)), I=given, N=number_)
+    met = ["I[r0] == i0"] + ([] if count is None else ["r0 < S[]"])
+    there = None if count is None else site.view(count.number, ())
+    last = None
+    if known is not None and rows >= _TABLE:
+        last = last_at_each(known.reshape(rows, depth) @ np.array(strides), flat.shape[0])[:, None]
+    how = _Updates(("i0", "i1"), ["r0", "i1"], rows, [], met, there, (flat.shape[0], 1), last)
+    return site.view(_scattered(site, (flat, place, update), how, _reduction(site)), x.shape)
+
+
+def _reduction(site: NodeSite) -> str:
+    return site.one_of("reduction", "none", _REDUCTIONS)
+
+
+def _scattered(
+    site: NodeSite, operands: tuple[GraphValue, GraphValue, GraphValue], how: _Updates, mode: str
+) -> GraphValue:
+    x, index, updates = operands
+    if not index.type.size or not updates.type.size:
+        return x
+    over, own, met = how.over, at("A", how.over), " and ".join([*how.inside, *how.met])
+    given = {"A": x, "I": index, "U": updates, "S": how.there}
+    given["N"] = None if x.count is None else site.view(x.count.number, ())
+    if mode == "none" and how.count == 1:
+        picked, there = at("U", ["0" if name == "r0" else name for name in how.places]), re.sub(r"\br0\b", "0", met)
+        return site.single([f"{at('Y', over)} = {picked} if {there} else {own}"], x.type, **given)
+    if mode == "none":
+        return _replaced(site, x, how, given)
+    reducer, joined = _JOINED[mode]
+    total = at("T", over)
+    wide = x.type.dtype.compute
+    term = at("U", how.places)
+    stages = [
+        declared("T", ValueType(wide, x.shape)),
+        f"{total} = {reducer}[r0 < {how.count} if {met}]({wide}({term}))",
+        f"{at('Y', over)} = {x.type.dtype}({joined.format(f'{wide}({own})', total)})",
+    ]
+    return site.single(stages, x.type, **given)
+
+
+def _in_box(site: NodeSite, box: Sequence[BoxSide]) -> GraphValue:
+    """A tensor with a box of it replaced by updates, or joined with them."""
+    x, updates, mode = site.operand(0), site.operand(2), _reduction(site)
+    over = indices(x.rank)
+    sides = list(zip(box, over, x.shape, strict=False))
+    places = ["0"] * (updates.rank - x.rank + len(box)) + list(over[len(box) :])
+    for side, name, _ in sides:
+        if side.axis is not None:
+            places[side.axis] = side.of_updates(name)
+    own, update = at("A", over), at("U", places)
+    made = update
+    if mode != "none":
+        wide, (_, joined) = x.type.dtype.compute, _JOINED[mode]
+        made = f"{x.type.dtype}({joined.format(f'{wide}({own})', f'{wide}({update})')})"
+    inside = " and ".join(text for side, name, extent in sides for text in side.condition(name, extent))
+    text = f"{made} if {inside} else {own}" if inside else made
+    return site.single([f"{at('Y', over)} = {text}"], x.type, A=x, U=updates)
+
+
+def _replaced(site: NodeSite, x: GraphValue, how: _Updates, given: dict[str, GraphValue | None]) -> GraphValue:
+    """Elements with the last update that is for them in their place."""
+    line = ["0" if n == 1 else name for n, name in zip(how.lines, how.over, strict=True)]
+    last = at("P", line) if how.last is None else f"i64({at('P', line)})"
+    guard = " and ".join([is_inside(last, how.count), *how.inside])
+    picked = at("U", [last if name == "r0" else name for name in how.places])
+    text = f"{at('Y', how.over)} = {picked} if {guard} else {at('A', how.over)}"
+    if how.last is not None:
+        return site.single([text], x.type, **given, P=site.constant(how.last, DType.I32))
+    # What a line has one of says nothing of its elements.
+    alone = {name for name, own in zip(how.over, line, strict=True) if own == "0"}
+    met = " and ".join([*(text for text in how.inside if text.split()[0] not in alone), *how.met])
+    table = declared("P", ValueType(DType.I64, how.lines))
+    return site.single([table, f"{at('P', how.over)} = max[r0 < {how.count} if {met}](r0)", text], x.type, **given)
+
+
+@node_type("TensorScatter")
+def tensor_scatter(site: NodeSite) -> Results:
+    """A cache with a stretch along one axis replaced: it begins at a place of each batch element's own."""
+    cache, update, start = site.operand(0), site.operand(1), site.optional(2)
+    axis = site.axis(int(site.attribute("axis", -2)), cache.rank)
+    extent, count = cache.shape[axis], update.shape[axis]
+    if axis == 0 or count > extent:
+        raise Unsupported(f"{update.type} is no stretch of {cache.type} along the axis {axis}")
+    over = indices(cache.rank)
+    first = "0" if start is None else f"i64(W[{over[0]}])"
+    place = f"{over[axis]} - {first}"
+    if site.one_of("mode", "linear", ("linear", "circular")) == "circular":
+        place = f"({place}) % {extent}"
+    picked = at("U", [place if dim == axis else name for dim, name in enumerate(over)])
+    text = f"{picked} if {is_inside(place, count)} else {at('A', over)}"
+    return (site.single([f"{at('Y', over)} = {text}"], cache.type, A=cache, U=update, W=start),)

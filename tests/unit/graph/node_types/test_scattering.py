@@ -1,0 +1,147 @@
+"""Elements replaced or joined with others at places that are data or known, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import metasched as ms
+from metasched.graph.fusion.stages import stages_of
+from metasched.graph.ir import Compute
+from metasched.ir.source import Reduce
+from tests.support.onnx_models import integers, model, node, random, run, value
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+def is_searched(network: ms.Network) -> bool:
+    """Whether an element looks through updates."""
+    forms = [stages_of(n.program) for n in network.graph.nodes if isinstance(n, Compute)]
+    return any(isinstance(stage.value, Reduce) for form in forms if form is not None for stage in form.stages)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_a_stretch_of_a_cache_is_replaced(mode: str) -> None:
+    if onnx.defs.onnx_opset_version() < 24:
+        pytest.skip("the installed onnx does not know TensorScatter")
+    cache, update = random(2, 4, 3), random(2, 2, 3, seed=1)
+    starts = ints(3 if mode == "circular" else 2, 0)
+    expected = cache.copy()
+    for batch, start in enumerate(starts):
+        expected[batch, (start + np.arange(2)) % 4] = update[batch]
+    made = run("TensorScatter", cache, update, starts, opset=24, axis=1, mode=mode)
+    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(run("TensorScatter", cache, update, opset=24, axis=1)[:, :2], update)
+
+
+@pytest.mark.parametrize(
+    ("mode", "ufunc"), [("none", None), ("add", np.add), ("max", np.maximum), ("mul", np.multiply)]
+)
+def test_elements_are_scattered(mode: str, ufunc: Any) -> None:
+    x, updates = random(3, 4), random(2, 4, seed=1)
+    index = ints(0, 2, 1, -1, 1, 0, 0, 0).reshape(2, 4)
+    expected = x.copy()
+    columns = np.broadcast_to(np.arange(4), (2, 4))
+    if ufunc is None:
+        expected[index % 3, columns] = updates
+    else:
+        ufunc.at(expected, (index % 3, columns), updates)
+    np.testing.assert_allclose(run("ScatterElements", x, index, updates, axis=0, reduction=mode), expected, rtol=1e-6)
+    rows = ints(2, -3).reshape(2, 1)
+    expected = x.copy()
+    if ufunc is None:
+        expected[rows[:, 0]] = updates
+    else:
+        ufunc.at(expected, rows[:, 0] % 3, updates)
+    np.testing.assert_allclose(run("ScatterND", x, rows, updates, reduction=mode), expected, rtol=1e-6)
+
+
+def scatter_nd(x: Any, index: Any, updates: Any, known: bool = True, **attributes: Any) -> ms.Network:
+    constants = {"I": index} if known else {}
+    inputs = [value("X", x), value("U", updates)] + ([] if known else [value("I", index)])
+    return ms.load_onnx(model([node("ScatterND", "X I U", **attributes)], inputs, constants=constants))
+
+
+@pytest.mark.parametrize("mode", ["none", "add"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        np.s_[1:3, :, 2],
+        np.s_[:, 1:8:3],
+        np.s_[-1:, -5:-2, 1:],
+        np.s_[2],
+        np.s_[:, :, :],
+    ],
+    ids=str,
+)
+def test_a_part_that_is_assigned_to_is_a_condition_on_indices(mode: str, part: Any) -> None:
+    x = random(4, 9, 5)
+    places = np.stack(np.meshgrid(*map(np.arange, x.shape), indexing="ij"), -1)
+    depth = 1 if isinstance(part, int) else len(part)
+    index = (
+        (places[part][..., :depth] if depth == 3 else places[..., 0, :][part][..., :depth]) if depth > 1 else ints(2)
+    )
+    updates = random(*index.shape[:-1], *x.shape[depth:], seed=1)
+    expected = x.copy()
+    expected[part] = updates if mode == "none" else x[part] + updates
+    network = scatter_nd(x, index, updates, reduction=mode)
+    np.testing.assert_allclose(network(X=x, U=updates), expected, rtol=1e-6)
+    assert not is_searched(network)
+
+
+@pytest.mark.parametrize("mode", ["none", "add"])
+def test_places_that_are_no_box_are_looked_up(mode: str) -> None:
+    """Of places that are there twice, the last update stays, or all are added up."""
+    x, index, updates = random(50, 3), integers(20, 1, low=-50, high=49, dtype=np.int64), random(20, 3, seed=1)
+    index[7] = index[3]
+    expected = x.copy()
+    if mode == "none":
+        expected[index[:, 0]] = updates
+    else:
+        np.add.at(expected, index[:, 0], updates)
+    network = scatter_nd(x, index, updates, reduction=mode)
+    np.testing.assert_allclose(network(X=x, U=updates), expected, rtol=1e-6)
+    assert is_searched(network) == (mode == "add")
+
+
+def test_elements_of_lines_are_looked_up() -> None:
+    x, index, updates = random(3, 40, 2), integers(2, 12, 2, low=-40, high=39, dtype=np.int64), random(2, 12, 2, seed=1)
+    given = [value("X", x), value("U", updates)]
+    made = model([node("ScatterElements", "X I U", axis=1)], given, constants={"I": index})
+    network = ms.load_onnx(made)
+    (expected,) = ReferenceEvaluator(made).run(None, {"X": x, "U": updates})
+    np.testing.assert_array_equal(network(X=x, U=updates), expected)
+    assert not is_searched(network)
+
+
+def test_indices_that_nodes_make_of_small_constants_are_known() -> None:
+    """As exporters write an assignment: an index for each element, larger than what is folded."""
+    x, updates = random(40, 60, 8), random(30, 50, 8, seed=1)
+    rows, columns = np.arange(5, 35)[:, None, None], np.arange(0, 50)[None, :, None]
+    nodes = [
+        node("Expand", "R S", "RS"),
+        node("Expand", "C S", "CS"),
+        node("Concat", "RS CS", "I", axis=2),
+        node("ScatterND", "X I U"),
+    ]
+    constants = {"R": rows, "C": columns, "S": ints(30, 50, 1)}
+    network = ms.load_onnx(model(nodes, [value("X", x), value("U", updates)], constants=constants))
+    expected = x.copy()
+    expected[5:35, :50] = updates
+    np.testing.assert_array_equal(network(X=x, U=updates), expected)
+    assert not is_searched(network)
+    assert [n.op for n in network.graph.nodes] == ["ScatterND"]
+
+
+def test_a_known_place_that_is_not_there_is_refused() -> None:
+    x, updates = random(4, 3), random(1, 3)
+    with pytest.raises(ms.RefusedModel, match="an index is 4, and there are 4 elements"):
+        scatter_nd(x, ints(4).reshape(1, 1), updates)
+    network = scatter_nd(x, ints(4).reshape(1, 1), updates, known=False)
+    np.testing.assert_array_equal(network(X=x, U=updates, I=ints(4).reshape(1, 1)), x)
