@@ -18,8 +18,9 @@ Results = tuple[GraphValue | None, ...]
 
 @node_type("BatchNormalization")
 def batch_normalization(site: NodeSite) -> Results:
+    """By given statistics of each channel; in training mode by those of the batch, as of standardised weights."""
     if site.flag("training_mode"):
-        raise Unsupported("it is in training, and would change its statistics")
+        return _by_own_statistics(site)
     x, *statistics = site.operands
     over = indices(x.rank)
     wide, dtype = x.type.dtype.compute, x.type.dtype
@@ -32,17 +33,43 @@ def batch_normalization(site: NodeSite) -> Results:
     return (site.single([stage], x.type, A=x, **dict(zip("SBMV", statistics, strict=True))),)
 
 
+def _by_own_statistics(site: NodeSite) -> Results:
+    """Channels normalised by their own statistics, and the given ones moved towards these."""
+    x, scale, bias, *running = site.operands
+    axes = tuple(dim for dim in range(x.rank) if dim != 1)
+    wide, epsilon = x.type.dtype.compute, float(site.attribute("epsilon", 1e-5))
+    own, count = _statistics(x, axes, epsilon, wide), math.prod(x.shape[axis] for axis in axes)
+    results: list[GraphValue | None] = [_scaled_by_channel(site, (x, scale, bias), own, axes)]
+    factor = float(site.attribute("momentum", 0.9))
+    kept = ["0" if dim in axes else "i0" for dim in range(x.rank)]
+    # Means need no deviations from them, which come behind them.
+    moments = ((own[:4], at("M", kept)), (own[:6], f"{at('Q', kept)} / {count}.0"))
+    for number_, (given, (stages, text)) in enumerate(zip(running, moments, strict=True)):
+        moved = f"{cast('G[i0]', given.type.dtype, wide)} * {real(factor)} + {text} * {real(1 - factor)}"
+        stages = [*stages, f"Y[i0] = {cast(moved, wide, given.type.dtype)}"]
+        results.append(site.single(stages, given.type, A=x, G=given) if site.wants(number_ + 1) else None)
+    return tuple(results)
+
+
+def _scaled_by_channel(
+    site: NodeSite, operands: tuple[GraphValue, GraphValue, GraphValue], statistics: list[str], axes: tuple[int, ...]
+) -> GraphValue:
+    """Elements less their mean over their deviation along axes, times a factor and plus an offset of each channel."""
+    x, scale, bias = operands
+    over, wide, dtype = indices(x.rank), x.type.dtype.compute, x.type.dtype
+    kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
+    normal = f"({cast(at('A', over), dtype, wide)} - {at('M', kept)}) * {at('R', kept)}"
+    gain, offset = (cast(f"{name}[i1]", v.type.dtype, wide) for name, v in (("S", scale), ("B", bias)))
+    stages = [*statistics, f"{at('Y', over)} = {cast(f'{normal} * {gain} + {offset}', wide, dtype)}"]
+    return site.single(stages, x.type, A=x, S=scale, B=bias)
+
+
 @node_type("InstanceNormalization")
 def instance_normalization(site: NodeSite) -> Results:
     x, scale, bias = site.operands
-    stages = _statistics(x, tuple(range(2, x.rank)), float(site.attribute("epsilon", 1e-5)), x.type.dtype.compute)
-    over = indices(x.rank)
-    kept = (*over[:2], *("0",) * (x.rank - 2))
-    wide, dtype = x.type.dtype.compute, x.type.dtype
-    normal = f"({cast(at('A', over), x.type.dtype, wide)} - {at('M', kept)}) * {at('R', kept)}"
-    gain, offset = (cast(f"{name}[i1]", v.type.dtype, wide) for name, v in (("S", scale), ("B", bias)))
-    stages.append(f"{at('Y', over)} = {cast(f'{normal} * {gain} + {offset}', wide, dtype)}")
-    return (site.single(stages, x.type, A=x, S=scale, B=bias),)
+    axes = tuple(range(2, x.rank))
+    statistics = _statistics(x, axes, float(site.attribute("epsilon", 1e-5)), x.type.dtype.compute)
+    return (_scaled_by_channel(site, (x, scale, bias), statistics, axes),)
 
 
 def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DType) -> list[str]:

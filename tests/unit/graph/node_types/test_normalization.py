@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import metasched as ms
 from tests.support.onnx_models import random, run
 
 X = random(2, 3, 4)
@@ -31,6 +30,19 @@ def test_normalisations() -> None:
     np.testing.assert_allclose(run("LpNormalization", X, axis=1), X / length, rtol=1e-5)
 
 
-def test_training_is_refused() -> None:
-    with pytest.raises(ms.RefusedModel, match="in training"):
-        run("BatchNormalization", X, *[random(3)] * 4, training_mode=1)
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (6, 3)])
+def test_in_training_channels_are_normalised_by_their_own_statistics(shape: tuple[int, ...]) -> None:
+    """As weights are standardised by some models, in which nothing reads the statistics."""
+    x, scale, bias, mean, variance = random(*shape), random(3, seed=1), random(3, seed=2), random(3, seed=3), random(3)
+    attributes = {"training_mode": 1, "epsilon": 1e-3, "momentum": 0.75}
+    made = run("BatchNormalization", x, scale, bias, mean, variance, outputs=3, **attributes)
+    axes = (0, *range(2, x.ndim))
+    own_mean, own_variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    by_channel = [1, 3, *[1] * (x.ndim - 2)]
+    normal = (x - own_mean) / np.sqrt(own_variance + 1e-3)
+    expected = normal * scale.reshape(by_channel) + bias.reshape(by_channel)
+    np.testing.assert_allclose(made[0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made[1], 0.75 * mean + 0.25 * own_mean.reshape(-1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(made[2], 0.75 * variance + 0.25 * own_variance.reshape(-1), rtol=1e-5, atol=1e-6)
+    only = run("BatchNormalization", x, scale, bias, mean, variance, **attributes)
+    np.testing.assert_array_equal(only, made[0])
