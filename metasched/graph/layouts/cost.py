@@ -15,7 +15,8 @@ from metasched.graph.fusion.indices import IndexSum, linear
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.layouts.orders import Order, identity, names_in, permuted
 from metasched.graph.layouts.preferences import Preference, weight_order
-from metasched.ir.source import Name, Read
+from metasched.ir.nodes import BinOp
+from metasched.ir.source import IntLit, Name, Operation, Read, SourceExpr
 from metasched.target import Target
 
 # How many times as long a sum takes whose data is read at other distances than one by neighbouring lanes.
@@ -39,15 +40,16 @@ def cost(stages: Stages, wish: Preference, orders: Mapping[str, Order], target: 
     extent, axis = type_.shape[places[-1]], wish.stage.axes[places[-1]].name
     used = extent / (-(-extent // lanes) * lanes)
     weights = weight_order(stages, wish, data, result) or identity(len(wish.weight.indices))
-    factor = max(_factor(stages, wish, wish.data, data, axis), _factor(stages, wish, wish.weight, weights, axis))
+    operands = ((wish.data, data), (wish.weight, weights))
+    factor = max(_factor(stages, wish, read, order, axis, lanes) for read, order in operands)
     return wish.iterations * factor / used
 
 
-def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: str) -> float:
+def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: str, lanes: int) -> float:
     """How many times as long a sum takes for how neighbours along an index lie in one of its operands."""
     extents = stages.extents(wish.stage)
     indices = [linear(index, extents) for index in permuted(read.indices, order)]
-    if any(index is None or _divides(index, axis) for index in indices):
+    if any(index is None or _divides(index, axis, lanes) for index in indices):
         return _APART
     steps = [dict(index.terms).get(Name(axis), 0) for index in indices if index is not None]
     if not any(steps):
@@ -59,9 +61,18 @@ def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: st
     return _WINDOWS if read is wish.data and last is not None and len(last.terms) > 1 else 1.0
 
 
-def _divides(index: IndexSum, axis: str) -> bool:
-    """Whether an index has a quotient or remainder of what goes along another, as a strided gather has."""
-    return any(axis in names_in(atom) for atom, _ in index.terms if not isinstance(atom, Name))
+def _divides(index: IndexSum, axis: str, lanes: int) -> bool:
+    """Whether an index has a quotient or remainder of what goes along another, as a strided gather has, and vectors are
+    not all of one quotient, as those of a group of channels are whose number is a multiple of their lanes."""
+    atoms = (atom for atom, _ in index.terms if not isinstance(atom, Name) and axis in names_in(atom))
+    return any(not _is_group(atom, axis, lanes) for atom in atoms)
+
+
+def _is_group(atom: SourceExpr, axis: str, lanes: int) -> bool:
+    match atom:
+        case Operation(op=BinOp.FLOORDIV, a=Name(name=name), b=IntLit(value=size)):
+            return name == axis and size % lanes == 0
+    return False
 
 
 def copying(elements: int) -> float:

@@ -39,7 +39,7 @@ from metasched.support.data_classes import dataclass
 
 # What an element may cost that an anchor computes where it puts a border around it, in additions.
 _CHEAP = 6
-# Stages of nodes that are joined along rows, before any is written into another.
+# Stages of nodes that are joined, before any is written into another: a structure of a space takes some 10 ms for each.
 _MOST_STAGES = 64
 # Elements of all values of nodes that are joined whatever their rows are: they stay in the cache.
 _SMALL = 1 << 14
@@ -194,11 +194,9 @@ class _Grouping:
             return (
                 f"`{source.values[0]}` is computed where it is joined with others, which saves as much memory traffic"
             )
-        written = [v for n in other.members for v in self._graph.nodes[n].outputs if v not in source.values]
-        for value in written:
-            if value in self._results or any(n not in other.members for n in self._readers.get(value, ())):
-                return f"`{value}`, which is computed with it, is read by others"
         name, members = source.values[0], sorted({*other.members, *inside})
+        if refused := self._size_refusal(members) or self._written_refusal(other, source):
+            return refused
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
             return ""
         if group.kind < Kind.REDUCTION and other.kind is Kind.ANCHOR and self._reads_gates(source):
@@ -209,6 +207,18 @@ class _Grouping:
         if other.kind is Kind.ANCHOR:
             return f"it does not read each element of `{name}` once, in an order of its own indices"
         return self._rows_refusal(members)
+
+    def _size_refusal(self, members: list[int]) -> str:
+        count = sum(len(self._forms[n].stages) for n in members if n in self._forms)
+        return f"they would be {count} stages, and {_MOST_STAGES} are the most" if count > _MOST_STAGES else ""
+
+    def _written_refusal(self, other: _Group, source: _Source) -> str:
+        """Why what a group computes besides an input of another has to be in memory; '' where it has not."""
+        written = [v for n in other.members for v in self._graph.nodes[n].outputs if v not in source.values]
+        for value in written:
+            if value in self._results or any(n not in other.members for n in self._readers.get(value, ())):
+                return f"`{value}`, which is computed with it, is read by others"
+        return ""
 
     def _is_in_place(self, number: int) -> bool:
         """Whether a node joins values that are computed before, so that nothing has to be copied (see `parts`)."""
@@ -279,8 +289,6 @@ class _Grouping:
         together = self._together(members)
         if isinstance(together, str):
             return together
-        if len(together.stages) > _MOST_STAGES:
-            return f"they would be {len(together.stages)} stages, and {_MOST_STAGES} are the most"
         if sum(type_.size for type_ in together.types.values()) <= _SMALL or rows(together) >= _LEAST_ROWS:
             return ""
         return "their stages do not go along the same rows"

@@ -96,6 +96,15 @@ def test_what_stays_apart_and_why(body: str, kernels: int, reason: str) -> None:
     assert any(reason in remark for remark in remarks)
 
 
+@pytest.mark.parametrize(("nodes", "kernels"), [(60, 1), (100, 2)])
+def test_long_chains_are_several_kernels(nodes: int, kernels: int) -> None:
+    """Each of so many stages at most: what schedules a program takes longer than in proportion to them."""
+    chain = "".join(f"x{n + 1} = Tanh(x{n})  " for n in range(nodes))
+    graph, remarks = fused(f"m (float[4, 5] x0) => (x{nodes}) {{ {chain} }}")
+    assert len(texts(graph)) == kernels
+    assert any("stages, and 64 are the most" in remark for remark in remarks) == (kernels > 1)
+
+
 @pytest.mark.parametrize(("columns", "kernels"), [(16, 3), (5, 1)])
 def test_what_is_reduced_stays_apart_where_it_is_joined_in_whole_cache_lines(columns: int, kernels: int) -> None:
     graph, remarks = fused(

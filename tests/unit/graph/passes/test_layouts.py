@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
+import pytest
 from onnx import numpy_helper
 
 import metasched as ms
@@ -126,6 +127,18 @@ def test_groups_are_channels_of_their_inputs_and_outputs() -> None:
     assert found["s"] == (1, 6, 6, 16)
     assert found["c"] == (1, 4, 4, 32)
     assert filters(graph) == [(3, 3, 4, 32)]
+
+
+@pytest.mark.parametrize(("group", "shape"), [(16, (1, 14, 14, 64)), (8, (1, 64, 14, 14))])
+def test_channels_of_groups_that_fill_vectors_are_innermost(group: int, shape: tuple[int, ...]) -> None:
+    """All lanes of a vector read one element then, and otherwise those of several groups."""
+    body = f"""m (float[1, 64, 14, 14] x) => (y) {{
+        c = Conv<pads = [1, 1, 1, 1], group = {64 // group}>(x, v)
+        r = Relu(c)
+        d = Conv<pads = [1, 1, 1, 1], group = {64 // group}>(r, w)
+        y = Relu(d)
+    }}"""
+    assert shapes(laid_out(body, v=(64, group, 3, 3), w=(64, group, 3, 3)))["r"] == shape
 
 
 def test_a_view_that_splits_channels_follows_and_one_that_mixes_them_with_pixels_gets_a_copy() -> None:
