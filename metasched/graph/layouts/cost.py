@@ -21,6 +21,8 @@ from metasched.target import Target
 
 # How many times as long a sum takes whose data is read at other distances than one by neighbouring lanes.
 _APART = 2.0
+# How many times as long it takes where each half of a vector reads one element: of channels in groups of half of it.
+_TWO_GROUPS = 1.3
 # How many times as long it takes where lanes are neighbours in the data, and windows begin anywhere in a vector.
 _WINDOWS = 1.15
 # Products that take as long as copying an element into another order.
@@ -49,8 +51,11 @@ def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: st
     """How many times as long a sum takes for how neighbours along an index lie in one of its operands."""
     extents = stages.extents(wish.stage)
     indices = [linear(index, extents) for index in permuted(read.indices, order)]
-    if any(index is None or _divides(index, axis, lanes) for index in indices):
+    if any(index is None for index in indices):
         return _APART
+    divided = max((_of_groups(index, axis, lanes) for index in indices if index is not None), default=1.0)
+    if divided > 1.0:
+        return divided
     steps = [dict(index.terms).get(Name(axis), 0) for index in indices if index is not None]
     if not any(steps):
         return 1.0
@@ -61,18 +66,20 @@ def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: st
     return _WINDOWS if read is wish.data and last is not None and len(last.terms) > 1 else 1.0
 
 
-def _divides(index: IndexSum, axis: str, lanes: int) -> bool:
-    """Whether an index has a quotient or remainder of what goes along another, as a strided gather has, and vectors are
-    not all of one quotient, as those of a group of channels are whose number is a multiple of their lanes."""
+def _of_groups(index: IndexSum, axis: str, lanes: int) -> float:
+    """How many times as long a sum takes for quotients and remainders of what goes along another index.
+
+    A strided gather has them, and a convolution of groups of channels, where a vector of one group reads one element.
+    """
     atoms = (atom for atom, _ in index.terms if not isinstance(atom, Name) and axis in names_in(atom))
-    return any(not _is_group(atom, axis, lanes) for atom in atoms)
+    return max((_of_atom(atom, axis, lanes) for atom in atoms), default=1.0)
 
 
-def _is_group(atom: SourceExpr, axis: str, lanes: int) -> bool:
+def _of_atom(atom: SourceExpr, axis: str, lanes: int) -> float:
     match atom:
-        case Operation(op=BinOp.FLOORDIV, a=Name(name=name), b=IntLit(value=size)):
-            return name == axis and size % lanes == 0
-    return False
+        case Operation(op=BinOp.FLOORDIV, a=Name(name=name), b=IntLit(value=size)) if name == axis:
+            return 1.0 if size % lanes == 0 else _TWO_GROUPS if 2 * size == lanes else _APART
+    return _APART
 
 
 def copying(elements: int) -> float:
