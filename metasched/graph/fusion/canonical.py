@@ -10,6 +10,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, rewritten, substituted, with_reads
 from metasched.graph.fusion.indices import Extents, decided, linear
 from metasched.graph.fusion.inlining import inlined, used_counts, without_copies
+from metasched.graph.fusion.kinds import is_anchor
 from metasched.graph.fusion.repeated import without_repeated_elements
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.site import names as letters
@@ -41,7 +42,10 @@ def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]
     What nothing needs is left out; outputs keep their order.
     """
     made = without_repeated_elements(without_copies(inlined(simplified(_needed(stages)))))
-    return _renamed(_ordered(_needed(_computed_first(_along_own_axes(_with_reciprocals(simplified(made)))))))
+    made = _ordered(_needed(_computed_first(_along_own_axes(_with_reciprocals(simplified(made))))))
+    apart, again = _operands_apart(made)
+    final, inputs, outputs = _renamed(apart)
+    return final, tuple(again.get(name, name) for name in inputs), outputs
 
 
 # --- order -----------------------------------------------------------------------------------------------
@@ -75,6 +79,37 @@ def _ordered(stages: Stages) -> Stages:
     for name in stages.outputs:
         visit(name)
     return replace(stages, stages=tuple(order))
+
+
+def _operands_apart(stages: Stages) -> tuple[Stages, dict[str, str]]:
+    """Stages in which each sum reads an input at one place for an element of its result, and others as other inputs;
+    and which inputs those are.
+
+    Of products of queries and keys that were computed together each is an operand then, which schedules may copy.
+    """
+    again: dict[str, str] = {}
+    given = set(stages.inputs) - stages.consts
+    made = tuple(_apart(s, given, again) if is_anchor(stages, s) else s for s in stages.stages)
+    types = {**stages.types, **{name: stages.types[own] for name, own in again.items()}}
+    return replace(stages, types=types, inputs=(*stages.inputs, *again), stages=made), again
+
+
+def _apart(stage: Stage, inputs: Collection[str], again: dict[str, str]) -> Stage:
+    """A stage that reads other inputs from the second place of each on; `again` gets these, and what they are."""
+    places: dict[str, list[tuple[SourceExpr, ...]]] = {}
+    for read in reads(stage.value):
+        if read.buffer in inputs and read.indices not in (known := places.setdefault(read.buffer, [])):
+            known.append(read.indices)
+
+    def change(read: Read) -> SourceExpr:
+        number = places[read.buffer].index(read.indices) if read.buffer in places else 0
+        if not number:
+            return read
+        name = f"{read.buffer} again {number}"
+        again[name] = read.buffer
+        return replace(read, buffer=name)
+
+    return replace(stage, value=with_reads(stage.value, change))
 
 
 # --- names -----------------------------------------------------------------------------------------------

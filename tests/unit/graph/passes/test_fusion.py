@@ -56,6 +56,17 @@ def test_equal_chains_are_one_task_whatever_the_order_of_a_sum() -> None:
     assert [len(nodes) for nodes in graph.tasks.values()] == [2]
 
 
+def test_operands_that_are_one_value_are_two_inputs_of_a_product() -> None:
+    """Each may be copied for itself then. A sum of squares has one operand."""
+    graph, _ = fused('m (float[4, 5] x) => (y) { y = Einsum<equation = "ik, jk -> ij">(x, x) }')
+    (node,) = graph.computes
+    assert "sum[r0 < 5](A[i0, r0] * B[i1, r0])" in texts(graph)[0]
+    assert node.inputs == ("x", "x")
+    graph, _ = fused('m (float[4, 5] x) => (y) { y = Einsum<equation = "ik, ik -> i">(x, x) }')
+    (node,) = graph.computes
+    assert node.inputs == ("x",)
+
+
 GATES = """m (float[4, 5] x, float[5, 2, 3] w) => (y) <int64 zero = {{0}}, int64 one = {{1}}> {{
     v = Einsum<equation = "ik, kgj -> igj">(x, w)
     g = Gather<axis = 1>(v, zero)  h = {other}  t = Tanh(h)  y = Mul(g, t)
