@@ -1,8 +1,7 @@
 """The places where a condition holds, in order, and how many there are.
 
 Nothing can be put behind what was put before, as there is no order among iterations. So running sums say how many
-places there are up to each, and the place with a number is searched for among them, by halves. Steps of the search are
-programs of their own, and all after the first are one task.
+places there are up to each, which is where it goes, and the rule `scatter` puts it there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.node_types.scans import Scan, scanned
 from metasched.graph.repeated_elements import tally_of
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, indices
+from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -66,26 +65,11 @@ def places_in_rows(site: NodeSite, condition: GraphValue, most: int) -> PlacesTh
     sums = scanned(site, ones, Scan("sum", len(around)))
     last = at("A", (*over, str(extent - 1)))
     number = site.single([f"{at('Y', over)} = i64({last})"], ValueType(DType.I64, tuple(around)), A=sums)
-    return PlacesThatHold(site.cast(_searched(site, sums, most), DType.I64), number)
-
-
-def _searched(site: NodeSite, sums: GraphValue, most: int) -> GraphValue:
-    """For each number below `most`, how many of a row of ascending sums are no larger: first `step` are tried, then
-    half of it.
-    """
-    *around, extent = sums.shape
-    over = indices(len(around))
-    step = 1 << (extent.bit_length() - 1)
-    outputs = {"Y": ValueType(DType.I32, (*around, most)), "V": ValueType(DType.I64, (1,))}
-
-    def stages(taken: str, more: str, after: str) -> list[str]:
-        there = at("A", (*over, f"min(max({more} - 1, 0), {extent - 1})"))
-        no_larger = f"{more} <= {extent} and i64({there}) <= p"
-        return [f"{at('Y', (*over, 'p'))} = i32({more} if {no_larger} else {taken})", f"V[z] = {after}"]
-
-    found, tried = site.program(stages("0", str(step), f"i64({step // 2})"), outputs, A=sums)
-    before = f"i64({at('N', (*over, 'p'))})"
-    halved = stages(before, f"{before} + W[0]", "W[z] // 2")
-    for _ in range(step.bit_length() - 1):
-        found, tried = site.program(halved, outputs, A=sums, N=found, W=tried)
-    return found
+    own = f"(i64({at('A', (*over, 'r'))}) - 1 if {at('C', (*over, 'r'))} else -1)"
+    stages = [
+        declared("P", ValueType(DType.I32, (*around, most))),
+        f"{at('P', (*over, 'p'))} = max[r < {extent} if {own} == p](i32(r))",
+        f"{at('Y', (*over, 'p'))} = i64({at('P', (*over, 'p'))}) if {at('P', (*over, 'p'))} >= 0 else {extent}",
+    ]
+    places = site.single(stages, ValueType(DType.I64, (*around, most)), A=sums, C=condition)
+    return PlacesThatHold(places, number)

@@ -13,7 +13,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp
-from metasched.ir.source import Apply, IntLit, Name, Operation, Read, SourceExpr, SourceNode, Stage
+from metasched.ir.source import Apply, IntLit, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.data_classes import dataclass
 
 _NUMBER = ValueType(DType.I64, ())
@@ -64,6 +64,8 @@ def row_program(stages: Stages, outputs: Mapping[str, int], room: int) -> RowPro
         if axes or axis is None or stages.types[stage.buffer].shape[axis] != room:
             return None
         own = stage.axes[axis].name
+        if _is_scatter(stage, own):
+            return None
         for read in reads(stage.value):
             along = _row_of(read, own, stages.types, room)
             if along is None or rows.setdefault(read.buffer, along) != along:
@@ -71,6 +73,13 @@ def row_program(stages: Stages, outputs: Mapping[str, int], room: int) -> RowPro
     if not whole <= {*stages.inputs}:
         return None
     return RowProgram(stages, {name: axis for name, axis in rows.items() if name not in whole})
+
+
+def _is_scatter(stage: Stage, own: str) -> bool:
+    """Whether data say to which row each term of a reduction goes: every block would go through all terms."""
+    condition = stage.value.cond if isinstance(stage.value, Reduce) else None
+    found = () if condition is None else condition.walk()
+    return any(isinstance(e, Operation) and e.op is BinOp.EQ and Name(own) in (e.a, e.b) for e in found)
 
 
 def _row_of(read: Read, own: str, types: Mapping[str, ValueType], room: int) -> int | None:

@@ -2,7 +2,7 @@
 
 No iteration goes on from another one: each element is a reduction of those before it, which takes n * n / 2 steps a
 row. Long rows are taken in blocks: elements go on from the blocks before theirs, of which there is a scan in turn. That
-takes n * 64 steps, and adds in another order than one after another.
+takes some n * 32 steps, and adds in another order than one after another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from metasched.support.data_classes import dataclass
 Results = tuple[GraphValue | None, ...]
 
 # Rows up to here are not taken in blocks, and the elements of a block.
-_AT_ONCE, _BLOCK = 1024, 64
+_AT_ONCE, _BLOCK = 64, 32
+# Elements of a row up to which running sums of exponentials are taken.
+_EXPONENTIALS = 1024
 # How two results of each reduction are joined.
 JOINED: Mapping[str, str] = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "max({0}, {1})", "min": "min({0}, {1})"}
 
@@ -126,8 +128,8 @@ def position_of_scan(site: NodeSite, x: GraphValue, extremes: GraphValue, axis: 
 def log_sum_exp_scan(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     """Logarithms of running sums of exponentials: the largest so far is taken out, so that nothing overflows."""
     extent, over, dtype = x.shape[axis], indices(x.rank), x.type.dtype
-    if extent > _AT_ONCE:
-        raise Unsupported(f"it takes {extent} * {extent} exponentials; up to {_AT_ONCE} elements a row are taken")
+    if extent > _EXPONENTIALS:
+        raise Unsupported(f"it takes {extent} * {extent} exponentials; up to {_EXPONENTIALS} elements a row are taken")
     wide = dtype.compute
     element = f"{wide}({at('A', ['r0' if dim == axis else name for dim, name in enumerate(over)])})"
     largest, met = at("M", over), f"r0 < {extent} if r0 <= {over[axis]}"
