@@ -7,20 +7,21 @@ from dataclasses import replace
 from functools import partial
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads, rewritten, substituted, with_reads
+from metasched.graph.fusion.expressions import dtype_of, reads, rewritten, substituted, with_reads
 from metasched.graph.fusion.indices import Extents, decided, linear
 from metasched.graph.fusion.inlining import inlined, used_counts, without_copies
 from metasched.graph.fusion.kinds import is_anchor
 from metasched.graph.fusion.repeated import without_repeated_elements
-from metasched.graph.fusion.stages import Stages
+from metasched.graph.fusion.stages import Stages, reduced
 from metasched.graph.site import names as letters
-from metasched.ir.nodes import BinOp
+from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
     Apply,
     Axis,
     BoolLit,
     FloatLit,
     IfElse,
+    IntLit,
     Name,
     Operation,
     Read,
@@ -151,9 +152,20 @@ def _renamed_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
 
 
 def simplified(stages: Stages) -> Stages:
-    """With index expressions in linear form, and without conditions that always hold."""
-    made = tuple(replace(s, value=_simplified(s.value, stages.extents(s))) for s in stages.stages)
+    """With index expressions in linear form, and without conditions that always hold or sums of one term."""
+    made = tuple(replace(s, value=_simplified(_term_alone(s, stages), stages.extents(s))) for s in stages.stages)
     return replace(stages, stages=made)
+
+
+def _term_alone(stage: Stage, stages: Stages) -> SourceExpr:
+    """The term of a sum or a product that has one, as of a column by a row; the value of any other stage."""
+    value = stage.value
+    if not isinstance(value, Reduce) or value.cond is not None or value.reducer not in (Reducer.SUM, Reducer.PROD):
+        return value
+    if any(n > 1 for n in reduced(stage).values()):
+        return value
+    term = substituted(value.operand, {axis.name: IntLit(0) for axis in value.axes})
+    return term if dtype_of(term, stages.dtypes) is stages.types[stage.buffer].dtype else value
 
 
 def _along_own_axes(stages: Stages) -> Stages:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.stages import Stages, reduced
-from metasched.ir.source import Name, Reduce, Stage
+from metasched.ir.source import Name, Stage
 from metasched.support.by_identity import remembered_by_identity
 
 
@@ -24,14 +24,19 @@ def kind_of(stages: Stages) -> Kind:
     """What limits the program of some stages: the heaviest of them."""
     if any(is_anchor(stages, stage) for stage in stages.stages):
         return Kind.ANCHOR
-    if any(isinstance(stage.value, Reduce) for stage in stages.stages):
+    if any(is_reduction(stage) for stage in stages.stages):
         return Kind.REDUCTION
     return Kind.ELEMENTWISE if any(operations(stage.value) for stage in stages.stages) else Kind.MOVEMENT
 
 
+def is_reduction(stage: Stage) -> bool:
+    """Whether a stage joins several elements."""
+    return any(n > 1 for n in reduced(stage).values())
+
+
 def is_anchor(stages: Stages, stage: Stage) -> bool:
     """Whether a stage is a reduction that reads elements again, for another index of its result: products, windows."""
-    inner = set(reduced(stage))
+    inner = {axis for axis, extent in reduced(stage).items() if extent > 1}
     outer = {axis for axis, extent in stages.extents(stage).items() if extent > 1} - inner
     for read in reads(stage.value):
         used = {node.name for index in read.indices for node in index.walk() if isinstance(node, Name)}

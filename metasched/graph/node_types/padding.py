@@ -93,6 +93,8 @@ def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int]
         text = element(f"({i} + {-low % extent}) % {extent}")
     elif extent == 1:
         text = element("0")
+    elif max(low, high) < extent:
+        text = element(_reflected(i, low, high, extent))
     else:
         # Positions repeat every 2 * extent - 2 elements: forward, and back again.
         period = 2 * extent - 2
@@ -100,6 +102,13 @@ def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int]
         text = f"{element(position)} if {position} < {extent} else {element(f'{period} - {position}')}"
     stage = f"{at('Y', over)} = {text}"
     return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)
+
+
+def _reflected(i: str, low: int, high: int, extent: int) -> str:
+    """The place of an element of a border that is shorter than what it reflects, or of an element inside."""
+    # The outer limits change nothing: they say what the language asks for, that it is a place of the tensor.
+    place = f"max(max({i} - {low}, {low} - {i}), 0)" if low else i
+    return f"min(min({place}, {2 * extent - 2} - {place}), {extent - 1})" if high else place
 
 
 def _replaced(over: Sequence[str], axis: int, subscript: str) -> list[str]:

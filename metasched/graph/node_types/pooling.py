@@ -16,6 +16,9 @@ from metasched.graph.windows import Windows, windows_of
 
 Results = tuple[GraphValue | None, ...]
 
+# Of how many comparisons at most largest elements are found one dimension after another, of those of all at once.
+_FEWER = 0.6
+
 
 def _windows(site: NodeSite, x: GraphValue) -> Windows:
     if x.rank < 3:
@@ -23,16 +26,23 @@ def _windows(site: NodeSite, x: GraphValue) -> Windows:
     return windows_of(site, x.shape[2:], tuple(int(n) for n in site.required("kernel_shape")))
 
 
-def _parts(windows: Windows) -> tuple[list[str], str, str]:
-    """Where a window's elements are in the input, the ranges within the window, and the condition to be inside."""
+def _places(windows: Windows) -> tuple[list[str], list[str | None]]:
+    """Along each dimension where a window's elements are in the input, and the condition to be inside, if any."""
     rank = len(windows.inputs)
     over, inner = indices(rank, "h"), indices(rank, "r")
     places, met = [], []
     for dim in range(rank):
         place = windows.place(dim, over[dim], inner[dim])
         places.append(f"{place} - {windows.before[dim]}" if windows.before[dim] else place)
-        inside = windows.inside(dim, over[dim], inner[dim])
-        met += [inside] if inside else []
+        met.append(windows.inside(dim, over[dim], inner[dim]))
+    return places, met
+
+
+def _parts(windows: Windows) -> tuple[list[str], str, str]:
+    """Where a window's elements are in the input, the ranges within the window, and the condition to be inside."""
+    places, conditions = _places(windows)
+    met = [text for text in conditions if text]
+    inner = indices(len(windows.inputs), "r")
     return places, ranged(inner, windows.kernel), f" if {' and '.join(met)}" if met else ""
 
 
@@ -44,9 +54,39 @@ def max_pool(site: NodeSite) -> Results:
     over = indices(len(windows.inputs), "h")
     type_ = ValueType(x.type.dtype, (*x.shape[:2], *windows.outputs))
     element = at("A", ("n", "c", *places))
-    if not site.wants(1):
-        return (site.single([f"{at('Y', ('n', 'c', *over))} = max[{ranges}{met}]({element})"], type_, A=x),)
-    return _with_positions(site, x, windows, type_)
+    if site.wants(1):
+        return _with_positions(site, x, windows, type_)
+    if _saves_much(windows):
+        return (site.single(_one_dimension_after_another(windows, type_, x.shape[2:]), type_, A=x),)
+    return (site.single([f"{at('Y', ('n', 'c', *over))} = max[{ranges}{met}]({element})"], type_, A=x),)
+
+
+def _saves_much(windows: Windows) -> bool:
+    """Whether maxima of windows along a dimension, and of these along the next, are of far fewer elements."""
+    left, compared = list(windows.inputs), 0
+    for dim in reversed(range(len(left))):
+        left[dim] = windows.outputs[dim]
+        compared += math.prod(left) * windows.kernel[dim]
+    return compared < _FEWER * math.prod(windows.outputs) * math.prod(windows.kernel)
+
+
+def _one_dimension_after_another(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:
+    """Stages that compute the largest elements of windows along the last dimension, then the one before it."""
+    rank = len(inputs)
+    over, shape = indices(rank, "h"), list(inputs)
+    places, conditions = _places(windows)
+    stages, source = list[str](), "A"
+    for dim in reversed(range(rank)):
+        shape[dim] = windows.outputs[dim]
+        target = f"T{dim}" if dim else "Y"
+        element = at(source, ("n", "c", *(places[dim] if d == dim else name for d, name in enumerate(over))))
+        met = f" if {conditions[dim]}" if conditions[dim] else ""
+        if dim:
+            stages.append(declared(target, ValueType(type_.dtype, (*type_.shape[:2], *shape))))
+        left = at(target, ("n", "c", *over))
+        stages.append(f"{left} = max[{ranged([f'r{dim}'], [windows.kernel[dim]])}{met}]({element})")
+        source = target
+    return stages
 
 
 def _with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: ValueType) -> Results:

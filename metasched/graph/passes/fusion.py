@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 from metasched.graph.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
-from metasched.graph.fusion.kinds import Kind, kind_of
+from metasched.graph.fusion.kinds import Kind, is_reduction, kind_of
 from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
 from metasched.graph.fusion.rows import rows
 from metasched.graph.fusion.stages import Stages, stages_of
@@ -34,7 +34,7 @@ from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.ir.source import IfElse, IntLit, Name, Read, Reduce
+from metasched.ir.source import IfElse, IntLit, Name, Read
 from metasched.support.data_classes import dataclass
 
 # What an element may cost that an anchor computes where it puts a border around it, in additions.
@@ -345,7 +345,7 @@ def reads_each_once(stages: Stages, buffers: set[str], is_read: _IsRead | None =
     """
     is_read = is_read or _is_permutation
     for stage in stages.stages:
-        if isinstance(stage.value, Reduce):
+        if is_reduction(stage):
             return False
         long = {axis for axis, extent in stages.extents(stage).items() if extent > 1}
         for read in reads(stage.value):

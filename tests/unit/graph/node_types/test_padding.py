@@ -16,7 +16,7 @@ def ints(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-PADS = [((0, 1, 2), (0, 2, 1)), ((1, 0, 0), (0, 0, 0))]
+PADS = [((0, 1, 2), (0, 2, 1)), ((1, 0, 0), (0, 0, 0)), ((0, 0, 3), (1, 2, 3)), ((3, 5, 0), (0, 4, 9))]
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])

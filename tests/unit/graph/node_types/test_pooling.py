@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.onnx_models import random, run
+import metasched as ms
+from tests.support.onnx_models import model, node, random, run, value
 
 
 def test_pools_leave_out_their_border() -> None:
@@ -21,6 +22,30 @@ def test_pools_leave_out_their_border() -> None:
     np.testing.assert_allclose(run("AveragePool", x, count_include_pad=1, **settings), counted, rtol=1e-5)
     largest, places = run("MaxPool", x, outputs=2, **settings)
     np.testing.assert_array_equal(x.reshape(-1)[places], largest)
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings"),
+    [
+        ((1, 2, 9, 8), {"kernel_shape": [5, 5], "pads": [2, 2, 2, 2]}),
+        ((1, 2, 12, 11), {"kernel_shape": [7, 5], "strides": [2, 1], "pads": [3, 0, 1, 2], "ceil_mode": 1}),
+        ((1, 1, 12, 12), {"kernel_shape": [4, 4], "dilations": [2, 1]}),
+        ((1, 2, 6, 7, 5), {"kernel_shape": [3, 3, 3], "pads": [1] * 6}),
+    ],
+)
+def test_large_windows_go_along_one_dimension_after_another(shape: tuple[int, ...], settings: dict[str, Any]) -> None:
+    x, rank = random(*shape), len(shape) - 2
+    network = ms.load_onnx(model([node("MaxPool", "X", **settings)], [value("X", x)]))
+    made = network(x)
+    kernel, pads = settings["kernel_shape"], settings.get("pads", [0] * 2 * rank)
+    strides, dilations = (settings.get(name, [1] * rank) for name in ("strides", "dilations"))
+    bordered = np.pad(x, [(0, 0), (0, 0), *((n, 9) for n in pads[:rank])], constant_values=-np.inf)
+    reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
+    windows = np.lib.stride_tricks.sliding_window_view(bordered, reach, tuple(range(2, rank + 2)))
+    steps = [slice(None), slice(None), *(slice(None, None, n) for n in (*strides, *dilations))]
+    expected = windows[tuple(steps)].max(tuple(range(rank + 2, 2 * rank + 2)))
+    np.testing.assert_array_equal(made, expected[tuple(slice(n) for n in made.shape)])
+    assert str(network.graph).count("max[") == rank
 
 
 def test_what_was_pooled_goes_back_to_its_places() -> None:

@@ -67,6 +67,12 @@ def test_operands_that_are_one_value_are_two_inputs_of_a_product() -> None:
     assert node.inputs == ("x",)
 
 
+def test_a_product_of_a_column_and_a_row_is_elementwise() -> None:
+    body = "a = MatMul(x, w)  s = Add(a, b)  y = Cos(s)"
+    graph, _ = fused(f"m (float[4, 1] x, float[1, 5] w, float[5] b) => (y) {{ {body} }}")
+    assert texts(graph) == ["    Y[i0, i1] = cos(A[i0, 0] * B[0, i1] + C[i1])"]
+
+
 GATES = """m (float[4, 5] x, float[5, 2, 3] w) => (y) <int64 zero = {{0}}, int64 one = {{1}}> {{
     v = Einsum<equation = "ik, kgj -> igj">(x, w)
     g = Gather<axis = 1>(v, zero)  h = {other}  t = Tanh(h)  y = Mul(g, t)
