@@ -46,9 +46,11 @@ def test_a_few_of_many_elements(extent: int, k: int, axis: int, largest: int) ->
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8])
 @pytest.mark.parametrize("largest", [0, 1])
-def test_a_few_are_picked_one_by_one(dtype: Any, largest: int) -> None:
+@pytest.mark.parametrize("length", [70, 1501])
+def test_a_few_are_picked_one_by_one(dtype: Any, largest: int, length: int) -> None:
+    """From long rows, of the blocks whose first elements come first."""
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 9, (40, 3, 70)).astype(dtype)  # of equal elements, that of the lower place comes first
+    x = rng.integers(0, 9, (40, 3, length)).astype(dtype)  # of equal elements, that of the lower place comes first
     if x.dtype.kind == "f":
         x[rng.random(x.shape) < 0.1], x[rng.random(x.shape) < 0.05] = np.inf, np.nan
         x[0], x[1], x[2] = np.nan, -np.inf, np.inf
