@@ -4,6 +4,7 @@ computed at load, an axis at a time, and is data of the program."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 
@@ -69,6 +70,11 @@ class _Taps:
     places: Array
     weights: Array
 
+    def used(self) -> _Taps:
+        """Without taps whose weights are all zero."""
+        kept = (self.weights != 0).any(axis=0)
+        return _Taps(self.places[:, kept], self.weights[:, kept])
+
 
 @node_type("Resize", "Upsample")
 def resize(site: NodeSite) -> Results:
@@ -78,14 +84,20 @@ def resize(site: NodeSite) -> Results:
     how = site.one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
     parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
     outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
-    made, all_inside = x, []
+    resampled, all_inside = dict[int, _Taps](), []
     for axis, size, scale in zip(axes, sizes, scales, strict=True):
         if size == x.shape[axis] and scale == 1 and axis not in parts:
             continue
         one = _Axis(x.shape[axis], size, scale, parts.get(axis, (0.0, 1.0)))
         places = one.places(how)
-        made = _resampled(site, made, axis, _taps(site, one, places, mode))
+        resampled[axis] = _taps(site, one, places, mode).used()
         all_inside.append((axis, (places >= 0) & (places <= one.extent - 1)))
+    if _is_less_at_once(x, resampled):
+        made = _at_once(site, x, resampled)
+    else:
+        made = x
+        for axis, taps in resampled.items():
+            made = _resampled(site, made, axis, taps)
     if outside is not None and any(not inside.all() for _, inside in all_inside):
         made = _extrapolated(site, made, all_inside, outside)
     return (made,)
@@ -157,8 +169,7 @@ def _cubic(x: Array, a: float) -> Array:
 
 def _resampled(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
     """One axis of a tensor resampled."""
-    used = (taps.weights != 0).any(axis=0)
-    places, weights = taps.places[:, used], taps.weights[:, used]
+    places, weights = taps.places, taps.weights
     count, width = places.shape
     over, dtype, wide = indices(x.rank), x.type.dtype, x.type.dtype.compute
     type_ = ValueType(dtype, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
@@ -182,6 +193,37 @@ def _resampled(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphVa
         f"{at('Y', over)} = {dtype}({at('T', over)})",
     ]
     return site.single(stages, type_, A=x, I=table, W=factors)
+
+
+def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:
+    """Whether all axes resampled at once read much less than one after another: where few elements are left."""
+    shape, apart = list(x.shape), 0
+    for axis, taps in resampled.items():
+        shape[axis] = len(taps.places)
+        apart += prod(shape) * taps.places.shape[1]
+    at_once = prod(shape) * prod(int(taps.places.shape[1]) for taps in resampled.values())
+    return 2 * at_once < apart
+
+
+def _at_once(site: NodeSite, x: GraphValue, resampled: Mapping[int, _Taps]) -> GraphValue:
+    """Several axes of a tensor resampled: each element is a sum over the taps of all of them."""
+    over, dtype = indices(x.rank), x.type.dtype
+    wide = dtype.compute if dtype.is_float else DType.F32
+    given: dict[str, GraphValue] = {"A": x}
+    place, factors, ranges, shape = list(over), list[str](), list[str](), list(x.shape)
+    for axis, taps in resampled.items():
+        shape[axis], width = taps.places.shape
+        given |= {f"I{axis}": site.constant(taps.places, DType.I64), f"W{axis}": site.constant(taps.weights, wide)}
+        own = [over[axis], f"k{axis}"]
+        place[axis] = at(f"I{axis}", own)
+        factors.append(at(f"W{axis}", own))
+        ranges.append(f"k{axis} < {width}")
+    stages = [
+        declared("T", ValueType(wide, tuple(shape))),
+        f"{at('T', over)} = sum[{', '.join(ranges)}]({wide}({at('A', place)}) * ({' * '.join(factors)}))",
+        f"{at('Y', over)} = {dtype}({at('T', over)})",
+    ]
+    return site.single(stages, ValueType(dtype, tuple(shape)), **given)
 
 
 def _formula(places: Array, i: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import metasched as ms
 from tests.support.onnx_models import check_some_rows, model, node, random, run, some_rows, value
@@ -26,6 +27,16 @@ def test_doubling_a_size(mode: str) -> None:
     np.testing.assert_allclose(made[..., ::2, ::2], x, rtol=1e-6)
     between = (x[..., 0] + x[..., 1]) / 2 if mode == "linear" else x[..., 0]
     np.testing.assert_allclose(made[..., ::2, 1], between, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("mode", "small", "kernels"), [("linear", 9, 1), ("linear", 40, 2), ("cubic", 7, 1)])
+def test_much_smaller_sizes_are_resampled_along_all_dimensions_at_once(mode: str, small: int, kernels: int) -> None:
+    x, sizes = random(1, 2, 60, 70), np.int64([1, 2, small, small])
+    made = model([node("Resize", "X - - sizes", mode=mode)], [value("X", x)], constants={"sizes": sizes})
+    network = ms.load_onnx(made)
+    (expected,) = ReferenceEvaluator(made).run(None, {"X": x})
+    np.testing.assert_allclose(network(x), expected, rtol=1e-4, atol=1e-5)
+    assert len(list(network.graph.computes)) == kernels
 
 
 def test_rows_of_which_data_decide_how_many_there_are() -> None:
