@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from itertools import pairwise
 
-from metasched.graph.fusion.expressions import reads, with_reads
+from metasched.graph.fusion.expressions import reads, substituted, with_reads
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.by_identity import remembered_by_identity
@@ -20,13 +20,37 @@ from metasched.support.data_classes import dataclass
 
 @remembered_by_identity
 def joined(stages: Stages) -> Stages:
-    """Stages in which dimensions that are always used together are one, and those of one element are left out of inputs
-    where no index runs along them. Tensors have the same elements in the same order.
+    """Stages in which dimensions that are always used together are one, and some of one element are left out: innermost
+    ones of results, along which vectors would go, and those of inputs along which no index runs. Elements and their
+    order stay.
     """
-    return _Joining(_without_unit_dimensions(stages)).run()
+    return _Joining(_without_unit_dimensions(_without_innermost_units(stages))).run()
 
 
 # --- unit dimensions -------------------------------------------------------------------------------------
+
+
+def _without_innermost_units(stages: Stages) -> Stages:
+    """Without innermost dimensions of one element of what stages compute, and the indices along them; as they are where
+    a result has others, as those of rows that are normalised by sums of their elements.
+    """
+    made = {target for stage in stages.stages for target in stage.targets}
+    dropped = {name: _innermost_units(stages.types[name].shape) for name in made}
+    if not all(dropped[name] for name in stages.outputs):
+        return stages
+    out = []
+    for stage in stages.stages:
+        gone = dropped[stage.buffer]
+        zeros = {axis.name: IntLit(0) for dim, axis in enumerate(stage.axes) if dim in gone}
+        kept = tuple(axis for dim, axis in enumerate(stage.axes) if dim not in gone)
+        out.append(replace(stage, axes=kept, value=substituted(stage.value, zeros)))
+    return _without(replace(stages, stages=tuple(out)), dropped)
+
+
+def _innermost_units(shape: tuple[int, ...]) -> set[int]:
+    """The last dimensions, if they are of one element, but for the first."""
+    rank = next((dim + 1 for dim in reversed(range(1, len(shape))) if shape[dim] > 1), 1)
+    return set(range(rank, len(shape)))
 
 
 def _without_unit_dimensions(stages: Stages) -> Stages:

@@ -3,6 +3,7 @@
 A group of nodes joins the group that computes one of its inputs where all of these hold:
 
 - it is elementwise, and reads each element of that input once (by a permutation of its own indices, or a view); or
+  it reduces each element of that input once, which is elementwise; or
   that input is of an anchor, and it reads it so at numbers of other dimensions, as a recurrent step does its gates; or
   memory limits both, and all their stages go along the same rows, so that one nest computes them while a row is in the
   cache;
@@ -206,6 +207,8 @@ class _Grouping:
             return refused or self._view_refusal(source, members)
         if other.kind is Kind.ANCHOR:
             return f"it does not read each element of `{name}` once, in an order of its own indices"
+        if other.kind <= Kind.ELEMENTWISE and self._reduces_each_once(name):
+            return self._view_refusal(source, members)
         return self._rows_refusal(members)
 
     def _size_refusal(self, members: list[int]) -> str:
@@ -299,6 +302,21 @@ class _Grouping:
         form = self._forms[number]
         buffers = {own for own, given in zip(form.inputs, node.inputs, strict=True) if given == name}
         return reads_each_once(form, buffers)
+
+    def _reduces_each_once(self, name: str) -> bool:
+        """Whether one stage of one node reads a value, in a reduction of each of its elements once."""
+        found = [
+            (form, stage, read)
+            for n in self._readers[name]
+            if (form := self._forms.get(n)) is not None
+            for stage in form.stages
+            for read in reads(stage.value)
+            if dict(zip(form.inputs, self._graph.nodes[n].inputs, strict=True)).get(read.buffer) == name
+        ]
+        if len(found) != 1 or len(self._readers[name]) != 1:
+            return False
+        ((form, stage, read),) = found
+        return is_reduction(stage) and _is_permutation(form, read, {a for a, n in form.extents(stage).items() if n > 1})
 
     def _reads_gates(self, source: _Source) -> bool:
         """Whether all that read a value itself do so by their own indices, and numbers of other dimensions."""

@@ -31,6 +31,9 @@ def joined(body: str) -> Graph:
          "Y: f32[4, 5]"),
         ("m (float[4, 6] x, float[6] b) => (y) { y = Add(x, b) }", "Y: f32[4, 6]"),
         ("m (float[4, 6] x) => (y) <int64 a = {1}> { y = CumSum(x, a) }", "Y: f32[4, 6]"),
+        # Vectors would go along the one column.
+        ("m (float[4, 6] x, float[6, 1] w) => (y) { y = MatMul(x, w) }", "Y: f32[4]"),
+        ("m (float[1, 6, 3, 3] x) => (y) { y = GlobalAveragePool(x) }", "Y: f32[6]"),
     ],
 )  # fmt: skip
 def test_what_is_joined(body: str, stage: str) -> None:

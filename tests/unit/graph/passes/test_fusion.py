@@ -166,6 +166,13 @@ def test_the_pieces_of_a_gelu_are_computed_with_the_product_before_it() -> None:
     assert [text.count("erf("), text.count("sum[")] == [1, 1]
 
 
+def test_what_each_element_of_is_reduced_once_is_not_in_memory() -> None:
+    graph, _ = fused("m (float[200, 200] x, float[200, 200] w) => (y) { a = Mul(x, w)  y = ReduceSum(a) }")
+    assert texts(graph) == ["    Y[i0, i1] = sum[r0 < 200, r1 < 200](A[r0, r1] * B[r0, r1])"]
+    graph, _ = fused("m (float[200, 200] x) => (y, a) { a = Exp(x)  y = ReduceSum(a) }")
+    assert len(texts(graph)) == 2
+
+
 def test_what_is_reduced_to_one_number_is_not_joined_with_what_needs_all_of_it() -> None:
     graph, remarks = fused("m (float[200, 200] x) => (y) { m = ReduceMax(x)  y = Sub(x, m) }")
     assert len(texts(graph)) == 2
