@@ -196,7 +196,12 @@ def _resampled(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphVa
 
 
 def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:
-    """Whether all axes resampled at once read much less than one after another: where few elements are left."""
+    """Whether all axes resampled at once read much less than one after another: where few elements are left.
+
+    What takes one element as it is stays a place without a sum.
+    """
+    if any(taps.places.shape[1] == 1 for taps in resampled.values()):
+        return False
     shape, apart = list(x.shape), 0
     for axis, taps in resampled.items():
         shape[axis] = len(taps.places)
