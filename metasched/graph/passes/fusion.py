@@ -24,6 +24,7 @@ taken, so that there are few distinct programs; of several, the one computed las
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from metasched.graph.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
@@ -35,6 +36,7 @@ from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.graph.passes.rotations import rotated_by
 from metasched.ir.source import IfElse, IntLit, Name, Read
 from metasched.support.data_classes import dataclass
 
@@ -48,7 +50,7 @@ _SMALL = 1 << 14
 _LEAST_ROWS = 4
 
 
-@graph_pass(after=("movement",))
+@graph_pass(after=("rotations",))
 def fusion(graph: Graph, context: PassContext) -> Graph:
     """Elementwise nodes, and reductions of rows, are joined with what computes their inputs."""
     return _Grouping(graph, context).run()
@@ -198,7 +200,8 @@ class _Grouping:
         name, members = source.values[0], sorted({*other.members, *inside})
         if refused := self._size_refusal(members) or self._written_refusal(other, source):
             return refused
-        if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name) for n in self._readers[name]):
+        is_read = _is_permutation if other.kind is Kind.ANCHOR else _is_rotation
+        if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name, is_read) for n in self._readers[name]):
             return ""
         if group.kind < Kind.REDUCTION and other.kind is Kind.ANCHOR and self._reads_gates(source):
             return ""
@@ -296,12 +299,12 @@ class _Grouping:
             return ""
         return "their stages do not go along the same rows"
 
-    def _reads_each_once(self, number: int, name: str) -> bool:
+    def _reads_each_once(self, number: int, name: str, is_read: _IsRead) -> bool:
         node = self._graph.nodes[number]
         assert isinstance(node, Compute)
         form = self._forms[number]
         buffers = {own for own, given in zip(form.inputs, node.inputs, strict=True) if given == name}
-        return reads_each_once(form, buffers)
+        return reads_each_once(form, buffers, is_read)
 
     def _reduces_each_once(self, name: str) -> bool:
         """Whether one stage of one node reads a value, in a reduction of each of its elements once."""
@@ -379,6 +382,14 @@ def _is_permutation(stages: Stages, read: Read, axes: set[str]) -> bool:
     shape = stages.types[read.buffer].shape
     used = [index.name for index, n in zip(read.indices, shape, strict=True) if isinstance(index, Name) and n > 1]
     return len(used) == len(set(used)) == sum(n > 1 for n in shape) and set(used) == axes
+
+
+def _is_rotation(stages: Stages, read: Read, axes: set[str]) -> bool:
+    """As `_is_permutation`, of indices that may be rotated along their dimensions."""
+    shape = stages.types[read.buffer].shape
+    plain = (rotated_by(index, n) for index, n in zip(read.indices, shape, strict=True))
+    indices = tuple(index if name is None else Name(name) for index, name in zip(read.indices, plain, strict=True))
+    return _is_permutation(stages, replace(read, indices=indices), axes)
 
 
 def is_own_element(stages: Stages, read: Read, axes: set[str]) -> bool:
