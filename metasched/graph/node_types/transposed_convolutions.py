@@ -1,10 +1,9 @@
 """Transposed convolutions of any number of spatial dimensions, with channels first.
 
 Outputs at the same place between two inputs, their *phase*, meet the same elements of the filter: each phase is a
-convolution of its own. Where all phases are of one length and meet as many elements, all of them are one sum without
-conditions. Otherwise it depends on what vectors can run along: where channels of the result fill them, each output
-gathers the inputs that reach it; with few channels, or groups of them, phases are summed apart, each along its rows,
-and put together.
+convolution of its own. Where vectors can run along channels of the result, and all phases are of one length and meet as
+many elements, all of them are one sum without conditions; otherwise each output gathers the inputs that reach it. With
+few channels, or groups of them, phases are summed apart, each along its rows, and put together.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ Results = tuple[GraphValue, ...]
 # Channels of the result from which on vectors run along them: a vector of f32 with AVX-512. Of 16 channels gathering
 # takes .65 to .96 of the time of phases apart in six convolutions of one to three dimensions, of 8 channels 6 to 23
 # times as long in five of six; in four groups of 16 and of 32 channels 4 and 7 times (untuned, Emerald Rapids).
+# Of one to eight channels all phases as one sum take 1.3 to 4 times as long as apart, in six convolutions (Zen 4).
 _CHANNELS_IN_VECTORS = 16
 
 
@@ -198,7 +198,7 @@ def _way(w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Way:
     """How the sums are written."""
     if any(axis.before < 0 for axis in axes):
         return _gathered
-    if all(axis.is_steady for axis in axes):
+    if all(axis.is_steady for axis in axes) and w.shape[1] * groups >= _CHANNELS_IN_VECTORS:
         return _by_phases
     return _gathered if groups == 1 and w.shape[1] >= _CHANNELS_IN_VECTORS else _phases_apart
 
