@@ -175,7 +175,7 @@ class GraphBuilder:
         self._inputs: list[str] = []
         self._taken: dict[str, int] = {}
         self._folded_before: dict[Hashable, tuple[Array, ...]] = {}
-        self._remembered: dict[Hashable, Array] = {}
+        self._remembered: dict[Hashable, Array | None] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -192,7 +192,7 @@ class GraphBuilder:
         """The elements of a value that is a constant, by its name; None for any other."""
         return self._constants.get(name)
 
-    def remembered(self, key: Hashable, make: Callable[[], Array]) -> Array:
+    def remembered(self, key: Hashable, make: Callable[[], Array | None]) -> Array | None:
         """What was made for a key while this graph is; made now where nothing was."""
         if key not in self._remembered:
             self._remembered[key] = make()

@@ -7,11 +7,12 @@ which exporters write as an index for each element.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import stages_of
+from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.passes.constant_folding import computed
 from metasched.graph.value_type import ValueType
@@ -26,8 +27,8 @@ def known_elements(builder: GraphBuilder, value: GraphValue) -> Array | None:
 
     It costs a compilation, of 10 to 20 ms, where they are no constant and no equal chain of nodes was asked about.
     """
-    if value.constant is not None:
-        return value.constant
+    if (given := builder.constant_of(value.name)) is not None:
+        return given
     found = None if value.depends else _chain(builder, value.name)
     if found is None:
         return None
@@ -35,8 +36,9 @@ def known_elements(builder: GraphBuilder, value: GraphValue) -> Array | None:
     types = {name: builder.type_of(name) for node in nodes for name in (*node.inputs, *node.outputs)}
     if any(type_.size > _MOST for type_ in types.values()):
         return None
-    key = value.type, tuple(_signature(node, types, constants) for node in nodes)
-    return builder.remembered(key, lambda: _computed(nodes, types, constants, value))
+    return builder.remembered(
+        _signature(nodes, types, constants), lambda: _computed(nodes, types, constants, value.name)
+    )
 
 
 def _chain(builder: GraphBuilder, name: str) -> tuple[list[Node], dict[str, Array]] | None:
@@ -61,17 +63,33 @@ def _chain(builder: GraphBuilder, name: str) -> tuple[list[Node], dict[str, Arra
     return list(nodes.values()), constants
 
 
-def _signature(node: Node, types: Mapping[str, ValueType], constants: Mapping[str, Array]) -> object:
-    given = tuple(constants[name].tobytes() if name in constants else types[name] for name in node.inputs)
-    return node.program if isinstance(node, Compute) else tuple(types[name] for name in node.outputs), given
+def _signature(
+    nodes: Sequence[Node], types: Mapping[str, ValueType], constants: Mapping[str, Array]
+) -> tuple[object, ...]:
+    """Equal for chains that compute the same: values are numbered in the order in which nodes make them."""
+    numbers = {name: n for n, name in enumerate(name for node in nodes for name in node.outputs)}
+    out: list[object] = []
+    for node in nodes:
+        given = tuple(
+            (types[name], constants[name].tobytes()) if name in constants else numbers[name] for name in node.inputs
+        )
+        what = node.program if isinstance(node, Compute) else None
+        out.append((what, given, tuple(types[name] for name in node.outputs)))
+    return tuple(out)
 
 
 def _computed(
-    nodes: list[Node], types: Mapping[str, ValueType], constants: Mapping[str, Array], value: GraphValue
-) -> Array:
-    outputs = ((value.name, value.name),)
-    graph = Graph("known", types, (), outputs, constants, tuple(nodes))
-    last = max(n for n, node in enumerate(nodes) if isinstance(node, Compute))
-    made = merged(graph, nodes[: last + 1], nodes[last].outputs)
-    (array,) = computed(made.program, [constants[name] for name in made.inputs], Target.detect())
-    return array.reshape(value.shape)
+    nodes: Sequence[Node], types: Mapping[str, ValueType], constants: Mapping[str, Array], name: str
+) -> Array | None:
+    """The elements of a value; None where no program of the whole chain says where it reads."""
+    graph = Graph("known", types, (), ((name, name),), constants, tuple(nodes))
+    views = {node.output: node.input for node in nodes if isinstance(node, ShapeView)}
+    made = name
+    while made in views:
+        made = views[made]
+    try:
+        whole = merged(graph, nodes, (made,))
+    except PlaceByData:
+        return None
+    (array,) = computed(whole.program, [constants[given] for given in whole.inputs], Target.detect())
+    return array.reshape(types[name].shape)

@@ -16,8 +16,9 @@ from metasched.graph.windows import Windows, windows_of
 
 Results = tuple[GraphValue | None, ...]
 
-# Of how many comparisons at most largest elements are found one dimension after another, of those of all at once.
-_FEWER = 0.6
+# Of how many comparisons at most largest elements are found one dimension after another, of those of all at once; and
+# where windows are apart, as what is between the dimensions is written and read for few of them.
+_FEWER, _FEWER_APART = 0.6, 0.4
 
 
 def _windows(site: NodeSite, x: GraphValue) -> Windows:
@@ -67,7 +68,8 @@ def _saves_much(windows: Windows) -> bool:
     for dim in reversed(range(len(left))):
         left[dim] = windows.outputs[dim]
         compared += math.prod(left) * windows.kernel[dim]
-    return compared < _FEWER * math.prod(windows.outputs) * math.prod(windows.kernel)
+    share = _FEWER if all(stride == 1 for stride in windows.strides) else _FEWER_APART
+    return compared < share * math.prod(windows.outputs) * math.prod(windows.kernel)
 
 
 def _one_dimension_after_another(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:

@@ -29,6 +29,8 @@ from metasched.support.data_classes import dataclass
 
 # From so many updates on, a table of which is where takes less time than to look through them.
 _TABLE = 8
+# Elements of a table for each update at most: it is kept as a constant.
+_ELEMENTS_OF_UPDATE = 16
 
 _JOINED = {
     "add": ("sum", "{0} + {1}"),
@@ -72,25 +74,38 @@ def scatter_elements(site: NodeSite) -> Results:
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
     count = _count_of_updates(site, index, updates)
     extent, given = x.shape[axis], index.shape
-    # What is the same for all elements of a line is looked for once.
-    index = without_repeats(site.builder, from_the_beginning(site, index, extent))
-    known = known_elements(site.builder, index) if count is None and x.count is None else None
+    index = _without_repeats_of_lines(site, from_the_beginning(site, index, extent), axis)
     over = indices(x.rank)
     line = [("r0" if dim == axis else name) for dim, name in enumerate(over)]
-    own = ["0" if n == 1 and dim != axis else name for dim, (n, name) in enumerate(zip(index.shape, line, strict=True))]
+    own = [
+        name if dim == axis or n == has else "0" if n == 1 else f"min({name}, {n - 1})"
+        for dim, (n, has, name) in enumerate(zip(index.shape, x.shape, line, strict=True))
+    ]
     inside = [f"{over[dim]} < {n}" for dim, n in enumerate(given) if dim != axis and n < x.shape[dim]]
     met = [f"{_target(at('I', own), x, axis)} == {over[axis]}"]
     if count is not None:
         (met if count.axis == axis else inside).append(f"{line[count.axis]} < S[]")
     lines = tuple(1 if text == "0" else n for text, n in zip(own, x.shape, strict=True))
     there = None if count is None else site.view(count.number, ())
-    last = None
-    if known is not None and given[axis] >= _TABLE:
-        places = counted_places(known[..., None], (extent,))[..., 0]
-        last = last_along(places, axis, lines)
-    how = _Updates(over, line, given[axis], inside, met, there, lines, last)
+    how = _Updates(over, line, given[axis], inside, met, there, lines)
+    if count is None and x.count is None and _is_table_small(site, lines, index):
+        known = known_elements(site.builder, index)
+        places = None if known is None else counted_places(known[..., None], (extent,))[..., 0]
+        how = how if places is None else replace(how, last=last_along(places, axis, lines))
     made = _scattered(site, (x, index, updates), how, _reduction(site))
     return (replace(made, count=x.count),)
+
+
+def _without_repeats_of_lines(site: NodeSite, index: GraphValue, axis: int) -> GraphValue:
+    """Indices without what they repeat for other lines: what is the same for all of a line is looked for once."""
+    source = without_repeats(site.builder, index)
+    return source if source.shape[axis] == index.shape[axis] else index
+
+
+def _is_table_small(site: NodeSite, lines: Sequence[int], index: GraphValue) -> bool:
+    """Whether a table of which update is for each element is worth its memory: where elements are replaced, by many."""
+    updates = index.type.size
+    return _reduction(site) == "none" and updates >= _TABLE and math.prod(lines) <= _ELEMENTS_OF_UPDATE * updates
 
 
 def _count_of_updates(site: NodeSite, index: GraphValue, updates: GraphValue) -> ValueCount | None:
@@ -142,10 +157,11 @@ def _in_rows(site: NodeSite, count: ValueCount | None, known: Array | None) -> G
     place = site.single([f"Y[j0] = {target or '0'}"], ValueType(DType.I64, (rows,)), I=given, N=number_)
     met = ["I[r0] == i0"] + ([] if count is None else ["r0 < S[]"])
     there = None if count is None else site.view(count.number, ())
+    lines = (flat.shape[0], 1)
     last = None
-    if known is not None and rows >= _TABLE:
-        last = last_at_each(known.reshape(rows, depth) @ np.array(strides), flat.shape[0])[:, None]
-    how = _Updates(("i0", "i1"), ["r0", "i1"], rows, [], met, there, (flat.shape[0], 1), last)
+    if known is not None and _is_table_small(site, lines, place):
+        last = last_at_each(known.reshape(rows, depth) @ np.array(strides), lines[0])[:, None]
+    how = _Updates(("i0", "i1"), ["r0", "i1"], rows, [], met, there, lines, last)
     return site.view(_scattered(site, (flat, place, update), how, _reduction(site)), x.shape)
 
 

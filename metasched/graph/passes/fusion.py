@@ -23,7 +23,7 @@ taken, so that there are few distinct programs; of several, the one computed las
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.graph.copies import copied_boxes, may_be_computed_there
@@ -319,7 +319,9 @@ class _Grouping:
         if len(found) != 1 or len(self._readers[name]) != 1:
             return False
         ((form, stage, read),) = found
-        return is_reduction(stage) and _is_permutation(form, read, {a for a, n in form.extents(stage).items() if n > 1})
+        return is_reduction(stage) and _is_permutation(
+            form, read, {axis: n for axis, n in form.extents(stage).items() if n > 1}
+        )
 
     def _reads_gates(self, source: _Source) -> bool:
         """Whether all that read a value itself do so by their own indices, and numbers of other dimensions."""
@@ -368,31 +370,34 @@ def reads_each_once(stages: Stages, buffers: set[str], is_read: _IsRead | None =
     for stage in stages.stages:
         if is_reduction(stage):
             return False
-        long = {axis for axis, extent in stages.extents(stage).items() if extent > 1}
+        long = {axis: extent for axis, extent in stages.extents(stage).items() if extent > 1}
         for read in reads(stage.value):
             if read.buffer in buffers and not is_read(stages, read, long):
                 return False
     return True
 
 
-_IsRead = Callable[[Stages, Read, set[str]], bool]
+_IsRead = Callable[[Stages, Read, Mapping[str, int]], bool]
 
 
-def _is_permutation(stages: Stages, read: Read, axes: set[str]) -> bool:
+def _is_permutation(stages: Stages, read: Read, axes: Mapping[str, int]) -> bool:
     shape = stages.types[read.buffer].shape
     used = [index.name for index, n in zip(read.indices, shape, strict=True) if isinstance(index, Name) and n > 1]
-    return len(used) == len(set(used)) == sum(n > 1 for n in shape) and set(used) == axes
+    return len(used) == len(set(used)) == sum(n > 1 for n in shape) and set(used) == set(axes)
 
 
-def _is_rotation(stages: Stages, read: Read, axes: set[str]) -> bool:
+def _is_rotation(stages: Stages, read: Read, axes: Mapping[str, int]) -> bool:
     """As `_is_permutation`, of indices that may be rotated along their dimensions."""
     shape = stages.types[read.buffer].shape
-    plain = (rotated_by(index, n) for index, n in zip(read.indices, shape, strict=True))
-    indices = tuple(index if name is None else Name(name) for index, name in zip(read.indices, plain, strict=True))
+    plain = [(rotated_by(index, n), n) for index, n in zip(read.indices, shape, strict=True)]
+    indices = tuple(
+        index if name is None or axes.get(name) != n else Name(name)
+        for index, (name, n) in zip(read.indices, plain, strict=True)
+    )
     return _is_permutation(stages, replace(read, indices=indices), axes)
 
 
-def is_own_element(stages: Stages, read: Read, axes: set[str]) -> bool:
+def is_own_element(stages: Stages, read: Read, axes: Mapping[str, int]) -> bool:
     """Whether a read is by a permutation of all of some indices, along dimensions that these have in whole, and at
     numbers along the others.
     """
@@ -400,4 +405,4 @@ def is_own_element(stages: Stages, read: Read, axes: set[str]) -> bool:
     long = [index for index, n in zip(read.indices, shape, strict=True) if n > 1]
     used = [index.name for index in long if isinstance(index, Name)]
     numbers = sum(isinstance(index, IntLit) for index in long)
-    return len(used) + numbers == len(long) and len(used) == len(set(used)) and set(used) == axes
+    return len(used) + numbers == len(long) and len(used) == len(set(used)) and set(used) == set(axes)

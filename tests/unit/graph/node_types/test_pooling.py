@@ -28,7 +28,7 @@ def test_pools_leave_out_their_border() -> None:
     ("shape", "settings"),
     [
         ((1, 2, 9, 8), {"kernel_shape": [5, 5], "pads": [2, 2, 2, 2]}),
-        ((1, 2, 12, 11), {"kernel_shape": [7, 5], "strides": [2, 1], "pads": [3, 0, 1, 2], "ceil_mode": 1}),
+        ((1, 2, 20, 20), {"kernel_shape": [9, 9], "strides": [2, 1], "pads": [3, 0, 4, 2], "ceil_mode": 1}),
         ((1, 1, 24, 24), {"kernel_shape": [4, 4], "dilations": [2, 1]}),
         ((1, 2, 6, 7, 5), {"kernel_shape": [3, 3, 3], "pads": [1] * 6}),
     ],

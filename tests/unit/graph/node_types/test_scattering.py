@@ -145,3 +145,80 @@ def test_a_known_place_that_is_not_there_is_refused() -> None:
         scatter_nd(x, ints(4).reshape(1, 1), updates)
     network = scatter_nd(x, ints(4).reshape(1, 1), updates, known=False)
     np.testing.assert_array_equal(network(X=x, U=updates, I=ints(4).reshape(1, 1)), x)
+
+
+def test_chains_of_equal_programs_are_told_apart() -> None:
+    """As they compute other values, of more elements than are folded."""
+    n = 20000
+    x, u = np.zeros(n, np.float32), np.arange(n, dtype=np.float32) + 1
+    constants = {"s": ints(2), "shape": ints(n), "k": np.int64(3)}
+    nodes = [
+        node("Expand", "s shape", "a"),
+        node("Mul", "a k", "b"),
+        node("Add", "b a", "i1"),
+        node("Add", "b b", "i2"),
+        node("ScatterElements", "x i1 u", "Y"),
+        node("ScatterElements", "x i2 u", "Z"),
+    ]
+    y, z = ms.load_onnx(model(nodes, [value("x", x), value("u", u)], ("Y", "Z"), constants))(x, u)
+    assert list(np.flatnonzero(y)) == [8]
+    assert list(np.flatnonzero(z)) == [12]
+
+
+@pytest.mark.parametrize("mode", ["none", "add"])
+def test_a_constant_that_is_repeated_for_each_column(mode: str) -> None:
+    x, u, places = random(90, 400), random(60, 400, seed=1), np.arange(60)[:, None] + 3
+    nodes = [node("Expand", "s shape", "E"), node("ScatterElements", "x E u", axis=0, reduction=mode)]
+    network = ms.load_onnx(
+        model(nodes, [value("x", x), value("u", u)], constants={"shape": ints(60, 400), "s": places})
+    )
+    expected = x.copy()
+    expected[3:63] = u if mode == "none" else x[3:63] + u
+    np.testing.assert_allclose(network(x, u), expected, rtol=1e-6)
+    assert is_searched(network) == (mode == "add")
+
+
+def test_a_constant_that_is_repeated_along_lines() -> None:
+    x, u = random(9, 4), random(6, 4, seed=1)
+    nodes = [node("Expand", "s shape", "E"), node("ScatterElements", "x E u", axis=0)]
+    network = ms.load_onnx(model(nodes, [value("x", x), value("u", u)], constants={"shape": ints(6, 4), "s": ints(2)}))
+    expected = x.copy()
+    expected[2] = u[5]
+    np.testing.assert_array_equal(network(x, u), expected)
+
+
+@pytest.mark.parametrize("made", ["positions", "largest"])
+def test_indices_of_constants_that_no_one_program_makes(made: str) -> None:
+    n = 20000
+    constants = {"s": ints(2), "one": ints(1, 1, n), "flat": ints(-1), "k": ints(16), "shape": ints(n)}
+    pool = [node("MaxPool", "af", "v i", kernel_shape=[2]), node("Reshape", "i flat", "places")]
+    first = [node("Expand", f"s {'one' if made == 'positions' else 'shape'}", "a"), node("Cast", "a", "af", to=1)]
+    nodes = [*first, *(pool if made == "positions" else [node("TopK", "af k", "v places")])]
+    x, u = np.zeros(n, np.float32), random(n - 1 if made == "positions" else 16)
+    network = ms.load_onnx(
+        model([*nodes, node("ScatterElements", "x places u")], [value("x", x), value("u", u)], constants=constants)
+    )
+    np.testing.assert_array_equal(network(x, u)[: len(u)], u)
+
+
+@pytest.mark.parametrize("mode", ["none", "add"])
+@pytest.mark.parametrize("known", [False, True])
+def test_fewer_lines_of_indices_than_there_are(mode: str, known: bool) -> None:
+    x, u, index = random(5, 20), random(3, 12, seed=1), integers(3, 12, low=-20, high=19, dtype=np.int64)
+    expected, rows = x.copy(), np.arange(3)[:, None]
+    if mode == "none":
+        for column in range(12):
+            expected[np.arange(3), index[:, column]] = u[:, column]
+    else:
+        np.add.at(expected, (rows, index), u)
+    made = run("ScatterElements", x, index, u, constants=(1,) if known else (), axis=1, reduction=mode)
+    np.testing.assert_allclose(made, expected, rtol=1e-6)
+
+
+def test_few_places_of_many_are_no_table() -> None:
+    x, u, places = np.zeros(40000, np.float32), random(9), integers(9, low=0, high=39999, dtype=np.int64)
+    network = scatter_nd(x, places[:, None], u)
+    expected = x.copy()
+    expected[places] = u
+    np.testing.assert_array_equal(network(X=x, U=u), expected)
+    assert max(array.size for array in network.graph.constants.values()) == 9

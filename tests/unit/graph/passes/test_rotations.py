@@ -68,6 +68,17 @@ def test_nodes_around_a_rotation_are_one_kernel_but_for_a_product() -> None:
     assert len(list(made.computes)) == 2
 
 
+def test_a_border_that_goes_on_at_the_other_end_is_no_rotation() -> None:
+    """It has elements twice, which would be computed as often."""
+    body = (
+        """m (float[32, 200] x) => (y) <int64[4] p = {64, 0, 0, 0}> { e = Softmax(x)  y = Pad<mode = "wrap">(e, p) }"""
+    )
+    graph, _ = rotated(body)
+    given = context()
+    assert len(list(fusion(graph, given).computes)) == 2
+    assert given.remarks
+
+
 def test_rotated_by() -> None:
     index = Operation(BinOp.MOD, Operation(BinOp.ADD, Name("i"), IntLit(3)), IntLit(8))
     assert rotated_by(index, 8) == "i"
