@@ -40,10 +40,10 @@ def _by_own_statistics(site: NodeSite) -> Results:
     wide, epsilon = x.type.dtype.compute, float(site.attribute("epsilon", 1e-5))
     own, count = _statistics(x, axes, epsilon, wide), math.prod(x.shape[axis] for axis in axes)
     results: list[GraphValue | None] = [_scaled_by_channel(site, (x, scale, bias), own, axes)]
+    means, squares = _means(x, axes, wide), _squares(x, axes, wide)
     factor = float(site.attribute("momentum", 0.9))
     kept = ["0" if dim in axes else "i0" for dim in range(x.rank)]
-    # Means need no deviations from them, which come behind them.
-    moments = ((own[:4], at("M", kept)), (own[:6], f"{at('Q', kept)} / {count}.0"))
+    moments = ((means, at("M", kept)), ([*means, *squares], f"{at('Q', kept)} / {count}.0"))
     for number_, (given, (stages, text)) in enumerate(zip(running, moments, strict=True)):
         moved = f"{cast('G[i0]', given.type.dtype, wide)} * {real(factor)} + {text} * {real(1 - factor)}"
         stages = [*stages, f"Y[i0] = {cast(moved, wide, given.type.dtype)}"]
@@ -74,19 +74,38 @@ def instance_normalization(site: NodeSite) -> Results:
 
 def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DType) -> list[str]:
     """Stages that compute the mean M and the reciprocal R of the deviation along axes."""
-    over, shape = indices(x.rank), kept_shape(x.shape, axes)
-    inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
-    mean = ["0" if dim in axes else name for dim, name in enumerate(over)]
-    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
     count = math.prod(x.shape[axis] for axis in axes)
-    element, type_ = cast(at("A", inner), x.type.dtype, wide), ValueType(wide, shape)
-    difference = f"({element} - {at('M', mean)})"
     return [
-        declared("T", type_), f"{at('T', over)} = sum[{ranges}]({element})",
-        declared("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
-        declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})",
+        *_means(x, axes, wide), *_squares(x, axes, wide),
         declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {real(epsilon)})",
     ]  # fmt: skip
+
+
+def _means(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
+    """Stages that compute the mean M along axes."""
+    over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
+    inner, ranges = _along(x, axes)
+    count = math.prod(x.shape[axis] for axis in axes)
+    return [
+        declared("T", type_), f"{at('T', over)} = sum[{ranges}]({cast(at('A', inner), x.type.dtype, wide)})",
+        declared("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
+    ]  # fmt: skip
+
+
+def _squares(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
+    """Stages that compute the sum Q of squared differences from the mean M along axes."""
+    over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
+    inner, ranges = _along(x, axes)
+    mean = at("M", ["0" if dim in axes else name for dim, name in enumerate(over)])
+    difference = f"({cast(at('A', inner), x.type.dtype, wide)} - {mean})"
+    return [declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})"]
+
+
+def _along(x: GraphValue, axes: tuple[int, ...]) -> tuple[list[str], str]:
+    """The indices of an element that is reduced along axes, and the ranges of these."""
+    inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(indices(x.rank))]
+    return inner, ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
 
 
 @node_type("LayerNormalization")
