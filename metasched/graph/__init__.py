@@ -18,6 +18,8 @@ Its files, in reading order:
 - `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
 - `joined_rows`: Values joined along a dimension of which only a call knows how many elements there are
 - `repeated_elements`: Values that repeat another along dimensions of which that has one element
+- `known_elements`: Elements of values that depend on constants alone, though the graph computes them in each call
+- `known_places`: Places of a tensor that are known, one for each of some updates: a box of it, or a table
 - `places_that_hold`: The places where a condition holds, in order, and how many there are
 - `appended_states`: Loops whose steps put rows behind a state, and do nothing else with it
 - `loop_building`: A loop as a node of a graph: its body is imported once, for a step whose number nobody knows yet

@@ -81,7 +81,9 @@ def _signature(
 def _computed(
     nodes: Sequence[Node], types: Mapping[str, ValueType], constants: Mapping[str, Array], name: str
 ) -> Array | None:
-    """The elements of a value; None where no program of the whole chain says where it reads."""
+    """The elements of a value, computed on this machine whatever the network is for; None where no program of the whole
+    chain says where it reads.
+    """
     graph = Graph("known", types, (), ((name, name),), constants, tuple(nodes))
     views = {node.output: node.input for node in nodes if isinstance(node, ShapeView)}
     made = name

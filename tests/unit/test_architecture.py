@@ -209,6 +209,7 @@ DETECTS = {
     "calibration/measuring": "code that runs here",
     "api": "of the public face",
     "cli": "of the command line",
+    "graph/known_elements": "code that runs here",
     "graph/loading": "a network's",
     "graph/network": "a network's",
     "measure/load": "code that runs here",

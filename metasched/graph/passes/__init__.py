@@ -12,6 +12,7 @@ Its files, in reading order:
 - `shapes`: Nodes go over their data in the shape in front of a view, where the view would cost something
 - `layouts`: The order of dimensions in memory is chosen once for each region of values that go together
 - `movement`: Transposes, slices and broadcasts are read through
+- `rotations`: Two parts of a value that change places are read by an index with a remainder
 - `fusion`: Nodes are joined with what computes their inputs, where that saves memory traffic
 - `bytes_between`: Dequantised bytes that one kernel hands to another are handed over as the bytes
 - `scales_into_weights`: Factors and offsets by constants are worked out ahead, and factors go into weights
