@@ -48,7 +48,7 @@ def _rotated(graph: Graph, node: Compute, producer: Mapping[str, Node], context:
 
 def _with_its_parts(graph: Graph, node: Compute, producer: Mapping[str, Node]) -> Compute | None:
     """A node that reads one value, and no parts of it; None where it reads several."""
-    if len(node.inputs) == 1:
+    if len(node.inputs) == 1 or stages_of(node.program) is None:
         return node
     parts = [part for name in node.inputs if isinstance(part := producer.get(name), Compute) and is_movement(part)]
     if len(node.inputs) != 2 or len(parts) != 2 or parts[0].inputs != parts[1].inputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from metasched.graph.ir import Graph
@@ -84,4 +83,3 @@ def test_rotated_by() -> None:
     assert rotated_by(index, 8) == "i"
     assert rotated_by(index, 9) is None
     assert rotated_by(Name("i"), 8) is None
-    assert np.array_equal((np.arange(8) + 3) % 8, np.roll(np.arange(8), -3))
