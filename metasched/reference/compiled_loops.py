@@ -7,8 +7,8 @@ terms and change no result:
 
 * where all the stages that write a buffer precede the nest that reads it, the flags are tested once before that nest;
   only if some element is missing there is a test at each read, which finds out whether it is read;
-* in a perfect nest, the innermost loop that only chooses elements moves inside the reduction loops. The terms of each
-  element are still added in the order of the program.
+* a perfect nest runs in tiles of elements, with the reductions outside those of a tile (`loop_order`). The terms of
+  each element are still added in the order of the program.
 
 Importing this imports llvmlite.
 """
@@ -38,7 +38,6 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
-    IterKind,
     Load,
     Reducer,
     Select,
@@ -51,6 +50,7 @@ from metasched.ir.nodes import (
     no_position,
 )
 from metasched.ir.ranges import prove
+from metasched.reference.loop_order import ordered
 from metasched.reference.machine_calls import call
 from metasched.reference.machine_code import LoadedFunction
 from metasched.reference.machine_operations import I8, I64, OperationWriter, constant, memory_type, register_type
@@ -100,17 +100,23 @@ def _run_nest(
     inside = query.blocks_under(part.body)
     own = frozenset[str]().union(*(query.written(b) for b in inside))
     flags = {b.name: state.written[b.name] for b in part.outputs + part.temps}
-    run, sites = _compile(part, frozenset(n for n, flag in flags.items() if n not in own and flag.all()))
-    given = (*(arrays[b.name] for b in part.buffers()), *flags.values(), *(scalars[s.name] for s in part.scalars))
+    run, sites, last = _compile(part, frozenset(n for n, flag in flags.items() if n not in own and flag.all()))
+    read = (_with_last(arrays[b.name], last.get(b.name)) for b in part.buffers())
+    given = (*read, *flags.values(), *(scalars[s.name] for s in part.scalars))
     failed = run(*(array.ctypes.data for array in given))
     if failed:
         raise ExecutionError(sites[failed - 1])
 
 
+def _with_last(array: np.ndarray[Any, Any], dimension: int | None) -> np.ndarray[Any, Any]:
+    """An array with one of its dimensions last in memory."""
+    return array if dimension is None else np.ascontiguousarray(np.moveaxis(array, dimension, -1))
+
+
 @lru_cache(maxsize=32)
-def _compile(part: Func, complete: frozenset[str]) -> tuple[Callable[..., int], tuple[str, ...]]:
+def _compile(part: Func, complete: frozenset[str]) -> tuple[Callable[..., int], tuple[str, ...], Mapping[str, int]]:
     nest = NestCode(part, complete)
-    return _loaded(str(nest.module), len(nest.function.args)), tuple(nest.sites)
+    return _loaded(str(nest.module), len(nest.function.args)), tuple(nest.sites), nest.last
 
 
 @lru_cache(maxsize=32)
@@ -122,6 +128,7 @@ class NestCode:
     """`module` defines `nest(*buffers, *flags, *scalars) -> i64`: 0, or 1 + the number of the failed site.
 
     Every argument is an address. Reads of `complete` buffers, all of whose elements are written, are not tested.
+    A buffer in `last` is given with that dimension last.
     """
 
     def __init__(self, func: Func, complete: frozenset[str] = frozenset()) -> None:
@@ -148,7 +155,9 @@ class NestCode:
         self._bindings: dict[str, Expr] = {}
         self._inside: dict[tuple[Expr, int], bool] = {}
         self._complete = complete
-        self._stmt(elements_inside(func.body))
+        order = ordered(func.body, self._shapes, complete.union(b.name for b in func.inputs))
+        self.last = order.last
+        self._stmt(order.nest)
         self._builder.ret(ir.Constant(I64, 0))
 
     def _fail_if(self, cond: ir.Value, message: str) -> None:
@@ -272,13 +281,16 @@ class NestCode:
     def _element(self, name: str, indices: tuple[Expr, ...], env: Mapping[str, ir.Value]) -> ir.Value:
         """The number of an element in memory, which is inside the buffer."""
         build, at = self._builder, ir.Constant(I64, 0)
-        for d, (index, size) in enumerate(zip(indices, self._shapes[name], strict=True)):
-            i = self._expr(index, env)
+        dimensions = list(range(len(indices)))
+        if name in self.last:
+            dimensions.append(dimensions.pop(self.last[name]))
+        for place, d in enumerate(dimensions):
+            i, index, size = self._expr(indices[d], env), indices[d], self._shapes[name][d]
             if not self._is_inside(index, size):
                 # Below 0 it is larger than any size without a sign.
                 outside = build.icmp_unsigned(">=", i, ir.Constant(I64, size))
                 self._fail_if(outside, f"dimension {d} of `{name}` is indexed outside {size}")
-            at = i if d == 0 else build.add(build.mul(at, ir.Constant(I64, size)), i)
+            at = i if place == 0 else build.add(build.mul(at, ir.Constant(I64, size)), i)
         return at
 
     def _is_inside(self, index: Expr, size: int) -> bool:
@@ -366,24 +378,3 @@ _ZERO = ir.Constant(I64, 0)
 
 def _reads(e: Expr) -> bool:
     return any(isinstance(n, Load) for n in e.walk())
-
-
-def elements_inside(stmt: Stmt) -> Stmt:
-    """A perfect nest with its last loop over elements moved inside the reduction loops; anything else as it is."""
-    nest: list[For] = []
-    body = stmt
-    while isinstance(body, For):
-        nest.append(body)
-        body = body.body
-    blocks = body.stmts if isinstance(body, Seq) else (body,)
-    if not all(isinstance(b, Block) and set(query.written(b)).isdisjoint(query.reads(b)) for b in blocks):
-        return stmt
-    reducing: set[str] = set()
-    for b in blocks:
-        assert isinstance(b, Block)
-        pairs = zip(b.iters, b.bindings, strict=True)
-        reducing = reducing.union(*(free_vars(e) for it, e in pairs if it.kind is IterKind.REDUCE))
-    moved = [loop for loop in nest if loop.var not in reducing][-1:]
-    for loop in reversed([loop for loop in nest if loop not in moved] + moved):
-        body = replace(loop, body=body)
-    return body

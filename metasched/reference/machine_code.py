@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 from metasched.support.forks import guards
 
 # What LLVM calls its second level, which vectorises loops.
-_LEVEL = 2
+_LEVEL = 3
 
 # A forked child gets the state of LLVM as it is: a fork waits for what another thread compiles.
 _compiling = threading.RLock()

@@ -32,7 +32,7 @@ from metasched.ir.nodes import (
 )
 from metasched.lang import parse_program
 from metasched.reference import execution as module
-from metasched.reference.compiled_loops import elements_inside, run_compiled
+from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.execution import Precision, reference, reference_with_bound
 from metasched.reference.interpreter import interpret
 from metasched.reference.state import ExecutionError, State, new_state, outputs
@@ -386,16 +386,6 @@ def test_a_read_of_what_an_earlier_nest_left_out_is_an_error() -> None:
     f = partly_written(7)
     with pytest.raises(ExecutionError, match="read before it is written"):
         run_compiled(f, new_state(f, {"X": np.zeros(8, np.float32)}, {}))
-
-
-def test_the_loop_over_elements_moves_inside_and_the_reductions_keep_their_order() -> None:
-    f = conv(3, 3, 2, 2)
-    order = []
-    stmt = elements_inside(f.body.stmts[1])  # type: ignore[attr-defined]
-    while isinstance(stmt, For):
-        order.append(stmt.var)
-        stmt = stmt.body
-    assert order == ["h_conv", "w_conv", "r_conv", "s_conv", "ch_conv", "o_conv"]
 
 
 def test_rounding_follows_the_order_of_the_program() -> None:
