@@ -29,6 +29,10 @@ CASES = 2**SPECIALISED_GUARDS
 SPREAD = 4
 # Lanes that share so many elements, wherever these are, are filled by a load of each.
 FEW_ELEMENTS = 4
+# Lanes that read so many pieces of memory at most, of so many neighbours each on average, are loaded piece by piece
+# under masks.
+MOST_PIECES = 4
+LANES_OF_A_PIECE = 4
 
 # Unrolling repeats statements so often at most, all statements of a program together.
 MAX_COPIES = 4096

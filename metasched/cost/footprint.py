@@ -185,7 +185,7 @@ class Ranges:
         """How far `index` reaches in a vector of `lanes` iterations of `loop`: FAR where the compiler does not know at
         which places its lanes are. (rows,)
         """
-        reach = np.zeros(self.rows, np.float32)
+        reach: Array = np.zeros(self.rows, np.float32)
         for term in index.terms:
             if loop not in loops_of(term.atom):
                 continue
@@ -193,16 +193,26 @@ class Ranges:
             if isinstance(term.atom, LoopAtom):
                 reach = reach + coefficient * (lanes - 1.0)
             elif isinstance(term.atom, QuotientAtom | RemainderAtom):
-                step, known = self._step_inside(term.atom, loop)
-                divisor = self.sizes[term.atom.divisor]
-                crossed = self._is_crossed(term.atom, loop, lanes, unrolled)
-                is_quotient = isinstance(term.atom, QuotientAtom)
-                there = np.zeros(self.rows, np.float32) if is_quotient else step * (lanes - 1.0)
-                beyond = np.floor((step * lanes - 1.0) / divisor) if is_quotient else divisor - 1.0
-                reach = reach + coefficient * np.where(crossed, np.where(known, beyond, FAR), there)
+                passed = self._quotients_passed(term.atom, loop, lanes, unrolled)
+                if isinstance(term.atom, QuotientAtom):
+                    reach = reach + coefficient * passed
+                else:
+                    inside = self._step_inside(term.atom, loop)[0] * (lanes - 1.0)
+                    around = np.where(passed < FAR, self.sizes[term.atom.divisor] - 1.0, np.float32(FAR))
+                    moved: Array = np.where(passed > 0, around, inside)
+                    reach = reach + coefficient * moved
             else:
                 reach = reach + np.where(self.extents[loop] > 1, np.float32(FAR), np.float32(0.0))
         return reach
+
+    def lanes_pass(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Array:
+        """How many quotients a vector of `lanes` iterations of `loop` goes on to in `index` from that of its first
+        lane: FAR where the compiler does not know which lanes they begin at. (rows,)"""
+        passed = np.zeros(self.rows, np.float32)
+        for term in index.terms:
+            if isinstance(term.atom, QuotientAtom | RemainderAtom) and term.atom.value.uses(loop):
+                passed = np.maximum(passed, self._quotients_passed(term.atom, loop, lanes, unrolled))
+        return passed
 
     def lanes_values(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Array:
         """How many values `index` takes in a vector of `lanes` iterations of `loop`: FAR where the compiler does not
@@ -213,10 +223,7 @@ class Ranges:
             if loop not in loops_of(term.atom):
                 continue
             if isinstance(term.atom, QuotientAtom):
-                step, known = self._step_inside(term.atom, loop)
-                crossed = self._is_crossed(term.atom, loop, lanes, unrolled)
-                quotients = np.floor((step * lanes - 1.0) / self.sizes[term.atom.divisor]) + 1.0
-                count = count * np.where(crossed, np.where(known, quotients, FAR), 1.0)
+                count = count * (self._quotients_passed(term.atom, loop, lanes, unrolled) + 1.0)
             else:
                 count = count * np.where(self.extents[loop] > 1, lanes if isinstance(term.atom, LoopAtom) else FAR, 1.0)
         return count
@@ -233,6 +240,18 @@ class Ranges:
             else:
                 whole = whole & (np.mod(coefficient, divisor) == 0)
         return step, whole
+
+    def _quotients_passed(self, atom: QuotientAtom | RemainderAtom, loop: int, lanes: Array, unrolled: Array) -> Array:
+        """How many quotients a vector goes on to from that of its first lane, at most: FAR where it may go on and the
+        compiler does not know at which remainder it begins, as it is not the same for all and no code is unrolled.
+        (rows,)"""
+        step, whole = self._step_inside(atom, loop)
+        divisor = self.sizes[atom.divisor]
+        alike = (self.extents[loop] <= lanes) | (np.mod(step * lanes, divisor) == 0)
+        most = np.where(alike, np.floor(step * (lanes - 1.0) / divisor), np.ceil(step * (lanes - 1.0) / divisor))
+        known = whole & (alike | (unrolled > 0))
+        crossed = self._is_crossed(atom, loop, lanes, unrolled)
+        return np.where(crossed, np.where(known, most, np.float32(FAR)), np.float32(0.0))
 
     def _is_aligned(self, atom: QuotientAtom | RemainderAtom, loop: int, vector: Array) -> Mask:
         """Whether the divisor and all else that is divided are multiples of what a vector moves it by. (rows,)"""

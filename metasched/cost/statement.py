@@ -10,6 +10,8 @@ import numpy as np
 
 from metasched.compiler.policy import (
     FEW_ELEMENTS,
+    LANES_OF_A_PIECE,
+    MOST_PIECES,
     SPREAD,
     joins_unrolled,
     lanes_used,
@@ -264,7 +266,8 @@ class View:
 
     def _spread(self) -> list[Array]:
         """For each access, the vectors from the first lane to the last where these are near, to be loaded and shuffled;
-        half of the elements where a few fill lanes; 0 where lanes are neighbours or alone: (rows,)."""
+        half of the elements where a few fill lanes, and of the pieces where lanes are parts of a few rows; 0 where
+        lanes are neighbours or alone: (rows,)."""
         depth = self.statement.vector
         if depth is None:
             return [self.full(0.0) for _ in self.marks]
@@ -288,7 +291,11 @@ class View:
         split = [self.ranges.is_split(dim, loop, self.full(register), unrolled) for dim in access.dims]
         moves = [self.ranges.step(dim, loop) != 0 for dim in access.dims]
         alike = (lanes >= register) & ~np.logical_or.reduce([*split, *moves])
-        return np.where(near & alike, 0.5, spread)
+        spread = np.where(near & alike, 0.5, spread)
+        pieces = 1.0 + np.maximum.reduce([self.ranges.lanes_pass(dim, loop, lanes, unrolled) for dim in access.dims])
+        beside = np.abs(flat_step(access, mark, self.ranges, loop)) == 1
+        joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_OF_A_PIECE))
+        return np.where(joined, pieces / 2.0, spread)
 
     def _operands(self, tensor: TensorUse) -> list[Array]:
         """For each access, (levels, rows) how many operands of a tensor intrinsic there are under each level."""
@@ -442,7 +449,7 @@ class View:
             return elements
         packed = elements / self.vector.extent * self.vector.strips
         picked_from = places / self.vector.extent * self.vector.strips * self.loads_of_one[access]
-        apart = np.where(self.spread[access] > 0, picked_from, places)
+        apart = np.where((self.spread[access] > 0) | (self.transposed[access] > 0), picked_from, places)
         elements = np.where(self.steps[access] > 1, apart, elements)
         contiguous = (self.steps[access] == 1) & (level <= depth)
         # Around nothing but lanes of a reduction, a tile is one operation.

@@ -13,7 +13,7 @@ import pytest
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const, simplify, substitute
-from metasched.ir.nodes import Block, Expr, Func, Node, Var, lift
+from metasched.ir.nodes import Block, Expr, Func, IterKind, IterVar, Node, Var, lift
 from metasched.ir.printer import print_func
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
@@ -43,7 +43,11 @@ def vector(ctx: Context, var: str) -> None:
 
 
 def at_values(func: Func, values: dict[str, int]) -> Func:
-    """A program with its free tile variables given."""
+    """A program with its free tile variables given, and the iterations of blocks named by their place.
+
+    In `rfactor`, an iteration over terms that is bound to a plain loop stays what it is, and one that is bound to a sum
+    of loops becomes their own, of their extents under its guard: with numbers, what was a sum may be a plain loop.
+    """
     mapping = {n: lift(v) for n, v in values.items()}
 
     def index(e: Expr) -> Expr:
@@ -51,8 +55,14 @@ def at_values(func: Func, values: dict[str, int]) -> Func:
         return new.map(simplify) if new.dtype.is_bool else simplify(new)
 
     def block(b: Block) -> Block:
-        value = tidy(substitute(b.store.value, mapping))
-        b = replace(b, store=replace(b.store, value=value), iters=tuple(i.map(index) for i in b.iters))
+        names: dict[str, Expr] = {it.name: Var(f"i{n}") for n, it in enumerate(b.iters)}
+        value = tidy(substitute(substitute(b.store.value, mapping), names))
+        indices = tuple(index(substitute(i, names)) for i in b.store.indices)
+        iters = tuple(
+            IterVar(f"i{n}", index(it.extent) if it.kind is IterKind.SPATIAL else const(1), it.kind)
+            for n, it in enumerate(b.iters)
+        )
+        b = replace(b, store=replace(b.store, value=value, indices=indices), iters=iters)
         return replace(b, bindings=tuple(map(index, b.bindings)), guards=tuple(map(index, b.guards)))
 
     def go(x: Node) -> Node:

@@ -10,6 +10,7 @@ from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD)
+_SHORT = 2**31
 
 
 class Expressions(Memory):
@@ -60,9 +61,12 @@ class Expressions(Memory):
         if isinstance(atom, Binary) and atom.dtype is INDEX and not atom.op.is_comparison:
             a, b = self._operand(atom.a), self._operand(atom.b)
             if atom.op in _DIVISIONS and isinstance(atom.b, Const) and atom.b.value > 0:
-                low, _ = self.scope.indices.range(self.scope.indices.form(atom.a))
+                divisor = int(atom.b.value)
+                low, high = self.scope.indices.range(self.scope.indices.form(atom.a))
                 if low is not None and low >= 0:
-                    return self._taken_apart(atom.op, self.arith.nonnegative_divide(atom.op, a, int(atom.b.value)))
+                    short = high is not None and max(high, divisor) < _SHORT
+                    divide = self.arith.short_divide if short else self.arith.nonnegative_divide
+                    return self._taken_apart(atom.op, divide(atom.op, a, divisor))
             return self.arith.binary(atom.op, a, b)
         return self.value(atom)
 

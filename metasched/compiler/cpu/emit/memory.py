@@ -14,13 +14,16 @@ import numpy.typing as npt
 from metasched.compiler.cpu.emit.addresses import Addresses
 from metasched.compiler.cpu.emit.scope import ArrayPointer, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import (
+    Piece,
     Runs,
     blended,
     find_few,
+    find_pieces,
     find_runs,
     find_span,
     find_splats,
     is_arithmetic,
+    lanes_from,
     shuffled,
     splats,
 )
@@ -197,8 +200,7 @@ class Memory(Addresses):
         last = Linear(form.const + runs.length - 1, form.terms)
         if runs.read == runs.length or self.in_bounds(storage, last):
             return self._read(storage, form, runs.length, runs.length).text
-        lanes = ", ".join(f"i1 {'true' if n < runs.read else 'false'}" for n in range(runs.length))
-        return self._load_under(storage, form, runs.length, f"<{runs.length} x i1> <{lanes}>")
+        return self._load_under(storage, form, runs.length, lanes_from(0, runs.read, runs.length))
 
     def _addresses(self, storage: ArrayPointer, form: Linear) -> str:
         """The address of each lane: beside a common one at offsets of 32 bits, where these hold them."""
@@ -269,11 +271,27 @@ class Memory(Addresses):
         if few is not None:
             read = self._elements(storage, shared, few)
             return blended(self.text, read, storage.array.dtype, [few.index(at) for at in offsets])
+        running = offsets[: lane.active or lane.width]
+        pieces = find_pieces(running) if runs is None and self.arith.native.masks else None
+        if pieces is not None:
+            return self._joined(storage, shared, pieces)
         if runs is None:
             return None if self.arith.native.gathers else self._splats(storage, shared, offsets, 1)
         places = [Linear(shared.const + start, shared.terms) for start in runs.starts]
         parts = [self._run(storage, place, runs) for place in places]
         return shuffled(self.text, parts, storage.array.dtype, runs)
+
+    def _joined(self, storage: ArrayPointer, shared: Linear, pieces: Sequence[Piece]) -> SSAValue:
+        """A vector of pieces, each loaded to the lanes that it is for."""
+        assert self.scope.lane is not None
+        width, dtype = self.scope.lane.width, storage.array.dtype
+        type_, found = memory_text(dtype, width), ""
+        for piece in pieces:
+            mask = lanes_from(piece.first, piece.end, width)
+            place = Linear(shared.const + piece.start - piece.first, shared.terms)
+            part = self._load_under(storage, place, width, mask)
+            found = self.text.pure(f"select {mask}, {type_} {part}, {type_} {found}") if found else part
+        return self._from_memory(SSAValue(found, _stored(dtype), width), dtype)
 
     def _is_known(self, varying: _Terms) -> bool:
         """Whether what varies from lane to lane depends on nothing but the lane."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, memory_text
-from metasched.compiler.policy import FEW_ELEMENTS, SPREAD
+from metasched.compiler.policy import FEW_ELEMENTS, LANES_OF_A_PIECE, MOST_PIECES, SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 from metasched.support.data_classes import dataclass
@@ -31,6 +31,15 @@ class Runs:
     length: int
     picks: tuple[int, ...]
     read: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The lanes from `first` up to `end`, which read neighbours from `start` on, in elements."""
+
+    start: int
+    first: int
+    end: int
 
 
 def find_runs(offsets: Sequence[int]) -> Runs | None:
@@ -69,9 +78,24 @@ def find_few(offsets: Sequence[int]) -> tuple[int, ...] | None:
     return distinct if len(distinct) <= min(FEW_ELEMENTS, len(offsets) // 2) else None
 
 
+def find_pieces(offsets: Sequence[int]) -> tuple[Piece, ...] | None:
+    """The neighbours, in the order of memory, that lanes read at `offsets` piece by piece, if those are few."""
+    starts = [lane for lane, at in enumerate(offsets) if lane == 0 or at != offsets[lane - 1] + 1]
+    if len(starts) > min(MOST_PIECES, len(offsets) // LANES_OF_A_PIECE):
+        return None
+    ends = [*starts[1:], len(offsets)]
+    return tuple(Piece(offsets[first], first, end) for first, end in zip(starts, ends, strict=True))
+
+
 def is_arithmetic(e: Expr) -> bool:
     """Whether an index is arithmetic of variables alone: nothing in it is read, cast or called."""
     return all(isinstance(node, Const | Var | Unary | Binary) for node in e.walk())
+
+
+def lanes_from(first: int, end: int, width: int) -> str:
+    """The mask of the lanes from `first` up to `end`."""
+    lanes = ", ".join(f"i1 {'true' if first <= n < end else 'false'}" for n in range(width))
+    return f"<{width} x i1> <{lanes}>"
 
 
 def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs) -> SSAValue:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.compiler.cpu.emit.module import emit
-from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_few, find_runs, find_span, find_splats
+from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_few, find_pieces, find_runs, find_span, find_splats
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
@@ -68,6 +68,21 @@ def test_splats(offsets: Sequence[int], elements: tuple[int, ...] | None) -> Non
 
 
 @pytest.mark.parametrize(
+    ("offsets", "pieces"),
+    [
+        ([0, 1, 2, 3, 90, 91, 92, 93], ((0, 0, 4), (90, 4, 8))),
+        ([7, 8, 9, 0, 1, 2, 3, 4], ((7, 0, 3), (0, 3, 8))),
+        ([5, 6, 7, 8, 9, 10, 11, 12], ((5, 0, 8),)),
+        ([0, 1, 2, 90, 91, 180, 181, 182], None),  # of less than four neighbours each
+        ([at for start in range(0, 500, 100) for at in range(start, start + 8)], None),  # five
+    ],
+)
+def test_pieces(offsets: Sequence[int], pieces: tuple[tuple[int, int, int], ...] | None) -> None:
+    found = find_pieces(offsets)
+    assert (found and tuple((p.start, p.first, p.end) for p in found)) == pieces
+
+
+@pytest.mark.parametrize(
     ("offsets", "elements"),
     [
         ([90, 90, 90, 0], (90, 0)),
@@ -98,6 +113,8 @@ TILED = """program tiled[N=32, H=13](A: f32[H, N // 4]) -> B: f32[H, N]:
     B[h, i] = A[h, i // 4]"""
 FAR = """program far[N=60, G=20, R=80](A: f32[(N + G - 1) // G * R]) -> B: f32[N]:
     B[i] = A[i // G * R]"""
+ROWS = """program rows[N=64, G=24, R=400](A: f32[(N + G - 1) // G, R]) -> B: f32[N]:
+    B[i] = A[i // G, i % G]"""
 REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] = A[i // R]"
 
 
@@ -116,7 +133,6 @@ REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] =
         (FAR, 16, 1, {"N": 16, "G": 10}, 2),
         (FAR, 16, 1, {"N": 12, "G": 10}, 2),
         (FAR, 8, 1, {"G": 2}, 6),  # four elements, and two in what is left
-        (FAR, 16, 1, {}, None),  # where a vector begins in its group is not known
         (FAR, 32, 1, {"G": 4}, None),
         (REPEATED, 16, 1, {"N": 4}, 1),
         (GROUPS, 16, 1, {}, 1),
@@ -126,6 +142,10 @@ REPEATED = "program repeated[N=32, R=4](A: f32[N]) -> B: f32[N * R]:\n    B[i] =
         (STRIDED, 16, 1, {}, 1),
         (STRIDED, 16, 1, {"S": 3}, 1),
         (STRIDED, 16, 1, {"S": 5}, None),
+        (ROWS, 64, 1, {}, 0),  # a piece of each row
+        (ROWS, 64, 1, {"N": 60}, 0),  # the last piece is shorter than the lanes
+        (ROWS, 64, 1, {"G": 32}, 1),
+        (ROWS, 64, 1, {"G": 12}, None),  # as many pieces as are not worth a vector each
     ],
 )
 def test_nothing_beyond_an_input_is_read(
@@ -137,6 +157,18 @@ def test_nothing_beyond_an_input_is_read(
     assert ("masked.gather" in emitted) == (shuffles is None and HOST.gathers)
     if shuffles is not None:
         assert emitted.count("shufflevector") == shuffles
+    same_between_guards(sch, text, sizes)
+
+
+@pytest.mark.parametrize(("text", "lanes"), [(FAR, 16), (ROWS, 16)])
+def test_where_a_vector_begins_in_its_group_is_not_known(text: str, lanes: int) -> None:
+    sch = scheduled(text, lanes, 1)
+    assert "masked.gather" in emit(lower(sch.func, HOST), HOST).text
+    same_between_guards(sch, text, {})
+
+
+def same_between_guards(sch: Schedule, text: str, sizes: dict[str, int]) -> None:
+    """The result is that of the program, and nothing beside its input is read."""
     plain = Kernel(build(parse_program(text, **sizes).func, HOST))
     (given,) = sch.func.inputs
     shape = tuple(int(n.value) for n in given.shape)  # type: ignore[attr-defined]
