@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from metasched.rules.consumers import reuses, same_elements
 
 import metasched as ms
@@ -10,7 +12,7 @@ INLINED, KEPT = "inlined", "kept"
 
 
 @ms.rule
-def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64) -> ms.Skip | None:
+def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64, often: int = 64) -> ms.Skip | None:
     """Compute a cheap element-wise block where it is read, and store nothing.
 
     Blocks with a condition, such as padding, are left to the rule `compute_location`, which weighs inlining against
@@ -18,10 +20,11 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64) -> ms.Skip
     activation, and is read by anything but another of its kind is left to `multi_level_tiling`: with a tile, it is
     computed once and stored in place of the sum. Structural choices: a block that reads dimensions in another order,
     such as a transpose, is inlined, or kept for `compute_location` to place; and so is one with a division or a root,
-    where a reduction reads it again and again.
+    where a reduction reads it again and again, or with any arithmetic, where it does so `often`.
 
     Args:
         largest: operations that a block may have after inlining what it reads more than once.
+        often: terms of a reduction that read an element, from which on its arithmetic may be worth its memory.
     """
     info = sch.describe(block)
     reason = _unfit(info) or _too_large(sch, info, largest) or _of_tiles(sch, info)
@@ -30,7 +33,10 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64) -> ms.Skip
         return ms.skip(reason)
     if not _in_order(info) and sch.choose("transpose", [INLINED, KEPT]) == KEPT:
         return None
-    if _repeated(sch, info) and sch.choose("division", [INLINED, KEPT]) == KEPT:
+    repeated = _repeated(sch, info)
+    if info.costly and repeated > 1 and sch.choose("division", [INLINED, KEPT]) == KEPT:
+        return None
+    if not info.costly and info.operations and repeated >= often and sch.choose("arithmetic", [INLINED, KEPT]) == KEPT:
         return None
     sch.compute_inline(block)
     return None
@@ -84,12 +90,13 @@ def _followed(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
     return None
 
 
-def _repeated(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
-    """Whether divisions or roots would be recomputed for several terms of a reduction."""
-    if not info.costly or info.instances is None:
-        return False
+def _repeated(sch: ms.Schedule, info: ms.BlockInfo) -> float:
+    """For how many terms of a reduction an element is computed where it is inlined, at most."""
+    if info.instances is None:
+        return 1.0
     readers = [sch.describe(sch.get_block(name)) for name in info.readers]
-    return any(r.reduces and (r.instances is None or r.instances > info.instances) for r in readers)
+    terms = [math.inf if r.instances is None else r.instances / info.instances for r in readers if r.reduces]
+    return max(terms, default=1.0)
 
 
 def _in_order(info: ms.BlockInfo) -> bool:

@@ -230,14 +230,24 @@ def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | Non
 def _holds_reductions(stmt: NestStmt, crossed: Path) -> bool:
     """Whether there is a reduction, and cases here leave its accumulators in registers.
 
-    Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them. What is in
-    memory anyway, such as a sum of partial sums, has none.
+    What is in memory anyway, such as a sum of partial sums, has none.
     """
     updates = [(inner, a) for inner, a in assigns(stmt) if a.reducer is not None and not a.in_memory]
-    return bool(updates) and all(
-        all(x.var not in a.reduction for x in crossed) or any(x.var in a.reduction and not x.unroll for x in inner)
-        for inner, a in updates
-    )
+    return bool(updates) and all(_stays_held(a, inner, crossed) for inner, a in updates)
+
+
+def _stays_held(assign: Assign, inner: Path, crossed: Path) -> bool:
+    """Whether a reduction has accumulators in registers where cases are between the loops `crossed` and `inner`.
+
+    Cases inside a loop of the reduction would keep them in memory, unless another such loop is inside them, or they are
+    in memory from one iteration of that loop to the next anyway: where other elements come between.
+    """
+    last = max((n for n, x in enumerate(crossed) if x.var in assign.reduction), default=None)
+    if last is None:
+        return True
+    deeper = (*crossed[last + 1 :], *inner)
+    moves = any(x.var in assign.spatial and x.var not in assign.reduction and not _repeated(x) for x in deeper)
+    return moves or any(x.var in assign.reduction and not x.unroll for x in inner)
 
 
 def _transposes(stmt: NestStmt) -> bool:

@@ -58,6 +58,18 @@ def test_cheap_arithmetic_in_a_reduction_is_none() -> None:
     correct(sch)
 
 
+def test_arithmetic_that_many_terms_repeat_is_a_choice() -> None:
+    """Centred columns, each read with every other one."""
+    text = """
+program scatter_matrix[N=12, M={}](X: f32[N, M], m: f32[M]) -> C: f32[M, M]:
+    centred: D[i, j] = X[i, j] - m[j]
+    product: C[j, k] = sum[i](D[i, j] * D[i, k])
+"""
+    many, few = (ms.space(ms.parse_program(text.format(m)), rules="inline") for m in (80, 40))
+    assert {sketch.structure.get("inline(centred)/arithmetic") for sketch in many} == {"inlined", "kept"}
+    assert {sketch.structure.get("inline(centred)/arithmetic") for sketch in few} == {None}
+
+
 @pytest.mark.parametrize("call", ["exp2", "expm1", "log1p", "log2", "exp", "tanh"])
 def test_expensive_functions_are_not_repeated(call: str) -> None:
     found = reasons(NORMALISED.format(f"{call}(X[i, k]) * D[k]"), "inline")

@@ -149,6 +149,24 @@ def test_cases_of_tiles_accumulate_in_registers_where_the_last_block_of_a_sum_is
     run_against_numpy(sch)
 
 
+@SIZES
+def test_tiles_inside_a_loop_over_terms_are_cases_where_other_tiles_come_between(n: int, m: int) -> None:
+    """A copy for each part of the sum, unrolled: the tile is in memory from one part to the next in any case."""
+    sch = Schedule(parse_program(MATMUL, N=n, M=m, K=20))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    (i0, i1), (j0, j1), (k0, k1) = sch.split(i, [None, 3]), sch.split(j, [None, 2, 16])[::2], sch.split(k, [None, 4])
+    loops = sch.get_loops(sch.get_block("C"))
+    sch.reorder(i0, j0, k0, loops[3], k1, i1, j1)
+    sch.unroll(i1)
+    sch.vectorize(j1, lanes=16)
+    sch.annotate(k1, "unroll_limit", 64)
+    sch.compute_at(sch.cache_read(sch.get_block("C"), "B", "local"), k0)
+    kernel = lower(sch.func, Target.detect())
+    assert conditions_inside_the_reduction(kernel) == 0
+    assert written_inside_the_reduction(kernel) == {ArrayKind.REGISTER}
+    run_against_numpy(sch)
+
+
 def test_sums_of_partial_sums_do_not_keep_tiles_from_cases() -> None:
     """They are in memory in any case; what else is in the loop around them keeps the cases inside of it."""
     copied = MATMUL.replace("A[i, k] *", "T[k, i] *").replace("C[i, j] =", "T[k, i] = A[i, k]\n    C[i, j] =")
