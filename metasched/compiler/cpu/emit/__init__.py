@@ -26,6 +26,7 @@ Its files, in reading order:
   do not
 - `arg_reductions`: Values and their positions in arg-reductions: updates by comparison and selection, in scalars and in
   lanes
+- `thread_places`: Where the pool's threads wake up, as LLVM text: not on the processor of who wakes them, which is busy
 - `thread_pool`: The pool of threads, as LLVM text: what every parallel loop of a process runs on, compiled once and
   never unloaded
 - `runtime`: What does not depend on the kernel: starting a parallel region, and workspaces

@@ -17,6 +17,7 @@ change what it computes: workspaces belong to chunks.
   sequentially consistent, so none is missed (Dekker's argument). Those who are awake wake others, as a tree.
 - **One region at a time.** A caller that finds the pool taken, by another thread or by itself further up, runs its
   chunks one after another on its own thread. Nobody waits for a region but its caller.
+- **Places.** Who wakes a thread keeps it off its own processor (`thread_places`).
 - **Threads** are started when a region first needs them. Where the system refuses, the others run the chunks. They
   block signals but those of faults, and take the caller's floating-point modes, so that results do not depend on who
   runs a chunk.
@@ -29,6 +30,8 @@ from __future__ import annotations
 import platform
 import signal
 import sys
+
+from metasched.compiler.cpu.emit.thread_places import PLACE_BYTES, PLACE_FIELDS, THREAD_PLACES
 
 # `void metasched_launch(body, context, phases, chunks)`: run a region of at most MAX_CHUNKS chunks; returns at its end.
 LAUNCH_FUNCTION = "metasched_launch"
@@ -63,11 +66,11 @@ _KEEP_FAULTS = "\n".join(f"  call i32 @sigdelset(ptr %signals, i32 {int(s)})" fo
 
 # Bytes of a cache line, and room for a mutex and a condition variable of any C library.
 _LINE = 64
-_SLEEPER = "{ i64, [56 x i8], [64 x i8], [64 x i8] }"
-_SLEEPER_BYTES = 192
+_SLEEPER = f"{{ i64, [56 x i8], [64 x i8], [64 x i8], {{ {PLACE_FIELDS} }} }}"
+_SLEEPER_BYTES = 192 + -(-PLACE_BYTES // _LINE) * _LINE
 
 _STATE = f"""\
-; Whether it sleeps, its mutex, its condition variable.
+; Whether it sleeps, its mutex, its condition variable, where it may run.
 %sleeper = type {_SLEEPER}
 
 ; What a worker reads to begin is on one cache line, and every chunk's claim on one of its own.
@@ -111,6 +114,8 @@ define internal void @sleeper_init(ptr %self) nounwind {{
   %condition = getelementptr %sleeper, ptr %self, i64 0, i32 3
   call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   call i32 @pthread_cond_init(ptr %condition, ptr null)
+  %place = getelementptr %sleeper, ptr %self, i64 0, i32 4
+  store {{ i64, i64 }} zeroinitializer, ptr %place
   ret void
 }}
 
@@ -165,6 +170,8 @@ sleep:
 block:
   %condition = getelementptr %sleeper, ptr %self, i64 0, i32 3
   call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  %place = getelementptr %sleeper, ptr %self, i64 0, i32 4
+  call void @place_anywhere(ptr %place)
   br label %awake
 awake:
   store atomic i64 0, ptr %self monotonic, align 8
@@ -182,6 +189,14 @@ rouse:
   %mutex = getelementptr %sleeper, ptr %other, i64 0, i32 2
   %condition = getelementptr %sleeper, ptr %other, i64 0, i32 3
   call i32 @pthread_mutex_lock(ptr %mutex)
+  %still = load atomic i64, ptr %other monotonic, align 8
+  %sleeps = icmp ne i64 %still, 0
+  br i1 %sleeps, label %move, label %signal
+move:
+  %place = getelementptr %sleeper, ptr %other, i64 0, i32 4
+  call void @place_elsewhere(ptr %place)
+  br label %signal
+signal:
   call i32 @pthread_mutex_unlock(ptr %mutex)
   call i32 @pthread_cond_signal(ptr %condition)
   br label %done
@@ -292,6 +307,8 @@ entry:
   %self.at = getelementptr ptr, ptr @workers, i64 %number
   %self = load ptr, ptr %self.at
   %own = add i64 %number, 1
+  %place = getelementptr %sleeper, ptr %self, i64 0, i32 4
+  call void @place_init(ptr %place)
   br label %look
 look:
   %deadline = phi i64 [ 0, %entry ], [ %kept, %idle ]
@@ -455,4 +472,4 @@ end:
 }}
 """
 
-THREAD_POOL = "\n".join((_STATE, _SLEEPING, _WORKING, _STARTING, _LAUNCH))
+THREAD_POOL = "\n".join((_STATE, THREAD_PLACES, _SLEEPING, _WORKING, _STARTING, _LAUNCH))
