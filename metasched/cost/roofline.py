@@ -192,12 +192,11 @@ def shuffles(view: View) -> Array:
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
         spread, apart = view.spread[n], (view.steps[n] > 1) & (view.transposed[n] == 0)
-        loaded = tile.vectors[n] / operations_there(view)
-        transposed = np.where(tile.held > 0, np.minimum(loaded / view.loads_of_one[n], 1.0), 1.0)
-        found = found + np.log2(np.maximum(view.transposed[n], 1.0)) * transposed
+        found = found + np.log2(np.maximum(view.transposed[n], 1.0))
         gathers = view.target.gathers and view.statement.accesses[n].element_bytes >= _LEAST_GATHERED
         if not np.count_nonzero(apart) or (gathers and not np.count_nonzero(spread)):
             continue
+        loaded = tile.vectors[n] / operations_there(view)
         each = np.where(spread >= 1, 0.5, np.where((spread > 0) | gathers, 0.0, 1.0))
         found = found + np.where(apart, each * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
     return found

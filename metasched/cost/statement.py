@@ -449,7 +449,7 @@ class View:
             return elements
         packed = elements / self.vector.extent * self.vector.strips
         picked_from = places / self.vector.extent * self.vector.strips * self.loads_of_one[access]
-        apart = np.where((self.spread[access] > 0) | (self.transposed[access] > 0), picked_from, places)
+        apart = np.where(self.spread[access] > 0, picked_from, places)
         elements = np.where(self.steps[access] > 1, apart, elements)
         contiguous = (self.steps[access] == 1) & (level <= depth)
         # Around nothing but lanes of a reduction, a tile is one operation.

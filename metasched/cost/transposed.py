@@ -49,7 +49,7 @@ def units_of(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int
 def transposed_runs(statement: Statement, marks: Sequence[Footprint], ranges: Ranges, unrolled: Array) -> list[Array]:
     """For each access, the neighbours that iterations of an unrolled loop read side by side and lanes far apart, which
     are loaded at once; 0 where there are none: (rows,)."""
-    if statement.tensor is not None:
+    if statement.tensor is not None or statement.reduces:
         return [np.zeros(ranges.rows, np.float32) for _ in marks]
     return [_run(statement, n, mark, ranges, unrolled) for n, mark in enumerate(marks)]
 

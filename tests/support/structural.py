@@ -43,11 +43,7 @@ def vector(ctx: Context, var: str) -> None:
 
 
 def at_values(func: Func, values: dict[str, int]) -> Func:
-    """A program with its free tile variables given, and the iterations of blocks named by their place.
-
-    In `rfactor`, an iteration over terms that is bound to a plain loop stays what it is, and one that is bound to a sum
-    of loops becomes their own, of their extents under its guard: with numbers, what was a sum may be a plain loop.
-    """
+    """A program with its free tile variables given."""
     mapping = {n: lift(v) for n, v in values.items()}
 
     def index(e: Expr) -> Expr:
@@ -55,20 +51,35 @@ def at_values(func: Func, values: dict[str, int]) -> Func:
         return new.map(simplify) if new.dtype.is_bool else simplify(new)
 
     def block(b: Block) -> Block:
-        names: dict[str, Expr] = {it.name: Var(f"i{n}") for n, it in enumerate(b.iters)}
-        value = tidy(substitute(substitute(b.store.value, mapping), names))
-        indices = tuple(index(substitute(i, names)) for i in b.store.indices)
-        iters = tuple(
-            IterVar(f"i{n}", index(it.extent) if it.kind is IterKind.SPATIAL else const(1), it.kind)
-            for n, it in enumerate(b.iters)
-        )
-        b = replace(b, store=replace(b.store, value=value, indices=indices), iters=iters)
+        value = tidy(substitute(b.store.value, mapping))
+        b = replace(b, store=replace(b.store, value=value), iters=tuple(i.map(index) for i in b.iters))
         return replace(b, bindings=tuple(map(index, b.bindings)), guards=tuple(map(index, b.guards)))
 
     def go(x: Node) -> Node:
         return block(x) if isinstance(x, Block) else index(x) if isinstance(x, Expr) else x.map(go)
 
     return func.map(go)
+
+
+def by_place(func: Func) -> Func:
+    """A program with the iterations of blocks named by their place, and those over terms without their extents.
+
+    In `rfactor`, an iteration over terms that is bound to a plain loop stays what it is, and one that is bound to a sum
+    of loops becomes their own, of their extents under its guard: with numbers, what was a sum may be a plain loop.
+    """
+
+    def block(b: Block) -> Block:
+        names: dict[str, Expr] = {it.name: Var(f"i{n}") for n, it in enumerate(b.iters)}
+        iters = tuple(
+            IterVar(f"i{n}", it.extent if it.kind is IterKind.SPATIAL else const(1), it.kind)
+            for n, it in enumerate(b.iters)
+        )
+        indices = tuple(simplify(substitute(i, names)) for i in b.store.indices)
+        return replace(
+            b, iters=iters, store=replace(b.store, value=tidy(substitute(b.store.value, names)), indices=indices)
+        )
+
+    return replace(func, body=query.map_blocks(func.body, block))
 
 
 def same(before: Func, after: Func, seed: int = 0) -> None:
