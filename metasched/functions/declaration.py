@@ -11,7 +11,7 @@ from typing import Any
 
 from metasched.dtypes import DType
 from metasched.functions.formula import Lanes
-from metasched.ir.nodes import Call, Const, Expr
+from metasched.ir.nodes import Binary, BinOp, Call, Const, Expr
 from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
 
@@ -20,6 +20,7 @@ DIVISION_COST = 18.0
 # What takes as long as some additions is worth keeping.
 _COSTLY = 8.0
 
+_ON_IT = 1e-30
 # What arguments are called where a function is explained.
 ARGUMENTS = "xyzw"
 
@@ -142,3 +143,8 @@ def double(name: str, *args: Expr) -> Expr:
 def size(e: Expr) -> Expr:
     """The absolute value of an f64 expression."""
     return double("abs", e)
+
+
+def over_distance(x: Expr) -> Expr:
+    """How steep a jump by one is at a distance from it: one over it, and finite on it."""
+    return number(1.0) / Binary(BinOp.MAX, size(x), number(_ON_IT))

@@ -26,7 +26,8 @@ from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.arithmetic import Computation
 from metasched.measure.inputs import Given, arguments, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
-from metasched.measure.tolerance import exact_magnitude, tolerances
+from metasched.measure.tolerance import exact_magnitude, position_tolerances, tolerances
+from metasched.reference.error_bounds import contests
 from metasched.reference.execution import reference_with_bound
 from metasched.support.data_classes import dataclass
 
@@ -125,8 +126,12 @@ def _integer_case(func: Func, by: Computation, given: Given, seed: int) -> Check
 
 def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], drawn: bool, fill: int) -> CheckCase:
     pairs = reference_with_bound(func)(*data.values())
+    positions = contests(func)
     tolerance = tuple(
-        tolerances(by, bound, buffer.dtype, drawn) for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
+        position_tolerances(by, bound, drawn)
+        if buffer.name in positions
+        else tolerances(by, bound, buffer.dtype, drawn)
+        for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
     )
     expected = tuple(value for value, _ in pairs)
     for buffer, value, allowed in zip(func.outputs, expected, tolerance, strict=True):

@@ -80,22 +80,34 @@ def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, drawn:
     """How far each element of an output may be from the reference; None when it may not differ.
 
     The results are computed `by` what may be another program. `bound` is the sum of the absolute terms (see above);
-    `drawn` says that the inputs are ours, and random. An
-    element whose bound is not finite gets an infinite tolerance: nothing can be said about it. So does a position that
-    an arg-reduction finds among values nearer to one another than rounding can tell; other integers must match.
+    `drawn` says that the inputs are ours, and random. An element whose bound is not finite gets an infinite tolerance:
+    nothing can be said about it. Integers that depend on no float must match, and those that floats are rounded to
+    where these are no further from a jump than rounding.
     """
     if not dtype.is_float and not np.any(bound):
         return None
     bound = _amplified(bound, by.amplification_of_drawn if drawn else by.amplification)
+    relative, absolute = _errors(by, drawn)
+    allowed = relative * bound + absolute if dtype.is_float else np.floor(relative * bound)
+    return np.where(np.isfinite(allowed), allowed, np.inf)
+
+
+def position_tolerances(by: Computation, bound: NDArray[np.float64], drawn: bool) -> NDArray[np.float64] | None:
+    """The same of positions that an arg-reduction over floats finds: any is right among values nearer to one another
+    than rounding can tell, others must match."""
+    if not np.any(bound):
+        return None
+    return np.where(_errors(by, drawn)[0] * bound >= 1.0, np.inf, 0.0)
+
+
+def _errors(by: Computation, drawn: bool) -> tuple[float, float]:
+    """The relative error of results, of their bound, and the absolute one."""
     relative = absolute = 0.0
     for kind, count in roundings(by.func, drawn, fastmath=by.fastmath).items():
         relative += count * kind.unit_roundoff
         # An f16 is rounded to where it is subnormal; of others nothing is asked there.
         absolute += count * kind.smallest_normal * (2 * kind.unit_roundoff if kind is DType.F16 else 1.0)
-    if not dtype.is_float:
-        return np.where(relative * bound >= 1.0, np.inf, 0.0)
-    allowed = relative * bound + absolute
-    return np.where(np.isfinite(allowed), allowed, np.inf)
+    return relative, absolute
 
 
 def _amplified(bound: NDArray[np.float64], amplification: float) -> NDArray[np.float64]:
@@ -114,8 +126,8 @@ def roundings(func: Func, drawn: bool, *, fastmath: bool = False) -> dict[DType,
         if kind.is_float:
             length = reduction_length(block) if block.reducer in (Reducer.SUM, Reducer.PROD) else 1
             counts[kind] += min(length, _CONFIDENCE * math.sqrt(length)) if drawn else length
-            for dtype, count in _roundings_in(block.store.value, fastmath).items():
-                counts[dtype] += count
+        for dtype, count in _roundings_in(block.store.value, fastmath).items():
+            counts[dtype] += count
     for kind in counts:
         counts[kind] += 0 if kind.is_storage else 2.0  # the last store's, and second-order terms
     # The reference rounds, too: in float64, which counts only against float64.

@@ -15,7 +15,8 @@ import numpy as np
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, For, Func, Node, Seq, Stmt
-from metasched.reference.error_bounds import bound_name, contests, in_double, rival_name, with_bounds
+from metasched.reference.bounds import bound_name
+from metasched.reference.error_bounds import contests, in_double, rival_name, with_bounds
 from metasched.reference.interpreter import interpret
 from metasched.reference.memory import compact_state, outer_nests
 from metasched.reference.state import Array, concrete_shape, new_state, outputs

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from metasched.functions.declaration import math_function, number
+from metasched.functions.declaration import double, math_function, over_distance
 from metasched.functions.formula import Formula, Lanes
 
 
@@ -17,7 +17,7 @@ from metasched.functions.formula import Formula, Lanes
     evaluate=lambda x: float(math.floor(x)),
     numpy=np.floor,
     numba="np.floor({0})",
-    slopes=lambda _: (number(1.0),),
+    slopes=lambda x: (over_distance(x - double("rint", x)),),
     in_place=True,
 )
 def floor(f: Formula, x: Lanes) -> Lanes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.functions.declaration import math_function, number
+from metasched.functions.declaration import double, math_function, number, over_distance
 from metasched.functions.formula import Formula, Lanes
 
 
@@ -15,7 +15,7 @@ from metasched.functions.formula import Formula, Lanes
     evaluate=lambda x: float(np.rint(x)),
     numpy=np.rint,
     numba="np.rint({0})",
-    slopes=lambda _: (number(1.0),),
+    slopes=lambda x: (over_distance(x - double("floor", x) - number(0.5)),),
     in_place=True,
 )
 def rint(f: Formula, x: Lanes) -> Lanes:

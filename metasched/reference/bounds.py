@@ -1,0 +1,201 @@
+"""The bound of an expression's rounding error, as an expression that the reference computes beside it.
+
+`B(e)` is how much `e` may be off in units of the relative rounding error of what it is made of. For floats:
+
+* constants and inputs: `|x|` (0 when not finite); integers made floats: `|x|`, and what they are off themselves;
+* `a + b`, `a - b`: `B(a) + B(b)`; `a * b`: `B(a) * B(b)`; `a / b`: `B(a)/|b| + |a| B(b)/b^2`;
+* `max`, `min`: the larger bound;
+* `f(x)`: `|f(x)| + |f'(x)| B(x)`, a term for each argument, where the function's file bounds `|f'|`;
+* `a if c else b`: that of the side taken; and where floats are compared in `c`, how far they are off times how steep
+  the choice is there, `|a - b|` over the distance of the two. Where both sides meet, as in `x if x > 0 else 0`, that is
+  what the floats are off; at a jump, as in `1 if x > y else 0`, it is large where rounding may change the side.
+
+What jumps by one, such as `rint(x)`, is as steep as one over the distance to the nearest jump: where that is more than
+rounding can cross, the bound times the relative error is less than one.
+
+Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
+`x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
+value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from metasched.dtypes import DType
+from metasched.functions.declaration import double, number, over_distance, size
+from metasched.functions.registry import functions
+from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, Func, Load, Select, Unary, UnOp, Var
+from metasched.support.data_classes import dataclass
+
+ZERO = Const(0.0, DType.F64)
+_WHOLE_CALLS = frozenset({"floor", "ceil", "rint"})
+_WHOLE_OPERATIONS = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.MIN, BinOp.MAX})
+
+
+def bound_name(buffer: str) -> str:
+    return f"{buffer}.bound"
+
+
+def rounded_buffers(func: Func) -> frozenset[str]:
+    """The buffers of integers and truth values that depend on floats: those that floats are rounded to or compared in,
+    and what is computed of them. Positions that an arg-reduction finds are none."""
+    found: set[str] = set()
+    for block in (node for node in func.body.walk() if isinstance(node, Block)):
+        value = block.store.value
+        if not value.dtype.is_float and any(_is_rounded(node, found) for node in value.walk()):
+            found.add(block.store.buffer)
+    return frozenset(found)
+
+
+def _is_rounded(node: object, rounded: set[str]) -> bool:
+    return isinstance(node, Expr) and (node.dtype.is_float or (isinstance(node, Load) and node.buffer in rounded))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of expressions of an f64 program in which the buffers `rounded` of integers have bounds of their own."""
+
+    rounded: frozenset[str] = frozenset()
+
+    def __call__(self, e: Expr) -> Expr:
+        """`B(e)`, in f64."""
+        return self._of_float(e) if e.dtype.is_float else self._of_whole(e)
+
+    def _of_float(self, e: Expr) -> Expr:
+        if isinstance(e, Const):
+            return number(abs(float(e.value)) if math.isfinite(e.value) else 0.0)
+        if isinstance(e, Var):
+            return size(e)
+        if isinstance(e, Load):
+            return _plus(Load(bound_name(e.buffer), e.indices, DType.F64), self._of_places(e))
+        if isinstance(e, Unary):
+            return self(e.a)
+        if isinstance(e, Cast):
+            return self(e.value) if e.value.dtype.is_float else _plus(size(e), self(e.value))
+        if isinstance(e, Select):
+            return self._of_choice(e)
+        if isinstance(e, Binary):
+            return _FLOAT_OPERATIONS[e.op](self, e.a, e.b)
+        assert isinstance(e, Call)
+        if e.func in _WHOLE_CALLS and _is_whole(e.args[0]):
+            return self(e.args[0])
+        out = size(e)
+        for slope, argument in zip(functions()[e.func].slopes(*e.args), e.args, strict=True):
+            out = out + slope * self(argument)
+        return out
+
+    def _of_whole(self, e: Expr) -> Expr:
+        """That of integers and truth values, which is 0 where nothing in them is rounded."""
+        if not any(_is_rounded(node, set(self.rounded)) for node in e.walk()):
+            return ZERO
+        if isinstance(e, Load):
+            own = Load(bound_name(e.buffer), e.indices, DType.F64) if e.buffer in self.rounded else ZERO
+            return _plus(own, self._of_places(e))
+        if isinstance(e, Cast) and e.value.dtype.is_float:
+            steep = number(1.0) if _is_whole(e.value) else over_distance(_to_next_whole(e.value))
+            return self(e.value) * steep if not e.dtype.is_bool else self(e.value) * over_distance(e.value)
+        if isinstance(e, Select):
+            return self._of_choice(e)
+        if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype.is_float:
+            return (self(e.a) + self(e.b)) * over_distance(e.a - e.b)
+        if isinstance(e, Binary) and e.op is BinOp.MUL:
+            a, b = self(e.a), self(e.b)
+            return _plus(_times(_magnitude(e.a), b), _times(_magnitude(e.b), a))
+        out: Expr = ZERO
+        for child in e.children():
+            if isinstance(child, Expr):
+                out = _plus(out, self(child))
+        return out
+
+    def _of_places(self, e: Load) -> Expr:
+        """What an element may be off because it may be another: as much as it is, and one."""
+        out: Expr = ZERO
+        for index in e.indices:
+            off = self(index)
+            out = _plus(out, _times(off, _magnitude(e) + number(1.0)))
+        return out
+
+    def _of_choice(self, e: Select) -> Expr:
+        chosen: Expr = Select(e.cond, self(e.then), self(e.otherwise))
+        return _plus(chosen, _times(self(e.cond), self._between(e)))
+
+    def _between(self, e: Select) -> Expr:
+        """How far the sides of a choice are from one another, or what is chosen from 0 where one may not be read."""
+        if e.dtype.is_bool:
+            return number(1.0)
+        # No comparison of floats says that an index is in bounds.
+        only_floats = isinstance(e.cond, Binary) and e.cond.op.is_comparison and e.cond.a.dtype.is_float
+        if only_floats or not any(isinstance(node, Load) for side in (e.then, e.otherwise) for node in side.walk()):
+            return size(_double(e.then) - _double(e.otherwise))
+        return _magnitude(e) + number(1.0)
+
+
+def _magnitude(e: Expr) -> Expr:
+    """The size of a number, in f64."""
+    if e.dtype.is_bool:
+        return number(1.0)
+    return size(_double(e))
+
+
+def _double(e: Expr) -> Expr:
+    return e if e.dtype is DType.F64 else Cast(e, DType.F64)
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return b if a == ZERO else a if b == ZERO else a + b
+
+
+def _times(a: Expr, b: Expr) -> Expr:
+    return ZERO if ZERO in (a, b) else a * b
+
+
+def _to_next_whole(x: Expr) -> Expr:
+    """How far a float is from the next at which what it is truncated to changes: around 0 that is 1 and -1."""
+    nearest = double("rint", x)
+    return Select(Binary(BinOp.EQ, nearest, ZERO), number(1.0) - size(x), x - nearest)
+
+
+def _is_whole(e: Expr) -> bool:
+    """Whether a float is a whole number whatever its parts are."""
+    if isinstance(e, Const):
+        return float(e.value).is_integer()
+    if isinstance(e, Cast):
+        return e.value.dtype.is_integer or (e.value.dtype.is_float and _is_whole(e.value))
+    if isinstance(e, Call):
+        return e.func in _WHOLE_CALLS
+    if isinstance(e, Select):
+        return _is_whole(e.then) and _is_whole(e.otherwise)
+    if isinstance(e, Unary):
+        return e.op is UnOp.NEG and _is_whole(e.a)
+    return isinstance(e, Binary) and e.op in _WHOLE_OPERATIONS and _is_whole(e.a) and _is_whole(e.b)
+
+
+def _sum(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return bounds(a) + bounds(b)
+
+
+def _product(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return bounds(a) * bounds(b)
+
+
+def _largest(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return Binary(BinOp.MAX, bounds(a), bounds(b))
+
+
+def _quotient(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return bounds(a) / size(b) + size(a) * bounds(b) / (b * b)
+
+
+_FLOAT_OPERATIONS: Mapping[BinOp, Callable[[Bounds, Expr, Expr], Expr]] = MappingProxyType(
+    {
+        BinOp.ADD: _sum,
+        BinOp.SUB: _sum,
+        BinOp.MUL: _product,
+        BinOp.DIV: _quotient,
+        BinOp.MIN: _largest,
+        BinOp.MAX: _largest,
+    }
+)

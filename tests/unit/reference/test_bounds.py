@@ -1,0 +1,81 @@
+"""Floats that are rounded to integers or compared: where rounding may change the result, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metasched.ir.program import Program
+from metasched.lang import parse_program
+from metasched.measure.arithmetic import Computation
+from metasched.measure.check import mismatch
+from metasched.measure.tolerance import tolerances
+from metasched.reference.bounds import rounded_buffers
+from metasched.reference.execution import reference, reference_with_bound
+
+N = 200_000
+ROUNDED = {
+    "to bytes": "Y: u8[N]:\n    Y[i] = u8((X[i] + 1.25) * 0.299 * 100.0 + Z[i] * Z[i])",
+    "to the nearest": "Y: i8[N]:\n    Y[i] = i8(min(max(rint(X[i] * 50.3 + Z[i]), -128.0), 127.0))",
+    "and back": "Y: f32[N]:\n    Y[i] = rint((X[i] * 3.7 + Z[i]) * 8.1) * 0.125",
+    "down": "Y: f32[N]:\n    Y[i] = floor(X[i] * 31.7 + Z[i]) + ceil(Z[i] * 17.3)",
+    "a step": "Y: f32[N]:\n    Y[i] = 1.0 if X[i] * X[i] + Z[i] > 0.3 else 0.0",
+    "a truth value": "Y: bool[N]:\n    Y[i] = X[i] * 3.1 - Z[i] > Z[i] * 0.7",
+    "two steps": "Y: i32[N]:\n    Y[i] = 3 if X[i] * 1.1 > Z[i] and X[i] * 1.3 < Z[i] * Z[i] + 0.2 else -3",
+    "looked up": "Y: f32[N]:\n    B[i] = i32(X[i] * 39.7 + 50.0)\n    Y[i] = Z[B[i]] if B[i] >= 0 and B[i] < N else 0",
+    "of what is rounded": "Y: i32[N]:\n    B[i] = i32(X[i] * 401.3 + Z[i])\n    Y[i] = 3 * B[i] - max(B[i], 2)",
+    "counted": "Y: i32[16]:\n    B[i] = i32((X[i] + Z[i] + 2.5) * 3.2)\n    Y[b] = sum[i if i64(B[i]) == b](1)",
+}
+
+
+def program(rest: str) -> Program:
+    return parse_program(f"program p[N={N}](X: f32[N], Z: f32[N]) -> {rest}\n")
+
+
+def inputs() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.uniform(-1.25, 1.25, N).astype(np.float32) for _ in range(2)]
+
+
+@pytest.mark.parametrize("rest", ROUNDED.values(), ids=ROUNDED)
+def test_what_f32_gives_is_right_and_nearly_all_elements_are_told_from_others(rest: str) -> None:
+    p, given = program(rest), inputs()
+    ((expected, bound),) = reference_with_bound(p)(*given)
+    (output,) = p.func.outputs
+    allowed = tolerances(Computation(p.func), bound, output.dtype, drawn=True)
+    assert allowed is not None
+    found = reference(p)(*given)
+    assert isinstance(found, np.ndarray)
+    assert mismatch(found, expected, allowed) is None
+    size = np.abs(np.asarray(expected, np.float64)).max()
+    assert np.count_nonzero(allowed > 0.01 * size) < 0.02 * N
+    assert mismatch(found[::-1].copy(), expected, allowed) is not None
+
+
+def test_rounding_is_seen_where_a_float_is_next_to_a_jump() -> None:
+    p = parse_program("program p(X: f32[4]) -> Y: i32[4]:\n    Y[i] = i32(X[i] * 1.0)\n")
+    next_to = np.nextafter(np.float32(3), np.float32(2))
+    ((_, bound),) = reference_with_bound(p)(np.array([2.5, next_to, 0.25, -0.25], np.float32))
+    assert bound[1] > 2**22
+    assert bound[[0, 2, 3]].max() < 10, "what is around zero becomes zero on both sides"
+
+
+def test_what_is_whole_already_has_no_jump_at_whole_numbers() -> None:
+    p = parse_program("program p(X: f32[3]) -> Y: i32[3]:\n    Y[i] = i32(max(rint(X[i] * 1.0) + 7.0, 0.0))\n")
+    ((_, bound),) = reference_with_bound(p)(np.array([1.25, -2.25, 3.0], np.float32))
+    assert bound.max() < 100
+
+
+def test_integers_that_no_float_is_in_are_exact() -> None:
+    p = parse_program(
+        "program p(X: i32[8], Z: f32[8]) -> (Y: i32[8], V: f32[8]):\n"
+        "    Y[i] = X[i] * 3 if X[i] > 2 else X[i]\n    V[i] = Z[i] + f32(Y[i])\n"
+    )
+    assert rounded_buffers(p.func) == frozenset()
+    (_, exact), _ = reference_with_bound(p)(np.arange(8, dtype=np.int32), np.ones(8, np.float32))
+    assert not exact.any()
+
+
+def test_what_depends_on_rounded_integers_is_rounded() -> None:
+    p = program(ROUNDED["of what is rounded"])
+    assert rounded_buffers(p.func) == {"B", "Y"}
