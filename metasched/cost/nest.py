@@ -119,7 +119,7 @@ class Statement:
     loop, or the innermost loop's. `streams` (a slot) is not zero where the store goes past the caches. `tensor` is the
     tensor intrinsic that computes it, if one does, and `intrinsics` are those that there are for what it computes.
     `integers` are what it stores, `reducer` is how it reduces. `long` are the instructions of each division and root,
-    with the loops that move it.
+    with the loops that move it. `positions` are the registers of what an arg-reduction finds where, for each of values.
     """
 
     name: str
@@ -139,6 +139,7 @@ class Statement:
     integers: bool = False
     reducer: Reducer | None = None
     long: tuple[tuple[float, frozenset[int]], ...] = ()
+    positions: float = 0.0
 
     @property
     def depth(self) -> int:
@@ -372,6 +373,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         integers=not storage.buffers[block.store.buffer].dtype.is_float,
         reducer=block.reducer,
         long=tuple((cost, _movers(names, values, loop_of)) for cost, names in operations.long),
+        positions=0.0 if block.index is None else block.index.value.dtype.bytes / block.store.value.dtype.bytes,
     )
 
 

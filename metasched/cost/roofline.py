@@ -66,13 +66,13 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     tile, statement, core = view.tile, view.statement, view.core
     held = tile.held > 0
     # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
-    loose = view.full(float(statement.reduces and not view.in_tiles))
+    loose = view.full(float(statement.reduces and not view.in_tiles) + statement.positions)
     for n in view.reads():
         loose = loose + view.loads_of_one[n]
     loads = np.where(held, tile.loads / operations_there(view), loose)
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
-    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0])
+    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + statement.positions)
     issued = view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
     moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
@@ -82,7 +82,8 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     reloaded = ~held & statement.reduces
     in_memory = core.masked_update + core.masked_sum / _stores_between(view)
     at_tails = np.where(reloaded, in_memory, np.where(held, moved * core.transfer, core.tail_overhead))
-    tails = view.vector.masked * at_tails
+    # Values and their positions are stored where these are better alone.
+    tails = np.where(reloaded & (statement.positions > 0), at_tails, view.vector.masked * at_tails)
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
     branching = (unrolled_guards + branches(view)) * core.branch_overhead
     issue, chain = issue_cycles(view), _chain(view)

@@ -485,7 +485,8 @@ class View:
         whole = self._products_inside((straight & apart).astype(np.float32))
         accumulators, loads = self._in_registers(sums, taken, place)
         tensor = self.statement.tensor
-        fits = accumulators <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
+        kept = accumulators * (1.0 + self.statement.positions)
+        fits = kept <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
         held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)

@@ -179,7 +179,7 @@ def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
 
 _GUARD = 4096  # bytes before and after a buffer
 _ALIGN = 64
-# Where NumPy's own large arrays begin within a cache line: what a caller's arrays will be like.
+# Where NumPy's own large arrays begin within a cache line: what a caller's inputs will be like.
 USUAL_OFFSET = 16
 
 
@@ -215,8 +215,8 @@ class Guarded:
 class Bench:
     """The memory that one kernel is called on, for one case after another.
 
-    Buffers begin `offset` bytes after a cache line does. Inputs are kept between candidates; outputs are filled anew
-    for each run.
+    Inputs begin `offset` bytes after a cache line does, and outputs and constants with one, as calls make them. Inputs
+    are kept between candidates; outputs are filled anew for each run.
     """
 
     def __init__(self, cases: Cases, offset: int = USUAL_OFFSET) -> None:
@@ -226,7 +226,7 @@ class Bench:
             Guarded(a.nbytes, 0 if n in cases.constants else offset) for n, a in enumerate(cases.random.inputs)
         )
         self._outputs = tuple(
-            Guarded(e.size * np.dtype(dtype).itemsize, offset)
+            Guarded(e.size * np.dtype(dtype).itemsize, offset=0)
             for e, (_, dtype) in zip(cases.random.expected, cases.outputs, strict=True)
         )
         self._case: CheckCase | None = None

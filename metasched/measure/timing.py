@@ -40,8 +40,9 @@ _NO_RACE = 1e9
 class Surroundings(StrEnum):
     """What a kernel is timed in: alone, or as a network runs it.
 
-    Alone it is called in a loop on arrays like a caller's, which begin 16 bytes after a cache line does. In a network
-    its buffers begin at cache lines, and its constants are where the other kernels have left them.
+    Alone it is called in a loop on arrays like a caller's, which begin 16 bytes after a cache line does, and on results
+    as calls make them, on cache lines. In a network all its buffers begin at cache lines, and its constants are where
+    the other kernels have left them.
     """
 
     ALONE = ""

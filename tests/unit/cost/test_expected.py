@@ -12,6 +12,7 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.core import Core
 from metasched.cost.expected import Limit, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
+from tests.support.cross import AVX2, WIDE
 
 LAPTOP = ms.Target("haswell", frozenset({"avx", "avx2", "fma"}), 2, 32 << 10, 512 << 10, 32 << 20)
 SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "fma"}), 2, 32 << 10, 1 << 20, 32 << 20)
@@ -115,3 +116,31 @@ def test_broadcasts_bound_a_tile_where_they_are_instructions_of_their_own() -> N
         assert expected(func, LAPTOP).cycles > 1.5 * expected(wide, LAPTOP).cycles
         assert expected(func, LAPTOP, Core(broadcasts=2.0)).cycles < 0.75 * expected(func, LAPTOP).cycles
         assert expected(func, SERVER, Core(broadcasts=0.1)) == expected(func, SERVER)
+
+
+WIDE_TARGET = ms.Target("any", frozenset((*AVX2, *WIDE)), 2, 48 << 10, 2 << 20, 100 << 20)
+ARGMAX = """program best(X: f32[1000, 512]) -> (V: f32[512], P: i64[512]):
+    V[j], P[j] = argmax[i](X[i, j])
+"""
+MAXIMUM = """program best(X: f32[1000, 512]) -> V: f32[512]:
+    V[j] = max[i](X[i, j])
+"""
+
+
+def cycles_of_columns(text: str, columns: int) -> float:
+    """Of columns side by side in registers, down all rows."""
+    sch = ms.Schedule(ms.parse_program(text))
+    j, i = sch.get_loops(sch.get_block("V"))
+    outer, inner = sch.split(j, [None, columns])
+    sch.reorder(outer, i, inner)
+    sch.parallel(outer)
+    sch.vectorize(inner, lanes=16)
+    sch.annotate(sch.get_block("V"), "unroll_limit", 256)
+    return expected(sch.func, WIDE_TARGET).cycles
+
+
+@pytest.mark.parametrize(("text", "most"), [(ARGMAX, 128), (MAXIMUM, 256)], ids=["arg-reduction", "maximum"])
+def test_more_columns_than_registers_hold_take_longer(text: str, most: int) -> None:
+    """Of 512 columns, 1000 rows: 64 at a time take 21 us, and 256 with their positions 138 (Zen 4)."""
+    assert cycles_of_columns(text, most) <= 1.1 * cycles_of_columns(text, 64)
+    assert cycles_of_columns(text, 2 * most) > (2 if text is ARGMAX else 1) * cycles_of_columns(text, most)
