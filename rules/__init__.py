@@ -10,6 +10,7 @@ Its files, in reading order:
 - `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
 - `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
   is
+- `interleaved`: Windows over pixels whose few channels lie side by side, along rows of all channels
 - `dot_products`: Products of rows by rows in lanes along their terms
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
 - `gates`: Reductions of which several results are read at a time, such as the gates of an LSTM, in tiles of these

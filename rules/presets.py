@@ -12,6 +12,7 @@ from metasched.rules.gates import gates
 from metasched.rules.grouping import grouping
 from metasched.rules.im2col import im2col
 from metasched.rules.inline import inline
+from metasched.rules.interleaved import interleaved
 from metasched.rules.long_rows import long_rows
 from metasched.rules.multi_level_tiling import multi_level_tiling
 from metasched.rules.packing import packing
@@ -63,6 +64,7 @@ cpu = (
     use_avx512_bf16,
     use_vnni,
     im2col,
+    interleaved,
     dot_products,
     multi_level_tiling,
     packing,

@@ -56,14 +56,15 @@ class IterInfo:
 class ReadInfo:
     """A read: the buffer, its element type, and which iteration variables each of its indices uses.
 
-    `bare` has the iteration variable that an index is, and None for any other index; `shape` the buffer's extents, and
-    None for those that depend on tile sizes.
+    `bare` has the iteration variable that an index is, and None for any other index; `beside` the variables that each
+    index moves by one with; `shape` the buffer's extents, and None for those that depend on tile sizes.
     """
 
     buffer: str
     dtype: DType
     uses: tuple[frozenset[str], ...]
     bare: tuple[str | None, ...] = ()
+    beside: tuple[frozenset[str], ...] = ()
     shape: tuple[int | None, ...] = ()
 
     @property
@@ -252,8 +253,8 @@ def _described(func: Func, block: Block) -> BlockInfo:
     )
 
 
-# The buffer, `uses` and `bare` of a ReadInfo.
-_Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...]]
+# The buffer, `uses`, `bare` and `beside` of a ReadInfo.
+_Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...], tuple[frozenset[str], ...]]
 
 
 @dataclass(frozen=True)
@@ -290,6 +291,7 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
                 load.buffer,
                 tuple(free_vars(i) & names for i in load.indices),
                 tuple(i.name if is_index_variable(i) else None for i in load.indices),
+                tuple(_moved_by_one(i, names) for i in load.indices),
             )
             for load in loads
         ),
@@ -308,6 +310,15 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
         places=_places(iters, stores[0].value, reducer),
         steps=_steps(stores),
     )
+
+
+def _moved_by_one(index: Expr, names: frozenset[str]) -> frozenset[str]:
+    """The variables whose next iteration is the next element along a dimension."""
+    try:
+        _, terms = linear(index, names)
+    except NotAffine:
+        return frozenset()
+    return frozenset(atom.name for atom, step in terms.items() if isinstance(atom, Var) and as_int(step) == 1)
 
 
 def _insides(nodes: list[Node], iters: tuple[IterVar, ...]) -> Mapping[str, Inside]:
@@ -366,8 +377,8 @@ def _loops(binding: Expr, nest: tuple[For, ...]) -> tuple[str, ...]:
 
 def _reads(func: Func, reads: tuple[_Read, ...]) -> tuple[ReadInfo, ...]:
     return tuple(
-        ReadInfo(name, func.buffer(name).dtype, uses, bare, tuple(as_int(e) for e in func.buffer(name).shape))
-        for name, uses, bare in reads
+        ReadInfo(name, func.buffer(name).dtype, uses, bare, beside, tuple(as_int(e) for e in func.buffer(name).shape))
+        for name, uses, bare, beside in reads
     )
 
 

@@ -12,6 +12,7 @@ from tests.support.schedules import program
 
 TILES = (
     "im2col",
+    "interleaved",
     "dot_products",
     "multi_level_tiling",
     "packing",
