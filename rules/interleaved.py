@@ -16,6 +16,8 @@ def interleaved(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     Each pixel of an image of 512 by 512 has its three colours side by side: a row of them has 1536 elements, and a
     window reads the same row moved by three. It is for reductions whose last dimension is so short; what they write to
     an output is copied there.
+
+    Few operators: those of the library have channels first, or as many as fill vectors; images of bytes have three.
     """
     info = sch.describe(block)
     reason = _unfit(sch, block, info)

@@ -32,12 +32,12 @@ def winograd(
     info = sch.describe(block)
     if not info.reduces or not info.trivial:
         return ms.skip("it is no reduction that is not scheduled yet")
+    if (info.size(tuple(it for it in info.reduction if not _slides(info, it))) or 0) < terms:
+        return ms.skip("it sums over so few channels that transforms would take longer")
     refusals = {tile: sch.refusal(partial(_transform, block=block, tile=tile)) for tile in tiles}
     legal = [tile for tile, reason in refusals.items() if reason is None]
     if not legal:
         return ms.skip(next(iter(refusals.values()), None) or "no tile size is given")
-    if (info.size(tuple(it for it in info.reduction if not _slides(info, it))) or 0) < terms:
-        return ms.skip("it sums over so few channels that transforms would take longer")
     choice = sch.choose("winograd", [*legal, DIRECT])
     if isinstance(choice, int):
         _transform(sch, block, choice)

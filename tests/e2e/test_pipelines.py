@@ -28,6 +28,13 @@ def image(*shape: int, dtype: str = "float32", high: float = 1.0) -> Image:
     return (np.random.default_rng(sum(shape)).random(shape) * high).astype(dtype)
 
 
+def blur_rgb(x: Image, k: Image) -> Image:
+    h, w, _ = x.shape
+    wide = x.astype(np.float64)
+    total = sum(k[r, s] * wide[r : h - 4 + r, s : w - 4 + s] for r in range(5) for s in range(5))
+    return np.clip(np.asarray(total) + 0.5, 0, 255).astype(np.uint8)
+
+
 def blur(x: Image) -> Image:
     wide = x.astype(np.int64)
     across = (wide[:, :-2] + wide[:, 1:-1] + wide[:, 2:]) // 3
@@ -84,9 +91,11 @@ def histogram(x: Image) -> Image:
     return shares.astype(np.uint8)[x]
 
 
+BOX = np.full((5, 5), 1 / 32, np.float32)  # sums of bytes are exact
 FILTER = np.array([0.03, 0.11, 0.22, 0.28, 0.22, 0.11, 0.03], np.float32)
 CASES: dict[str, tuple[dict[str, int], tuple[Image, ...], Callable[..., Image]]] = {
     "blur": ({"H": 21, "W": 83}, (image(23, 85, dtype="uint16", high=20000),), blur),
+    "blur_rgb": ({"H": 21, "W": 83}, (image(21, 83, 3, dtype="uint8", high=255), BOX), blur_rgb),
     "unsharp": ({"H": 21, "W": 83}, (image(3, 21, 83) + np.float32(0.1), FILTER), unsharp),
     "harris": ({"H": 21, "W": 83}, (image(3, 21, 83),), harris),
     "demosaic": ({"H": 22, "W": 70}, (image(22, 70, dtype="uint16", high=65535),), demosaic),
@@ -100,6 +109,13 @@ def test_pipelines_are_what_numpy_and_scipy_say(name: str) -> None:
     sizes, inputs, expected = CASES[name]
     kernel = as_written(ms.load_program(FOLDER / f"{name}.ms", **sizes))
     np.testing.assert_allclose(kernel(*inputs), expected(*inputs), rtol=2e-4, atol=1e-5)
+
+
+def test_a_guess_for_interleaved_colours_is_what_numpy_says() -> None:
+    sizes, inputs, expected = CASES["blur_rgb"]
+    np.testing.assert_array_equal(
+        ms.compile(ms.load_program(FOLDER / "blur_rgb.ms", **sizes))(*inputs), expected(*inputs)
+    )
 
 
 def as_written(program: ms.Program) -> ms.Kernel:

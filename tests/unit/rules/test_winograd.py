@@ -65,6 +65,15 @@ def test_why_it_does_not_apply(name: str, sizes: dict[str, int], reason: str) ->
     assert reason in space(load(name, **sizes)).explain()
 
 
+@pytest.mark.parametrize("image", ["X[i + r, j + s]", "X[i + r, j + s, c]"], ids=["grey", "colours"])
+def test_an_image_whose_window_sums_no_channels_has_none_to_multiply(image: str) -> None:
+    more = ", 3" if "c" in image else ""
+    at = "[i, j, c]" if more else "[i, j]"
+    text = f"program blurred(X: f32[18, 18{more}], k: f32[3, 3]) -> Y: f32[16, 16{more}]:\n"
+    prog = ms.parse_program(text + f"    Y{at} = sum[r, s]({image} * k[r, s])\n")
+    assert "it sums over so few channels" in space(prog).explain()
+
+
 def test_it_finds_a_tiling_of_the_products() -> None:
     sketch = next(s for s in space(load("conv2d_nhwc", **SIZES), "multi_level_tiling") if 4 in s.structure.values())
     assert any("multi_level_tiling(conv)" in address for address in sketch.structure)
