@@ -11,7 +11,7 @@ from typing import Any
 
 from metasched.dtypes import DType
 from metasched.functions.formula import Lanes
-from metasched.ir.nodes import Binary, BinOp, Call, Const, Expr
+from metasched.ir.nodes import Binary, BinOp, Call, Const, Expr, Select
 from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
 
@@ -20,7 +20,7 @@ DIVISION_COST = 18.0
 # What takes as long as some additions is worth keeping.
 _COSTLY = 8.0
 
-_ON_IT = 1e-30
+_NEAREST = 1e-30
 # What arguments are called where a function is explained.
 ARGUMENTS = "xyzw"
 
@@ -146,5 +146,11 @@ def size(e: Expr) -> Expr:
 
 
 def over_distance(x: Expr) -> Expr:
-    """How steep a jump by one is at a distance from it: one over it, and finite on it."""
-    return number(1.0) / Binary(BinOp.MAX, size(x), number(_ON_IT))
+    """How steep a jump by one is at a distance from it: one over it.
+
+    On it, it is 0. What is there to the last bit of f64 is whole, or was copied, and no rounding was in it: an f32 is
+    there, too.
+    """
+    distance = size(x)
+    on_it = Binary(BinOp.EQ, distance, number(0.0))
+    return Select(on_it, number(0.0), number(1.0) / Binary(BinOp.MAX, distance, number(_NEAREST)))

@@ -11,7 +11,8 @@
   what the floats are off; at a jump, as in `1 if x > y else 0`, it is large where rounding may change the side.
 
 What jumps by one, such as `rint(x)`, is as steep as one over the distance to the nearest jump: where that is more than
-rounding can cross, the bound times the relative error is less than one.
+rounding can cross, the bound times the relative error is less than one. What is on a jump to the last bit of f64, such
+as a sum of bytes, is exact.
 
 Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
 `x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
@@ -24,7 +25,7 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from metasched.dtypes import DType
+from metasched.dtypes import DType, integer_range
 from metasched.functions.declaration import double, number, over_distance, size
 from metasched.functions.registry import functions
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, Func, Load, Select, Unary, UnOp, Var
@@ -108,7 +109,11 @@ class Bounds:
         for child in e.children():
             if isinstance(child, Expr):
                 out = _plus(out, self(child))
-        return out
+        if isinstance(e, Binary) and e.op is BinOp.MOD:
+            return _times(out, _magnitude(e.b))
+        # What wraps goes from one end of its type to the other.
+        wraps = isinstance(e, Cast) and e.dtype.is_integer and e.dtype.bits < DType.I64.bits
+        return _times(out, number(2.0**e.dtype.bits)) if wraps and not _holds(e) else out
 
     def _of_places(self, e: Load) -> Expr:
         """What an element may be off because it may be another: as much as it is, and one."""
@@ -131,6 +136,15 @@ class Bounds:
         if only_floats or not any(isinstance(node, Load) for side in (e.then, e.otherwise) for node in side.walk()):
             return size(_double(e.then) - _double(e.otherwise))
         return _magnitude(e) + number(1.0)
+
+
+def _holds(e: Expr) -> bool:
+    """Whether an integer's cast is to a type that has all numbers of its own."""
+    assert isinstance(e, Cast)
+    if e.value.dtype.is_bool:
+        return True
+    (low, high), (least, most) = integer_range(e.value.dtype), integer_range(e.dtype)
+    return least <= low and high <= most
 
 
 def _magnitude(e: Expr) -> Expr:

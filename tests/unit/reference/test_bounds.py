@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from metasched.dtypes import DType
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.measure.arithmetic import Computation
-from metasched.measure.check import mismatch
+from metasched.measure.check import mismatch, prepare
+from metasched.measure.inputs import Given
 from metasched.measure.tolerance import tolerances
 from metasched.reference.bounds import rounded_buffers
 from metasched.reference.execution import reference, reference_with_bound
@@ -79,3 +81,32 @@ def test_integers_that_no_float_is_in_are_exact() -> None:
 def test_what_depends_on_rounded_integers_is_rounded() -> None:
     p = program(ROUNDED["of what is rounded"])
     assert rounded_buffers(p.func) == {"B", "Y"}
+
+
+ON_JUMPS = {
+    "bytes": "p(X: u8[64, 66], w: i8[3]) -> Y: u8[64, 64]:\n    S[i, j < 64] = sum[s](f32(X[i, j + s]) * f32(w[s]))\n"
+    "    Y[i, j] = u8(min(max(S[i, j], 0.0), 255.0))",
+    "a box": "p(X: u8[64, 67]) -> Y: u8[64, 64]:\n    S[i, j < 64] = sum[s < 4](f32(X[i, j + s]))\n"
+    "    Y[i, j] = u8(S[i, j] * 0.25)",
+    "what was copied": "p(X: f32[64, 66]) -> Y: f32[64]:\n    m[i] = max[j](X[i, j])\n"
+    "    Y[i] = sum[j if X[i, j] == m[i]](X[i, j] + f32(j))",
+}
+
+
+@pytest.mark.parametrize("text", ON_JUMPS.values(), ids=ON_JUMPS)
+def test_what_is_exactly_on_a_jump_is_exact(text: str) -> None:
+    cases = prepare(parse_program(f"program {text}\n").func, Given({}, {}), 0)
+    for case in (cases.integers, cases.random):
+        (expected,), (allowed,) = case.expected, case.tolerance
+        wrong = np.where(expected == 0, 1, 0).astype(np.float32)
+        message = mismatch(wrong, expected, allowed)
+        assert message is not None
+        assert int(message.split()[0]) > 0.9 * expected.size
+
+
+def test_what_wraps_may_be_at_either_end() -> None:
+    p = program("Y: u8[N]:\n    B[i] = i32((X[i] + 2.0) * 3000.3 + Z[i] * 1.7)\n    Y[i] = u8(B[i] % 64) + u8(B[i])")
+    ((expected, bound),) = reference_with_bound(p)(*inputs())
+    found = reference(p)(*inputs())
+    assert isinstance(found, np.ndarray)
+    assert mismatch(found, expected, tolerances(Computation(p.func), bound, DType.U8, drawn=True)) is None
