@@ -20,7 +20,6 @@ DIVISION_COST = 18.0
 # What takes as long as some additions is worth keeping.
 _COSTLY = 8.0
 
-_NEAREST = 1e-30
 # What arguments are called where a function is explained.
 ARGUMENTS = "xyzw"
 
@@ -153,4 +152,4 @@ def over_distance(x: Expr) -> Expr:
     """
     distance = size(x)
     on_it = Binary(BinOp.EQ, distance, number(0.0))
-    return Select(on_it, number(0.0), number(1.0) / Binary(BinOp.MAX, distance, number(_NEAREST)))
+    return Select(on_it, number(0.0), number(1.0) / distance)

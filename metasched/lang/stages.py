@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from metasched.ir.nodes import (
     Var,
     no_position,
 )
-from metasched.ir.source import Axis, FloatLit, IfElse, IntLit, Name, Read, Reduce, SourceExpr, Stage
+from metasched.ir.source import Axis, FloatLit, IfElse, IntLit, Name, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.ir.source_printer import print_domain, print_source, print_stage
 from metasched.lang.bounds import Assumptions
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
@@ -278,7 +278,7 @@ class StageBuilder:
         return not any(
             isinstance(node, Read)
             or (isinstance(node, Name) and node.name not in self._sizes and node.name not in axes)
-            for node in operand.walk()
+            for node in _typing(operand)
         )
 
     # --- the block -------------------------------------------------------------------------------------
@@ -343,3 +343,14 @@ def _replaced(e: SourceExpr, old: SourceExpr, new: SourceExpr) -> SourceExpr:
         elif isinstance(value, tuple):
             changed[f.name] = tuple(_replaced(i, old, new) if isinstance(i, SourceExpr) else i for i in value)
     return replace(e, **changed)
+
+
+def _typing(value: SourceExpr) -> Iterator[SourceNode]:
+    """A value's parts, without the conditions of choices: these have no part in its element type."""
+    yield value
+    below = (value.then, value.otherwise) if isinstance(value, IfElse) else value.children()
+    for child in below:
+        if isinstance(child, SourceExpr):
+            yield from _typing(child)
+        else:
+            yield child

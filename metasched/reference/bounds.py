@@ -22,7 +22,7 @@ value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from types import MappingProxyType
 
 from metasched.dtypes import DType, integer_range
@@ -51,7 +51,7 @@ def rounded_buffers(func: Func) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_rounded(node: object, rounded: set[str]) -> bool:
+def _is_rounded(node: object, rounded: Set[str]) -> bool:
     return isinstance(node, Expr) and (node.dtype.is_float or (isinstance(node, Load) and node.buffer in rounded))
 
 
@@ -90,7 +90,7 @@ class Bounds:
 
     def _of_whole(self, e: Expr) -> Expr:
         """That of integers and truth values, which is 0 where nothing in them is rounded."""
-        if not any(_is_rounded(node, set(self.rounded)) for node in e.walk()):
+        if not any(_is_rounded(node, self.rounded) for node in e.walk()):
             return ZERO
         if isinstance(e, Load):
             own = Load(bound_name(e.buffer), e.indices, DType.F64) if e.buffer in self.rounded else ZERO

@@ -355,6 +355,7 @@ def test_wrong_expressions(value: str, message: str) -> None:
         (["T[i, k] = B[i]", "C[i, j] = T[i, j]"], "nothing says how far the index `k` goes"),
         (["T[i < 8] = 1", "C[i, j] = T[i]"], "nothing says which element type `T` has"),
         (["T[i < 8] = 3 if i == 0 else 1", "C[i, j] = T[i]"], "nothing says which element type `T` has"),
+        (["T[i < 4] = 3 if B[i] > 0 else 1", "C[i, j] = T[i]"], "nothing says which element type `T` has"),
         (["C[i, j] = A[j, i]"], "`A[j, i]` leaves `A` in dimension 1, by 4 above: `i` goes from 0 to 7, and "),
         (["C[i, j] = sum[k](A[k, k])"], "the index `k` goes to 8 in `A[k, k]` and to 4 in `A[k, k]`"),
     ],

@@ -10,7 +10,7 @@ from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD)
-_SHORT = 2**31
+_SHORT = 2**31  # what is below fits in 32 bits, signed or not
 
 
 class Expressions(Memory):
