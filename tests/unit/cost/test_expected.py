@@ -141,6 +141,6 @@ def cycles_of_columns(text: str, columns: int) -> float:
 
 @pytest.mark.parametrize(("text", "most"), [(ARGMAX, 128), (MAXIMUM, 256)], ids=["arg-reduction", "maximum"])
 def test_more_columns_than_registers_hold_take_longer(text: str, most: int) -> None:
-    """Of 512 columns, 1000 rows: the guess of 256 at a time with their positions took 47 us, that of fewer 26 (Zen 4)."""
+    """Of 512 columns, 1000 rows: 256 at a time with their positions took 47 us, and fewer 26 (Zen 4)."""
     assert cycles_of_columns(text, most) <= 1.1 * cycles_of_columns(text, 64)
     assert cycles_of_columns(text, 2 * most) > (2 if text is ARGMAX else 1) * cycles_of_columns(text, most)
