@@ -7,6 +7,8 @@ Its files, in reading order:
 - `conditions`: Conditions on indices, in a form that can be evaluated over a population
 - `operations`: What one instance of a statement computes, counted from its expression
 - `unfused`: Parallel loops that are several loops fused, taken apart
+- `joined_dims`: Neighbouring dimensions that are used as one, such as the rows and columns of an image whose pixels a
+  loop counts
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
 - `cache_use`: What a statement leaves in each cache between its iterations, and what it moves into each, over a

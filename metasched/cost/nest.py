@@ -16,6 +16,7 @@ from dataclasses import replace
 from metasched.compiler.absent_terms import split_terms
 from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
 from metasched.cost.index import Index, Table, index_of
+from metasched.cost.joined_dims import joined_dims
 from metasched.cost.operations import Operations, count
 from metasched.cost.unfused import unfused
 from metasched.ir import query
@@ -39,6 +40,7 @@ from metasched.ir.nodes import (
     Stmt,
     Var,
 )
+from metasched.ir.ranges import prove
 from metasched.ir.regions import Starts, starts
 from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.annotation import AnnotationKey
@@ -94,11 +96,13 @@ class StatementAccess:
 class Gate:
     """Reads, by number of the access, whose values are used only where a condition holds, and what is computed of them.
 
-    `instructions` are those for a value. `skips`: where the condition does not hold, the instance has nothing to add.
+    `masked` are those that may be outside their buffer where it does not hold. `instructions` are those for a value.
+    `skips`: where the condition does not hold, the instance has nothing to add.
     """
 
     condition: Condition
     reads: tuple[int, ...]
+    masked: frozenset[int]
     skips: bool
     instructions: float = 0.0
 
@@ -339,6 +343,8 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         if (name, indices) not in accesses:
             buffer = storage.buffers[name]
             located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
+            if name not in storage.depths and not buffer.alignments:
+                located, shape = joined_dims(located, shape)
             accesses[name, indices] = StatementAccess(
                 name,
                 tuple(index_of(e, loop_of, table) for e in located),
@@ -360,7 +366,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         _loops(site, table),
         tuple(accesses.values()),
         tuple(guards),
-        _gates(block, value, values, loop_of, tuple(accesses), table),
+        _gates(block, value, values, loop_of, tuple(accesses), storage.buffers, table),
         operations,
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
@@ -416,6 +422,7 @@ def _gates(
     values: Mapping[str, Expr],
     loop_of: Mapping[str, int],
     accesses: tuple[tuple[str, tuple[Expr, ...]], ...],
+    buffers: Mapping[str, Buffer],
     table: Table,
 ) -> tuple[Gate, ...]:
     """What selections by an index in a block's `value` make of its reads: buffers and indices, in `accesses`' order."""
@@ -425,9 +432,24 @@ def _gates(
     out = []
     for selection in selections(value, block.reducer, ranges):
         condition = condition_of(substitute(selection.condition, values), loop_of, table)
-        for holds, side in ((condition, selection.then), (Opposite(condition), selection.otherwise)):
-            reads = tuple(accesses.index((load.buffer, load.indices)) for load in dict.fromkeys(_loads(side)))
+        sides = (selection.then, selection.otherwise)
+        always = frozenset(_loads(selection.then)).intersection(_loads(selection.otherwise))
+        for holds, side in zip((condition, Opposite(condition)), sides, strict=True):
+            loads = [load for load in dict.fromkeys(_loads(side)) if load not in always]
+            reads = tuple(accesses.index((load.buffer, load.indices)) for load in loads)
+            inside = (_is_inside(load, buffers[load.buffer], ranges) for load in loads)
+            masked = frozenset(n for n, there in zip(reads, inside, strict=True) if not there)
             computed = 0.0 if isinstance(side, Load) else count(side, None, ranges).instructions
             if reads:
-                out.append(Gate(holds, reads, fast and selection.nothing_else and holds is condition, computed))
+                skips = fast and selection.nothing_else and holds is condition
+                out.append(Gate(holds, reads, masked, skips, computed))
     return tuple(out)
+
+
+def _is_inside(load: Load, buffer: Buffer, ranges: Mapping[str, Expr]) -> bool:
+    """Whether a read is inside its buffer for all of `ranges`, whatever the conditions around it are."""
+    return all(
+        prove(Binary(BinOp.GE, index, const(0)), ranges) is True
+        and prove(Binary(BinOp.LT, index, extent), ranges) is True
+        for index, extent in zip(load.indices, buffer.shape, strict=True)
+    )

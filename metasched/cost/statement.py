@@ -252,9 +252,8 @@ class View:
         if {QuotientAtom, RemainderAtom} <= {type(term.atom) for term in terms}:
             # Together they are what was divided, where that is how the buffer lies in memory.
             units = units_of(access, mark, self.ranges, loop)
-            if units is None or units.are_joined.all():
-                return step
-            return np.where(units.are_joined, step, self._far_if_split(access, loop, step))
+            if units is not None:
+                return np.where(units.are_joined, step, self._far_if_split(access, loop, step))
         return self._far_if_split(access, loop, step)
 
     def _far_if_split(self, access: StatementAccess, loop: int, step: Array) -> Array:
@@ -271,8 +270,8 @@ class View:
         depth = self.statement.vector
         if depth is None:
             return [self.full(0.0) for _ in self.marks]
-        gated = {n for gate in self.statement.gates for n in gate.reads}
-        return [self.full(0.0) if n == 0 or n in gated else self._spread_of(n, depth) for n in range(len(self.marks))]
+        masked = {n for gate in self.statement.gates for n in gate.masked}
+        return [self.full(0.0) if n == 0 or n in masked else self._spread_of(n, depth) for n in range(len(self.marks))]
 
     def _spread_of(self, n: int, loop: int) -> Array:
         apart = self.steps[n] > 1

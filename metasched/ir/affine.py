@@ -12,7 +12,7 @@ left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from metasched.dtypes import INDEX, DType
@@ -178,18 +178,33 @@ def _difference(a: Poly, b: Poly) -> Poly:
 
 
 def _whole(p: Poly) -> Poly:
-    """`p` with each `(x // d)*d + x % d`, and each multiple of it, replaced by `x`, or that multiple of `x`."""
+    """`p` with digits put together: `(x // d)*d + x % d` is `x`, and `(x // d % c)*d + x % d` is `x % (c*d)`. So are
+    multiples of these."""
+    remainders = [atom for monomial in p for atom in monomial if isinstance(atom, Binary) and atom.op is BinOp.MOD]
+    if not remainders:
+        return p
     for monomial, coefficient_ in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
-                whole = multiply({monomial: coefficient_}, to_poly(atom.b))
-                for quotient_ in _quotients_of(atom):
-                    quotient = replace_atom(whole, atom, quotient_)
-                    if all(p.get(m) == c for m, c in quotient.items()):
-                        parts = add({monomial: coefficient_}, quotient)
-                        value = replace_atom({monomial: coefficient_}, atom, to_poly(atom.a))
-                        return _whole(add(subtract(p, parts), value))
+                low = {monomial: coefficient_}
+                for high, both in _digits_above(atom, remainders):
+                    upper = replace_atom(multiply(low, to_poly(atom.b)), atom, high)
+                    if all(p.get(m) == c for m, c in upper.items()):
+                        return _whole(add(subtract(p, add(low, upper)), replace_atom(low, atom, both)))
     return p
+
+
+def _digits_above(low: Binary, remainders: Sequence[Binary]) -> Iterator[tuple[Poly, Poly]]:
+    """What may stand above a digit `x % d`, and what they are together."""
+    x, d = to_poly(low.a), to_poly(low.b)
+    for quotient in _quotients_of(low):
+        yield quotient, x
+        for digit in remainders:
+            c = to_poly(digit.b)
+            size = multiply(c, d)
+            are_sizes = is_positive_divisor(c) and is_positive_divisor(d)
+            if to_poly(digit.a) == quotient and are_sizes and (constant_value(size) or 0) < _LARGEST:
+                yield {(digit,): 1}, _opaque(BinOp.MOD, x, size) if _any_data(low, digit) else _mod(x, size)
 
 
 def _quotients_of(remainder: Binary) -> Iterator[Poly]:
@@ -280,6 +295,8 @@ POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.MAX: _extremum(BinOp.MAX),
 }
 # The operations that are also valid modulo 2**64.
+# What an index of 64 bits may be divided by.
+_LARGEST = 2**63
 _RING = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL})
 DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
