@@ -9,6 +9,7 @@ Its files, in reading order:
 - `unfused`: Parallel loops that are several loops fused, taken apart
 - `joined_dims`: Neighbouring dimensions that are used as one, such as the rows and columns of an image whose pixels a
   loop counts
+- `earlier_uses`: Reads of what an earlier statement has just used, in the same iteration of the loops around both
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
 - `cache_use`: What a statement leaves in each cache between its iterations, and what it moves into each, over a
@@ -23,6 +24,7 @@ Its files, in reading order:
 - `transposed`: Reads that are transposed in registers, over a population
 - `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
   loop
+- `left_behind`: The statements of a program over a population, each with what those before it have left in the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
 - `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
 - `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it

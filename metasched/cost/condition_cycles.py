@@ -166,13 +166,11 @@ def gated_reads(view: View) -> tuple[Array, Array]:
                 continue
             of_tile = view.tile.vectors[n] / view.tile.operations
             reads = np.where(held, of_tile, view.loads_of_one[n])
-            left_out = left_out + reads * share.excluded
-            if n not in gate.masked:
-                continue
             single = statement.vector is None or view.steps[n] == 0
             each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)
             instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
             instructions = instructions + held * single * (share.evaluated > 0) * _moves(view)
+            left_out = left_out + reads * share.excluded
     return instructions, left_out
 
 

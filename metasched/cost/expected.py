@@ -15,6 +15,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE
 from metasched.cost.groups import describe_in_part
+from metasched.cost.left_behind import views_of
 from metasched.cost.nest import Analyses, Nest, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
 from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
@@ -169,7 +170,7 @@ def _views(func: Func, target: Target, core: Core) -> tuple[Nest, tuple[View, ..
     analyses = Analyses()
     nest = analyse(func, analyses)
     sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(analyses.table.exprs)({})]
-    return nest, tuple(View(statement, sizes, 1, target, core) for statement in nest.statements)
+    return nest, tuple(views_of(nest, sizes, 1, target, core))
 
 
 def _number(columns: Columns, name: str) -> float:

@@ -39,6 +39,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_in_part
+from metasched.cost.left_behind import views_of
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Analyses, Nest, Statement, analyse
 from metasched.cost.peak import cycles_at_peak
@@ -141,7 +142,7 @@ class FeatureProgram:
         env: Mapping[str, Any] = {name: np.ascontiguousarray(rows[:, n]) for n, name in enumerate(self.columns)}
         values = (np.asarray(value, dtype=np.float32) for value in self._evaluate(env))
         sizes = dict(zip(self._nest.slots, values, strict=True))
-        views = [View(statement, sizes, count, self.target, self.core) for statement in self._nest.statements]
+        views = views_of(self._nest, sizes, count, self.target, self.core)
         first, second = ([*self._order, None, None])[:2]
         described = [(describe if n in (first, second) else describe_in_part)(view) for n, view in enumerate(views)]
         empty = np.zeros(count, np.float32)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from metasched.compiler.absent_terms import split_terms
 from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
+from metasched.cost.earlier_uses import EarlierUse, earlier_uses
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.joined_dims import joined_dims
 from metasched.cost.operations import Operations, count
@@ -165,13 +166,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Nest:
-    """A program's statements in order, and what holds for it as a whole.
+    """A program's statements in order, and what holds for it as a whole. `earlier_uses` are those of each statement.
 
     `slots` are the numbers of the sizes that the statements have, `unknown` how many of their indices are not
     quasi-affine.
     """
 
     statements: tuple[Statement, ...]
+    earlier_uses: tuple[tuple[EarlierUse, ...], ...]
     slots: tuple[int, ...]
     unknown: int
     temps: int
@@ -238,8 +240,10 @@ def analyse(func: Func, analyses: Analyses) -> Nest:
     buffers = {buffer.name: buffer for buffer in func.buffers()}
     storage = _Storage(buffers, _allocation_depths(func, sites), _by_one(sites))
     found = [analyses.of(site, storage) for site in sites]
+    statements = tuple(replace(one.statement, shared_loops=_shared(n, sites)) for n, one in enumerate(found))
     return Nest(
-        tuple(replace(one.statement, shared_loops=_shared(n, sites)) for n, one in enumerate(found)),
+        statements,
+        tuple(earlier_uses(statements, [site.loops for site in sites])),
         tuple(sorted(frozenset().union(*(one.slots for one in found)))),
         sum(one.unknown for one in found),
         temps=len(func.temps),

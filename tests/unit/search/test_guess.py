@@ -237,8 +237,8 @@ def test_elements_of_another_size_are_another_matter() -> None:
 def test_what_nobody_asked_for_is_left_out() -> None:
     """Traces may allow other results, or store past caches that hold it all."""
     found = guess(operators.load("softmax", M=64, N=256), SERVER)
-    assert found.expert == "softmax.fast"
-    assert "fastmath" in str(operators.expert("softmax.fast").trace)
+    assert found.expert is not None
+    assert "fastmath" in str(operators.expert(found.expert).trace)
     assert "fastmath" not in str(found.trace)
     small, large = (guess(operators.load("scale_shift_add_relu", M=m, N=4096), SERVER) for m in (64, 4096))
     assert "non_temporal" not in str(small.trace)

@@ -1,4 +1,4 @@
-"""How lanes are loaded, as features count it and as emission does it: gathers, or vectors that are shuffled."""
+"""How lanes are loaded, as a nest tells it and as emission does it: gathers, or vectors that are shuffled."""
 
 from __future__ import annotations
 
