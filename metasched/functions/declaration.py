@@ -147,8 +147,7 @@ def size(e: Expr) -> Expr:
 def over_distance(x: Expr) -> Expr:
     """How steep a jump by one is at a distance from it: one over it.
 
-    On it, it is 0. What is there to the last bit of f64 is whole, or was copied, and no rounding was in it: an f32 is
-    there, too.
+    On it, it is 0, which is right for what has not been rounded.
     """
     distance = size(x)
     on_it = Binary(BinOp.EQ, distance, number(0.0))

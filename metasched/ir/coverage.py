@@ -17,12 +17,13 @@ from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.data import depends_on_data
 from metasched.ir.evaluate import evaluate
-from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Select
+from metasched.ir.nodes import Block, Const, Expr, For, Func, IterKind, Load, LoopKind, Select
 from metasched.support.data_classes import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 LIMIT = 4096  # iterations of a block's loops, and points of its domain
+_SHORT = 2**31  # a number of that size times a loop's is in 64 bits
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,9 @@ def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
 
 
 def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
+    if any(isinstance(node, Const) and abs(node.value) > _SHORT for node in e.walk()):
+        # Imperfect tiles may leave 64 bits, which whoever compiles them is told: they are counted by integers of any size.
+        env = {name: column.astype(object) for name, column in env.items()}
     return np.broadcast_to(np.asarray(evaluate(e, env)), (rows,))
 
 

@@ -2,6 +2,7 @@
 
 Its files, in reading order:
 
+- `rounding`: Which floats of a program are rounded in a shorter type, as far as their expressions tell
 - `bounds`: The bound of an expression's rounding error, as an expression that the reference computes beside it
 - `error_bounds`: Rewrites of a program that the reference runs to check another's results
 - `state`: What both executors of the reference share: the arrays of one run, and how a run can fail

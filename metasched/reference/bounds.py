@@ -11,8 +11,8 @@
   what the floats are off; at a jump, as in `1 if x > y else 0`, it is large where rounding may change the side.
 
 What jumps by one, such as `rint(x)`, is as steep as one over the distance to the nearest jump: where that is more than
-rounding can cross, the bound times the relative error is less than one. What is on a jump to the last bit of f64, such
-as a sum of bytes, is exact.
+rounding can cross, the bound times the relative error is less than one. What is on a jump to the last bit of f64 may be
+beside it, unless it is exact, such as a sum of bytes (`metasched.reference.rounding`).
 
 Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
 `x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
@@ -28,12 +28,13 @@ from types import MappingProxyType
 from metasched.dtypes import DType, integer_range
 from metasched.functions.declaration import double, number, over_distance, size
 from metasched.functions.registry import functions
-from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, Func, Load, Select, Unary, UnOp, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, Func, Load, Select, Unary, Var
+from metasched.reference.rounding import NO, WHOLE_CALLS, Rounding, either
 from metasched.support.data_classes import dataclass
 
 ZERO = Const(0.0, DType.F64)
-_WHOLE_CALLS = frozenset({"floor", "ceil", "rint"})
-_WHOLE_OPERATIONS = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.MIN, BinOp.MAX})
+# How steep a jump is for a float that exact arithmetic has on it and rounding may have put beside.
+_STEEPEST = 1e100
 
 
 def bound_name(buffer: str) -> str:
@@ -57,9 +58,11 @@ def _is_rounded(node: object, rounded: Set[str]) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of expressions of an f64 program in which the buffers `rounded` of integers have bounds of their own."""
+    """Bounds of expressions of an f64 program in which the buffers `rounded` of integers have bounds of their own, and
+    `rounding` is known of its floats."""
 
     rounded: frozenset[str] = frozenset()
+    rounding: Rounding = Rounding()
 
     def __call__(self, e: Expr) -> Expr:
         """`B(e)`, in f64."""
@@ -81,11 +84,11 @@ class Bounds:
         if isinstance(e, Binary):
             return _FLOAT_OPERATIONS[e.op](self, e.a, e.b)
         assert isinstance(e, Call)
-        if e.func in _WHOLE_CALLS and _is_whole(e.args[0]):
+        if e.func in WHOLE_CALLS and self.rounding.is_whole(e.args[0]):
             return self(e.args[0])
         out = size(e)
         for slope, argument in zip(functions()[e.func].slopes(*e.args), e.args, strict=True):
-            out = out + slope * self(argument)
+            out = out + (self._jump(slope, argument) if e.func in WHOLE_CALLS else slope) * self(argument)
         return out
 
     def _of_whole(self, e: Expr) -> Expr:
@@ -96,12 +99,15 @@ class Bounds:
             own = Load(bound_name(e.buffer), e.indices, DType.F64) if e.buffer in self.rounded else ZERO
             return _plus(own, self._of_places(e))
         if isinstance(e, Cast) and e.value.dtype.is_float:
-            steep = number(1.0) if _is_whole(e.value) else over_distance(_to_next_whole(e.value))
-            return self(e.value) * steep if not e.dtype.is_bool else self(e.value) * over_distance(e.value)
+            if e.dtype.is_bool:
+                return self(e.value) * self._jump(over_distance(e.value), e.value)
+            if self.rounding.is_whole(e.value):
+                return self(e.value)
+            return self(e.value) * self._jump(over_distance(_to_next_whole(e.value)), e.value)
         if isinstance(e, Select):
             return self._of_choice(e)
         if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype.is_float:
-            return (self(e.a) + self(e.b)) * over_distance(e.a - e.b)
+            return (self(e.a) + self(e.b)) * self._jump(over_distance(e.a - e.b), e.a, e.b)
         if isinstance(e, Binary) and e.op is BinOp.MUL:
             a, b = self(e.a), self(e.b)
             return _plus(_times(_magnitude(e.a), b), _times(_magnitude(e.b), a))
@@ -114,6 +120,13 @@ class Bounds:
         # What wraps goes from one end of its type to the other.
         wraps = isinstance(e, Cast) and e.dtype.is_integer and e.dtype.bits < DType.I64.bits
         return _times(out, number(2.0**e.dtype.bits)) if wraps and not _holds(e) else out
+
+    def _jump(self, steep: Expr, *values: Expr) -> Expr:
+        """How steep a jump is, of which it is known how steep it is apart from values that are on it."""
+        beside = either(map(self.rounding.is_beside, values))
+        if beside == NO:
+            return steep
+        return Select(Binary(BinOp.AND, beside, Binary(BinOp.EQ, steep, ZERO)), number(_STEEPEST), steep)
 
     def _of_places(self, e: Load) -> Expr:
         """What an element may be off because it may be another: as much as it is, and one."""
@@ -170,21 +183,6 @@ def _to_next_whole(x: Expr) -> Expr:
     """How far a float is from the next at which what it is truncated to changes: around 0 that is 1 and -1."""
     nearest = double("rint", x)
     return Select(Binary(BinOp.EQ, nearest, ZERO), number(1.0) - size(x), x - nearest)
-
-
-def _is_whole(e: Expr) -> bool:
-    """Whether a float is a whole number whatever its parts are."""
-    if isinstance(e, Const):
-        return float(e.value).is_integer()
-    if isinstance(e, Cast):
-        return e.value.dtype.is_integer or (e.value.dtype.is_float and _is_whole(e.value))
-    if isinstance(e, Call):
-        return e.func in _WHOLE_CALLS
-    if isinstance(e, Select):
-        return _is_whole(e.then) and _is_whole(e.otherwise)
-    if isinstance(e, Unary):
-        return e.op is UnOp.NEG and _is_whole(e.a)
-    return isinstance(e, Binary) and e.op in _WHOLE_OPERATIONS and _is_whole(e.a) and _is_whole(e.b)
 
 
 def _sum(bounds: Bounds, a: Expr, b: Expr) -> Expr:

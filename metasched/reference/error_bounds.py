@@ -38,6 +38,7 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.reference.bounds import ZERO, Bounds, bound_name, rounded_buffers
+from metasched.reference.rounding import rounding_in
 
 
 def in_double(func: Func) -> Func:
@@ -91,7 +92,7 @@ def with_bounds(func: Func) -> Func:
     Its outputs are those of `func`, their bounds, and then, for each of `contests`, the values, bounds and rivals.
     """
 
-    bounds = Bounds(rounded_buffers(func))
+    bounds = Bounds(rounded_buffers(func), rounding_in(func))
 
     def extended(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         bounded = [b for b in buffers if b.dtype.is_float or b.name in bounds.rounded]

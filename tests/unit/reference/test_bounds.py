@@ -104,6 +104,23 @@ def test_what_is_exactly_on_a_jump_is_exact(text: str) -> None:
         assert int(message.split()[0]) > 0.9 * expected.size
 
 
+def test_what_is_on_a_jump_but_for_rounding_may_be_beside_it() -> None:
+    """Two equal bytes are themselves in any proportion, and in f32 a little less or more."""
+    p = parse_program(
+        "program blend(A: u8[4], B: u8[4], m: f32[4]) -> (Y: u8[4], Z: u8[4]):\n"
+        "    t[i] = f32(A[i]) * m[i] + f32(B[i]) * (1.0 - m[i])\n"
+        "    Y[i] = u8(clamp(t[i], 0.0, 255.0))\n"
+        "    Z[i] = u8(clamp(f32(A[i]) * m[i] + f32(B[i]) * (1.0 - m[i]), 0.0, 255.0))\n"
+    )
+    given = [np.array(x, np.uint8) for x in ([234, 234, 0, 255], [234, 100, 9, 0])]
+    found = reference_with_bound(p)(*given, np.array([0.4776509, 0.4776509, 300.0, 2.0], np.float32))
+    for expected, bound in found[:2]:
+        assert expected.tolist() == [234, 164, 0, 255]
+        allowed = tolerances(Computation(p.func), bound, DType.U8, drawn=True)
+        assert allowed is not None
+        assert (allowed >= 1).tolist() == [True, False, False, False]
+
+
 def test_what_wraps_may_be_at_either_end() -> None:
     p = program("Y: u8[N]:\n    B[i] = i32((X[i] + 2.0) * 3000.3 + Z[i] * 1.7)\n    Y[i] = u8(B[i] % 64) + u8(B[i])")
     ((expected, bound),) = reference_with_bound(p)(*inputs())
