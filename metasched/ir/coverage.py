@@ -113,7 +113,7 @@ def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
 
 def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
     if any(isinstance(node, Const) and abs(node.value) > _SHORT for node in e.walk()):
-        # Imperfect tiles may leave 64 bits, which whoever compiles them is told: they are counted by integers of any size.
+        # Imperfect tiles may leave 64 bits, which is refused when they are compiled: integers of any size count them.
         env = {name: column.astype(object) for name, column in env.items()}
     return np.broadcast_to(np.asarray(evaluate(e, env)), (rows,))
 

@@ -1,8 +1,8 @@
 """Which floats of a program are rounded in a shorter type, as far as their expressions tell.
 
 Where exact arithmetic has a float on a jump, such as 3 in `u8(x)`, rounding may have put it beside: in f32,
-`a * m + a * (1 - m)` may be less than `a`. A sum of whole numbers is there exactly, and so is what was copied, or is the
-bound that it was clamped to. So is the result of one operation on such numbers: a number on a jump is short.
+`a * m + a * (1 - m)` may be less than `a`. A sum of whole numbers is there exactly, and so is what was copied, or
+is the bound that it was clamped to. So is the result of one operation on such numbers: a number on a jump is short.
 """
 
 from __future__ import annotations

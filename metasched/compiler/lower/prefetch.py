@@ -184,10 +184,12 @@ def _around(loops: _Loops, stmt: lir.LStmt) -> lir.LStmt:
 
 
 def _reads(stmt: lir.LStmt, loops: _Loops) -> Iterator[tuple[_Loops, Load]]:
-    """Every read, with the loops around it from the body on."""
+    """Every read, with the loops around it from the body on, but for those at a place that data tells."""
+    told = {stmt.var} if isinstance(stmt, lir.AtPlace) else set()
     inner = (*loops, stmt) if isinstance(stmt, lir.Loop | lir.VectorLoop) else loops
     for child in stmt.children():
         if isinstance(child, lir.LStmt):
-            yield from _reads(child, inner)
+            found = _reads(child, inner)
+            yield from ((loops, load) for loops, load in found if told.isdisjoint(free_vars(load.indices[0])))
         elif not isinstance(stmt, lir.Prefetch):
             yield from ((inner, node) for node in child.walk() if isinstance(node, Load))

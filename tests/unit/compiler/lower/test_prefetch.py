@@ -26,3 +26,19 @@ def test_what_an_iteration_moves_by_less_than_a_line_is_not_asked_for(terms: int
     sch.annotate(around, "prefetch", 2)
     code = print_kernel(lower(sch.func, AVX512))
     assert [name for name in "AB" if f"prefetch {name}[" in code] == asked
+
+
+def test_what_data_places_is_not_asked_for() -> None:
+    """Where a sum goes is known when its term is read, and what is read itself is known before."""
+    p = ms.parse_program(
+        "program sums(Z: i64[64, 700], A: i64[64, 700], B: i64[300]) -> N: i64[64, 7, 300]:\n"
+        "    N[i, v < 7, c] = sum[j if v == Z[i, j]](A[i, j] * B[c])\n"
+    )
+    schedule = ms.Schedule(p)
+    i, v, c, j = schedule.get_loops(schedule.get_block("N"))
+    j0, j1 = schedule.split(j, [None, 10])
+    schedule.reorder(i, c, j0, j1, v)
+    schedule.scatter(v)
+    schedule.annotate(i, "prefetch", 1)
+    asked = [line for line in print_kernel(lower(schedule.func, AVX512)).splitlines() if "prefetch" in line]
+    assert {line.split()[1].split("[")[0] for line in asked} == {"A", "Z"}
