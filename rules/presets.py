@@ -29,6 +29,7 @@ from metasched.rules.row_chain import row_chain
 from metasched.rules.row_parts import row_parts
 from metasched.rules.row_runs import row_runs
 from metasched.rules.scatter import scatter
+from metasched.rules.short_rows import short_rows
 from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
@@ -72,6 +73,7 @@ cpu = (
     compute_location,
     padding,
     row_runs,
+    short_rows,
     tile_transposition,
     long_rows,
     columns,

@@ -12,6 +12,8 @@ Its files, in reading order:
 - `earlier_uses`: Reads of what an earlier statement has just used, in the same iteration of the loops around both
 - `nest`: What the features need to know of a program, extracted once: statements, their loops and their accesses
 - `footprint`: How much of each buffer a statement touches under each of its loops, over a population
+- `same_lines`: Lines that several reads of a statement have in common, such as those of a stencil: they come into a
+  cache once
 - `cache_use`: What a statement leaves in each cache between its iterations, and what it moves into each, over a
   population
 - `caches`: What the caches of a CPU hold for a kernel

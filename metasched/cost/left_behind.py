@@ -39,4 +39,6 @@ def _leave_out(use: EarlierUse, views: Sequence[View], sizes: Sequence[float]) -
     between = sum((views[n].working_set[level] for n, level in use.levels), -LINE * shared)
     for cache, size in enumerate(sizes):
         moved = view.traffic[cache][use.read]
-        view.traffic[cache][use.read] = np.where(between <= size, moved * (1.0 - shared / touched), moved)
+        view.traffic[cache][use.read] = np.where(
+            between <= size, moved * (1.0 - shared / np.maximum(touched, 1.0)), moved
+        )

@@ -37,6 +37,7 @@ from metasched.cost.footprint import (
 )
 from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
+from metasched.cost.same_lines import with_lines_once
 from metasched.cost.shares import Shares
 from metasched.cost.sums import whole_vectors_apart
 from metasched.cost.tensor_use import (
@@ -127,7 +128,8 @@ class View:
         self.extents = self.ranges.extents
         self.depth = self.ranges.depth
         self.iterates = self.extents > 1
-        self.marks = [footprint(access, self.ranges) for access in statement.accesses]
+        marks = [footprint(access, self.ranges) for access in statement.accesses]
+        self.marks = with_lines_once(statement, marks, self.ranges)
         self.outer = self._products_outside()
         self.iterations = self.outer[-1]
         self.vector = self._vector()

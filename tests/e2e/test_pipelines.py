@@ -28,6 +28,11 @@ def image(*shape: int, dtype: str = "float32", high: float = 1.0) -> Image:
     return (np.random.default_rng(sum(shape)).random(shape) * high).astype(dtype)
 
 
+def blend(a: Image, b: Image, m: Image) -> Image:
+    mixed = a * m[..., None] + b * (1 - m[..., None]) + np.float32(0.5)
+    return np.clip(mixed, 0, 255).astype(np.uint8)
+
+
 def blur_rgb(x: Image, k: Image) -> Image:
     h, w, _ = x.shape
     wide = x.astype(np.float64)
@@ -97,6 +102,11 @@ CASES: dict[str, tuple[dict[str, int], tuple[Image, ...], Callable[..., Image]]]
     "blur": ({"H": 21, "W": 83}, (image(23, 85, dtype="uint16", high=20000),), blur),
     "blur_rgb": ({"H": 21, "W": 83}, (image(21, 83, 3, dtype="uint8", high=255), BOX), blur_rgb),
     "unsharp": ({"H": 21, "W": 83}, (image(3, 21, 83) + np.float32(0.1), FILTER), unsharp),
+    "blend": (
+        {"H": 21, "W": 37},
+        (image(21, 37, 3, dtype="uint8", high=256), image(21, 37, 3, dtype="uint8", high=256), image(21, 37)),
+        blend,
+    ),
     "harris": ({"H": 21, "W": 83}, (image(3, 21, 83),), harris),
     "demosaic": ({"H": 22, "W": 70}, (image(22, 70, dtype="uint16", high=65535),), demosaic),
     "bilateral_grid": ({"H": 21, "W": 37}, (image(21, 37),), bilateral_grid),
@@ -111,10 +121,11 @@ def test_pipelines_are_what_numpy_and_scipy_say(name: str) -> None:
     np.testing.assert_allclose(kernel(*inputs), expected(*inputs), rtol=2e-4, atol=1e-5)
 
 
-def test_a_guess_for_interleaved_colours_is_what_numpy_says() -> None:
-    sizes, inputs, expected = CASES["blur_rgb"]
+@pytest.mark.parametrize("name", ["blur_rgb", "blend"])
+def test_a_guess_for_interleaved_colours_is_what_numpy_says(name: str) -> None:
+    sizes, inputs, expected = CASES[name]
     np.testing.assert_array_equal(
-        ms.compile(ms.load_program(FOLDER / "blur_rgb.ms", **sizes))(*inputs), expected(*inputs)
+        ms.compile(ms.load_program(FOLDER / f"{name}.ms", **sizes))(*inputs), expected(*inputs)
     )
 
 

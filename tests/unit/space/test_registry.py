@@ -20,6 +20,7 @@ TILES = (
     "compute_location",
     "padding",
     "row_runs",
+    "short_rows",
     "tile_transposition",
     "long_rows",
 )

@@ -1,0 +1,46 @@
+"""Lines that several reads of a statement have in common, such as those of a stencil: they come into a cache once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from metasched.cost.footprint import LINE, Array, Footprint, Ranges, ones
+from metasched.cost.nest import Statement, StatementAccess
+
+# With so many reads of a buffer before it is each compared.
+_NEAREST = 3
+# Rows of so few elements are read whole, whatever of them is used.
+_SHORT = 16.0
+
+
+def with_lines_once(statement: Statement, marks: Sequence[Footprint], ranges: Ranges) -> list[Footprint]:
+    """The footprints of a statement, in whose lines those are left out that a read before has as well."""
+    earlier: dict[str, list[StatementAccess]] = {}
+    found = []
+    for access, mark in zip(statement.accesses, marks, strict=True):
+        if access.is_store or access.is_register:
+            found.append(mark)
+            continue
+        others = earlier.setdefault(access.buffer, [])
+        shares = [_shared(access, other, ranges) for other in others[-_NEAREST:]]
+        others.append(access)
+        found.append(replace(mark, lines=mark.lines * (1.0 - np.maximum.reduce(shares))) if shares else mark)
+    return found
+
+
+def _shared(access: StatementAccess, other: StatementAccess, ranges: Ranges) -> Array:
+    """The share of an access's lines that another of the same buffer touches, under each level: (levels, rows)."""
+    share = ones((ranges.depth + 1, ranges.rows))
+    last = len(access.dims) - 1
+    for n, (mine, its) in enumerate(zip(access.dims, other.dims, strict=True)):
+        if mine.terms == its.terms:
+            apart = np.abs(ranges.sizes[mine.constant] - ranges.sizes[its.constant])
+            span = ranges.reach(mine) + (LINE / access.element_bytes if n == last else 1.0)
+            share = share * np.maximum(1.0 - apart / span, 0.0)
+        else:
+            short = ranges.sizes[access.shape[n]] <= _SHORT
+            share = share * short
+    return share

@@ -1,0 +1,71 @@
+"""Element-wise blocks over rows of few elements, several rows to a vector."""
+
+from __future__ import annotations
+
+import pytest
+
+import metasched as ms
+from metasched.compiler.cpu.emit.module import emit
+from metasched.compiler.lower import lower
+from tests.support.rulework import TARGET, apply, correct, reasons
+from tests.support.schedules import vars_of
+
+BLENDED = """
+program blended[H=9, W=40, C=3](A: u8[H, W, C], B: u8[H, W, C], m: f32[H, W], b: f32[C]) -> Y: u8[H, W, C]:
+    Y[i, j, c] = u8(clamp(f32(A[i, j, c]) * m[i, j] + f32(B[i, j, c]) * (1.0 - m[i, j]) + b[c], 0.0, 255.0))
+"""
+CROSSED = """
+program crossed[N=40](a: f32[N, 3], b: f32[N, 3]) -> c: f32[N, 3]:
+    c[n, i] = a[n, (i + 1) % 3] * b[n, (i + 2) % 3] - a[n, (i + 2) % 3] * b[n, (i + 1) % 3]
+"""
+SCALED = "program scaled(X: f32[40, 3], w: f32[40]) -> Y: f32[40, 3]:\n    Y[n, i] = X[n, i] * w[n]\n"
+TURNED = "program turned(X: f32[3, 40]) -> Y: f32[40, 3]:\n    Y[n, c] = X[c, n] * 2.0\n"
+EVERY_OTHER = "program every(X: f32[80, 3]) -> Y: f32[40, 3]:\n    Y[n < 40, c] = X[2 * n, c] + X[2 * n + 1, c]\n"
+ALIKE = "program alike(X: f32[40, 3]) -> Y: f32[40, 3]:\n    Y[n, c] = X[n, c] * 2.0\n"
+SUMS = "program sums(X: f32[40, 3, 5]) -> Y: f32[40, 3]:\n    Y[n, c] = sum[k](X[n, c, k])\n"
+
+
+def several(text: str) -> ms.Schedule:
+    """The first draw in which vectors take several rows."""
+    draws = (apply(text, "short_rows", seed=seed)[0] for seed in range(20))
+    return next(sch for sch in draws if '"several"' in str(sch.trace).split(":=")[1])
+
+
+@pytest.mark.parametrize(("text", "block"), [(BLENDED, "Y"), (CROSSED, "c"), (SCALED, "Y")])
+def test_vectors_go_over_rows_and_nothing_is_gathered(text: str, block: str) -> None:
+    sch = several(text)
+    assert len(vars_of(sch, block)) == len(sch.describe(sch.get_block(block)).spatial) - 1
+    assert "masked.gather" not in emit(lower(sch.func, TARGET), TARGET).text
+    correct(sch)
+
+
+def test_rows_are_cut_into_parts_for_threads() -> None:
+    text = CROSSED.replace("N=40", "N=9000")
+    sch, _ = apply(text, "short_rows")
+    outer, inner = sch.describe(sch.get_block("c")).extents
+    assert outer is not None
+    assert inner is not None
+    assert outer > 1
+    assert outer * inner == 27000
+    correct(sch)
+
+
+def test_a_row_at_a_time_is_the_other_choice() -> None:
+    choices = {str(apply(SCALED, "short_rows", seed=seed)[0].trace).split(":=")[1].split()[0] for seed in range(20)}
+    assert choices == {'"several"', '"one"'}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (TURNED, "what its rows read is apart"),
+        (EVERY_OTHER, "what its rows read is apart"),
+        (ALIKE, "what it reads lies as its result does"),
+        (SUMS, "it is not an element-wise block that nothing has scheduled"),
+        (BLENDED.replace("C=3", "C=16"), "it has no rows of 2 to 8 elements"),
+        (BLENDED.replace("W=40", "W=4"), "it has no rows of 2 to 8 elements"),
+    ],
+    ids=["planes", "every other row", "alike", "a reduction", "long rows", "few rows"],
+)
+def test_why_not(text: str, reason: str) -> None:
+    assert reasons(text, "short_rows") == {"Y": reason}
