@@ -16,7 +16,7 @@ from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE
 from metasched.cost.groups import describe_in_part
 from metasched.cost.left_behind import views_of
-from metasched.cost.nest import Analyses, Nest, analyse
+from metasched.cost.nest import Analyses, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
 from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
 from metasched.cost.statement import View
@@ -108,10 +108,10 @@ def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectati
 
 def _expected(func: Func, target: Target, core: Core) -> Expectation:
     """The same of a part of a program that is run as a whole."""
-    nest, views = _views(func, target, core)
+    launches, views = _views(func, target, core)
     described = [describe_in_part(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)
-    parts[Limit.LAUNCH] = start_cycles(nest.starts, core)
+    parts[Limit.LAUNCH] = launches
     for columns in described:
         longest = max(_UNITS, key=lambda name: _number(columns, name))
         parts[_UNITS[longest]] += _number(columns, longest)
@@ -166,11 +166,13 @@ def least_of(view: View) -> float:
 
 # A guess asks for several estimates of the program as it is written.
 @lru_cache(maxsize=2)
-def _views(func: Func, target: Target, core: Core) -> tuple[Nest, tuple[View, ...]]:
+def _views(func: Func, target: Target, core: Core) -> tuple[float, tuple[View, ...]]:
+    """Cycles to start a program's threads, and its statements."""
     analyses = Analyses()
     nest = analyse(func, analyses)
     sizes = [np.asarray(value, dtype=np.float32) for value in Evaluator(analyses.table.exprs)({})]
-    return nest, tuple(views_of(nest, sizes, 1, target, core))
+    launches = float(start_cycles(sizes[nest.regions], sizes[nest.barriers], core))
+    return launches, tuple(views_of(nest, sizes, 1, target, core))
 
 
 def _number(columns: Columns, name: str) -> float:

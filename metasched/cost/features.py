@@ -153,11 +153,13 @@ class FeatureProgram:
             runs = views[first].ranges.runs
             out += (np.where(runs, column, 0.0).astype(np.float32) for column in buffers(views[first]).values())
         out += [_named(described, second, f.name, empty) for f in SECOND]
-        whole = self._whole(views, described, count)
+        launches = start_cycles(sizes[self._nest.regions], sizes[self._nest.barriers], self.core) + empty
+        whole = self._whole(views, described, launches)
         return out + [whole[f.name] for f in WHOLE]
 
-    def _whole(self, views: list[View], described: list[Columns], count: int) -> Columns:
+    def _whole(self, views: list[View], described: list[Columns], launches: Array) -> Columns:
         out: Columns = {}
+        count = len(launches)
         for name in SUMMED:
             total = np.zeros(count, np.float32)
             for columns in described:
@@ -169,10 +171,9 @@ class FeatureProgram:
             least += cycles_at_peak(view) * view.ranges.runs
             serial += columns["cycles"] * (columns["speedup"] == 1)
             allocated += _allocated(view) * view.ranges.runs
-        launches = start_cycles(self._nest.starts, self.core)
         steady = out["cycles"] + launches
         out["domain_flops"] = useful
-        out["launch_cycles"] = np.full(count, launches, np.float32)
+        out["launch_cycles"] = launches
         out["steady_cycles"] = steady
         out["total_cycles"] = steady + out["waiting_cycles"]
         out["efficiency"] = least / np.maximum(steady, 1.0)

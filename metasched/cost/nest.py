@@ -42,7 +42,7 @@ from metasched.ir.nodes import (
     Var,
 )
 from metasched.ir.ranges import prove
-from metasched.ir.regions import Starts, starts
+from metasched.ir.regions import starts
 from metasched.ir.rolling import amortised, storage_loops
 from metasched.schedule.annotation import AnnotationKey
 from metasched.schedule.annotations.fastmath import fastmath
@@ -168,7 +168,8 @@ class Statement:
 class Nest:
     """A program's statements in order, and what holds for it as a whole. `earlier_uses` are those of each statement.
 
-    `slots` are the numbers of the sizes that the statements have, `unknown` how many of their indices are not
+    `slots` are the numbers of the sizes that it has, `regions` and `barriers` (slots) how often it starts threads and
+    how often these wait for one another, `unknown` how many of their indices are not
     quasi-affine.
     """
 
@@ -179,7 +180,8 @@ class Nest:
     temps: int
     register_temps: int
     parallel_loops: int
-    starts: Starts
+    regions: int
+    barriers: int
 
 
 @dataclass(frozen=True)
@@ -241,15 +243,18 @@ def analyse(func: Func, analyses: Analyses) -> Nest:
     storage = _Storage(buffers, _allocation_depths(func, sites), _by_one(sites))
     found = [analyses.of(site, storage) for site in sites]
     statements = tuple(replace(one.statement, shared_loops=_shared(n, sites)) for n, one in enumerate(found))
+    begun = starts(func)
+    regions, barriers = analyses.table.slot(begun.regions), analyses.table.slot(begun.barriers)
     return Nest(
         statements,
         tuple(earlier_uses(statements, [site.loops for site in sites])),
-        tuple(sorted(frozenset().union(*(one.slots for one in found)))),
+        tuple(sorted({regions, barriers}.union(*(one.slots for one in found)))),
         sum(one.unknown for one in found),
         temps=len(func.temps),
         register_temps=sum(buffer.scope is Scope.REGISTER for buffer in func.temps),
         parallel_loops=sum(loop.kind is LoopKind.PARALLEL for loop in query.loops(func)),
-        starts=starts(func),
+        regions=regions,
+        barriers=barriers,
     )
 
 

@@ -20,7 +20,6 @@ from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
 from metasched.cost.statement import View, once, total
 from metasched.ir.nodes import LoopKind, Reducer
-from metasched.ir.regions import Starts
 
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
@@ -35,9 +34,9 @@ _LEAST_GATHERED = 4
 _REFUSED = 1024.0
 
 
-def start_cycles(starts: Starts, core: Core) -> float:
-    """Cycles to start threads on every parallel region and wait for their end, and at the barriers inside."""
-    return starts.regions * core.parallel_launch + starts.barriers * core.barrier
+def start_cycles(regions: Array, barriers: Array, core: Core) -> Array:
+    """Cycles for a call's threads to start, as often as `regions`, and to wait for one another."""
+    return regions * core.parallel_launch + barriers * core.barrier
 
 
 @once

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from metasched.ir.nodes import For, Func, LoopKind, Seq, Stmt
+from metasched.ir.affine import ONE, ZERO, const, simplify
+from metasched.ir.nodes import Binary, BinOp, Expr, For, Func, LoopKind, Seq, Stmt
 from metasched.ir.query import walk_stmts
 from metasched.support.data_classes import dataclass
 
@@ -44,18 +45,31 @@ def phases(seq: Seq) -> list[tuple[str, tuple[Stmt, ...]]]:
 class Starts:
     """How often a run of a program starts threads, and how often running threads wait for one another."""
 
-    regions: int
-    barriers: int
+    regions: Expr
+    barriers: Expr
 
 
 def starts(func: Func) -> Starts:
-    """What a program's parallel loops cost besides their work, loops around them aside."""
-    shared = [
-        stmts for seq in walk_stmts(func.body) if isinstance(seq, Seq) for _, stmts in phases(seq) if len(stmts) > 1
-    ]
-    loops = sum(is_parallel(stmt) for stmt in walk_stmts(func.body))
-    merged = sum(is_parallel(stmt) for stmts in shared for stmt in stmts)
-    return Starts(loops - merged + len(shared), sum(len(stmts) - 1 for stmts in shared))
+    """What a program's parallel loops cost besides their work, each as often as the loops around it iterate."""
+    return _starts(func.body)
+
+
+def _starts(stmt: Stmt) -> Starts:
+    if isinstance(stmt, For):
+        if is_parallel(stmt):
+            return Starts(ONE, ZERO)
+        inside = _starts(stmt.body)
+        return Starts(*(simplify(Binary(BinOp.MUL, stmt.extent, n)) for n in (inside.regions, inside.barriers)))
+    total = Starts(ZERO, ZERO)
+    if isinstance(stmt, Seq):
+        for _, stmts in phases(stmt):
+            one = Starts(ONE, const(len(stmts) - 1)) if len(stmts) > 1 else _starts(stmts[0])
+            total = Starts(_sum(total.regions, one.regions), _sum(total.barriers, one.barriers))
+    return total
+
+
+def _sum(a: Expr, b: Expr) -> Expr:
+    return simplify(Binary(BinOp.ADD, a, b))
 
 
 def is_parallel(stmt: Stmt) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from metasched.ir import query
+from metasched.ir.affine import const
 from metasched.ir.nodes import For, Func, LoopKind, Seq
 from metasched.ir.regions import Starts, phases, region_violations, starts
 from metasched.ir.validate import InvalidProgram, validate
@@ -41,12 +42,22 @@ def test_all_that_stands_between_is_a_phase() -> None:
     assert grouped(program("a", "", "", None)) == [("", 1)] * 4
 
 
+def begun(regions: int, barriers: int) -> Starts:
+    return Starts(const(regions), const(barriers))
+
+
+def test_a_loop_around_starts_threads_in_each_iteration() -> None:
+    inside = program("a", "a", None, "")
+    outer = For("n", const(250), inside.body)
+    assert starts(replace(inside, body=outer)) == begun(500, 250)
+
+
 def test_starts_and_barriers() -> None:
-    assert starts(program(None, None, None, None)) == Starts(0, 0)
-    assert starts(program("", "", None, "")) == Starts(3, 0)
-    assert starts(program("a", None, "a", "")) == Starts(2, 2)
-    assert starts(program("a", "a", "b", "b")) == Starts(2, 2)
-    assert starts(program("a", "", None, None)) == Starts(2, 0)
+    assert starts(program(None, None, None, None)) == begun(0, 0)
+    assert starts(program("", "", None, "")) == begun(3, 0)
+    assert starts(program("a", None, "a", "")) == begun(2, 2)
+    assert starts(program("a", "a", "b", "b")) == begun(2, 2)
+    assert starts(program("a", "", None, None)) == begun(2, 0)
 
 
 def test_well_formed() -> None:
