@@ -36,6 +36,7 @@ class Core:
         scattered_store: the same of lines that are stored.
         scattered_pages: the same of lines in rows a page or more apart.
         stream_bytes: bytes of a run from which on its lines come in time.
+        page_bytes: bytes that come from memory in the time that it takes to come to another page.
         line_latency: cycles until a line from beyond the second cache is there that nothing asked for in time.
         straddled_line: times longer that a line takes, for each vector of it that lies in the next as well.
         loop_overhead: cycles of an iteration of a loop, beside its body.
@@ -82,6 +83,7 @@ class Core:
     scattered_store: float = 2.0
     scattered_pages: float = 8.0
     stream_bytes: float = 512.0
+    page_bytes: float = 400.0
     line_latency: float = 130.0
     straddled_line: float = 0.5
     loop_overhead: float = 1.2

@@ -30,6 +30,8 @@ _LEAST_PIECE = 1 / 16
 _LASTING = 1 << 20
 # Bytes of an element from which on CPUs gather.
 _LEAST_GATHERED = 4
+# Rows that prefetchers follow at a time.
+_STREAMS = 32.0
 # How many times as long a program is taken for that is not compiled.
 _REFUSED = 1024.0
 
@@ -322,9 +324,9 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     near, *far = view.traffic
     in_two_lines = [_in_two_lines(view, n) for n in range(len(near))]
-    scattered = [
-        total([traffic * in_two_lines[n] * _scatter(view, n, level) for n, traffic in enumerate(by_access)])
-        for by_access, level in zip(far, view.fits[1:], strict=True)
+    by_access = [
+        [traffic * in_two_lines[n] * _scatter(view, n, level) for n, traffic in enumerate(moved)]
+        for moved, level in zip(far, view.fits[1:], strict=True)
     ]
     share = (1.0 + _waiting(view)) / speedup
     work = view.instances * alive_in_busiest(view) * share
@@ -332,8 +334,9 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     core = work * (bound + each["overhead"]) + setup
     read = there(view)
     l2 = total([traffic * in_two_lines[n] for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
-    l3 = scattered[0] / view.core.l3_bytes * share * read
-    memory = scattered[1] / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
+    l3 = total(by_access[0]) / view.core.l3_bytes * share * read
+    from_memory = total([moved * _pages_come_to(view, n, view.fits[2]) for n, moved in enumerate(by_access[1])])
+    memory = from_memory / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     steady = _beside_one_another(core, l2, l3, memory)
     unasked = total([traffic * _unasked(view, n) for n, traffic in enumerate(far[0])]) * share * read
     # What is not compiled has no time: it is not to be chosen.
@@ -384,10 +387,33 @@ def _scatter(view: View, access: int, level: Levels) -> Array:
     in_order = np.maximum(level, view.fits[0])
     far = _rows_of_pages(mark, place.element_bytes) & (view.steps[access] == 1)
     near = in_order if place.is_store else np.where(far, in_order, level)
-    run = at_level(mark.run, near) * place.element_bytes
+    run = np.where(far, _in_streams(mark, near), at_level(mark.run, near)) * place.element_bytes
     short: Array = 1.0 - np.minimum(run / core.stream_bytes, 1.0)
     longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
     return 1.0 + (longest - 1.0) * short
+
+
+def _pages_come_to(view: View, access: int, level: Levels) -> Array:
+    """How much longer bytes take to come from memory for parts of rows that are a page or more apart: addresses in each
+    are translated anew, the more often the shorter they are."""
+    mark, element = view.marks[access], view.statement.accesses[access].element_bytes
+    far = _rows_of_pages(mark, element) & (view.steps[access] == 1)
+    if not np.count_nonzero(far):
+        return view.full(1.0)
+    run = np.minimum(_in_streams(mark, np.maximum(level, view.fits[0])) * element, float(PAGE))
+    longer: Array = 1.0 + view.core.page_bytes * (1.0 / np.maximum(run, element) - 1.0 / PAGE)
+    return np.where(far, longer, np.float32(1.0))
+
+
+def _in_streams(mark: Footprint, level: Levels) -> Array:
+    """The elements of a run that prefetchers follow: where more rows are read in turns than they have streams, each
+    part of a row is a run of its own."""
+    run = at_level(mark.run, level)
+    outermost = level // len(level)
+    for inner in range(1, len(mark.run)):
+        rows = mark.elements[inner] > _STREAMS * mark.run[inner]
+        run = np.where((inner > outermost) & rows, np.minimum(run, mark.run[inner]), run)
+    return run
 
 
 def _unasked(view: View, access: int) -> Array:

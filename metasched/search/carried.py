@@ -57,6 +57,8 @@ _LONG = 2e5  # cycles at the peak of arithmetic
 _ROUNDS_OF_OTHER_VECTORS = 8
 # How many options are tried that no neighbour could have: for what follows the anchor, and of newer rules.
 _MOST_UNSEEN = 4
+# Numbers of a structure that are tried with another option of a choice.
+_MOST_ALIKE = 4
 # Why a neighbour is left out, where no step of it is illegal.
 ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
 _NO_NUMBERS = "no numbers near its own are legal"
@@ -232,25 +234,37 @@ class _Carrying:
 
     def with_what_is_new(self, ranked: Sequence[Carried]) -> list[Carried]:
         """What was found with the structure of the best whose neighbour did not know of a choice where a rule left its
-        block alone, with each other option of that.
+        block alone, or decided one as it is not offered here, with other options of that: of several choices each with
+        what is best of those before.
         """
-        best, new = next(((one, new) for one in ranked if (new := self._new_to(one))), (None, []))
+        best, new = next(((one, new) for one in ranked if (new := self._new_to(one))), (None, {}))
         if best is None:
             return []
-        options = self._space.options_near(best.sketch.structure)
-        others = [(address, o) for address in new for o in options.get(address, ()) if o != LEFT_ALONE]
-        alike = [one for one in ranked if one.sketch is best.sketch]
-        why = "the neighbour is older than this choice"
-        tried = [
-            pair for option in others[:_MOST_UNSEEN] for pair in self._with_option(alike, option, self._rounds, why)
-        ]
-        return [self._by_estimate(*pair) for pair in tried]
+        found: list[Carried] = []
+        alike = [one for one in ranked if one.sketch is best.sketch][:_MOST_ALIKE]
+        for address, why in new.items():
+            taken = alike[0].sketch.structure
+            options = self._space.options_near(taken).get(address, ())
+            others = [option for option in options if option != taken.get(address, option)]
+            for option in others[: max(_MOST_UNSEEN // len(new), 1)]:
+                pairs = self._with_option(alike, (address, option), self._rounds, why)
+                found += (tried := [self._by_estimate(*pair) for pair in pairs])
+                if tried and min(map(_rank, tried)) < _rank(alike[0]):
+                    alike = sorted(tried, key=_rank)
+        return found
 
-    def _new_to(self, one: Carried) -> list[str]:
-        """The choices where a rule left its block alone that a candidate's neighbour did not have."""
+    def _new_to(self, one: Carried) -> dict[str, str]:
+        """The choices where a rule left its block alone that a candidate's neighbour did not have, and those that it
+        decided in another way, and why each is one of them."""
         known = {address for address, _ in one.neighbour.entry.structure}
-        left = [address for address, taken in one.sketch.structure.items() if taken == LEFT_ALONE]
-        return [address for address in left if self._roles.general_address(address) not in known]
+        wanted, _ = self._own(one.neighbour.entry.structure)
+        found = {}
+        for address, taken in one.sketch.structure.items():
+            if taken == LEFT_ALONE and self._roles.general_address(address) not in known:
+                found[address] = "the neighbour is older than this choice"
+            elif wanted.get(address, taken) != taken:
+                found[address] = "what the neighbour decided is not offered here"
+        return found
 
     def _with_option(
         self, alike: Sequence[Carried], option: tuple[str, Decision], rounds: int, why: str

@@ -233,6 +233,39 @@ def test_short_runs_take_longer_where_rows_are_pages_apart() -> None:
     assert cycles_of_columns(1040) > 1.5 * cycles_of_columns(1008)
 
 
+def cycles_of_strips(rows: int) -> float:
+    """Of sums over so many rows, 4,096 columns wide, in strips of 64, for each row: a strip is in the first cache."""
+    sch = ms.Schedule(
+        ms.parse_program(
+            "program s[R=8](A: f32[512, R, 4096]) -> S: f32[512, 4096]:\n    S[n, j] = sum[i](A[n, i, j])\n", R=rows
+        )
+    )
+    _, j, i = sch.get_loops(sch.get_block("S"))
+    _, j1 = sch.split(j, [None, 64])
+    sch.reorder(i, j1)
+    sch.vectorize(j1, lanes=16)
+    return (exp2(float(features_of(sch.func, AVX512)[NAMES.index("s0.l3_cycles")])) - 1.0) / (rows + 2)
+
+
+def test_prefetchers_follow_a_few_rows_at_a_time() -> None:
+    assert cycles_of_strips(48) > 1.5 * cycles_of_strips(16)
+
+
+def memory_cycles_of_rows(columns: int) -> float:
+    """Of reading 256 MiB, whose rows are four pages long, so many columns of each row at a time."""
+    sch = ms.Schedule(ms.parse_program("program s(A: f32[16384, 4096]) -> S: f32[4096]:\n    S[j] = sum[i](A[i, j])\n"))
+    j, i = sch.get_loops(sch.get_block("S"))
+    _, j1 = sch.split(j, [None, columns])
+    sch.reorder(i, j1)
+    sch.vectorize(j1, lanes=16)
+    return exp2(float(features_of(sch.func, AVX512)[NAMES.index("s0.memory_cycles")])) - 1.0
+
+
+def test_parts_of_pages_take_longer_from_memory_than_whole_ones() -> None:
+    assert memory_cycles_of_rows(1024) == memory_cycles_of_rows(2048)
+    assert memory_cycles_of_rows(192) > 1.2 * memory_cycles_of_rows(1024)
+
+
 def waits_of_panels(rows: int, *, ahead: int = 0) -> float:
     """The share of a product's time that waits for lines: tiles of so many rows by 32 of 384 columns, four of which are
     used for several tiles while the second cache has them."""

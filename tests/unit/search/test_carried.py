@@ -372,3 +372,14 @@ def test_a_choice_that_the_best_neighbour_did_not_have_is_tried_though_others_ha
     assert all("older than this choice" in dict(one.dropped)["doubled(C)/how"] for one in tried)
     without = carried_into(space, Knowledge((knew,)), AVX512, DEFAULT_CORE)
     assert all(one.sketch.structure["doubled(C)/how"] == ms.LEFT_ALONE for one in without)
+
+
+def test_other_ways_are_tried_where_what_the_neighbour_decided_is_not_offered() -> None:
+    """A neighbour copied an operand ahead of time, which is not offered here: there are copies at once, and none."""
+    program = ms.operator("matmul_nn", M=50, N=64, K=64)
+    copied = ("tiles({anchor})/copy", "{anchor#1} ahead of time")
+    elsewhere = replace(ENTRY, structure=(ENTRY.structure[0], copied))
+    found = carried_into(ms.space(program, [tiles], target=AVX512), Knowledge((elsewhere,)), AVX512, DEFAULT_CORE)
+    ways = {one.sketch.structure["tiles(C)/copy"]: dict(one.dropped) for one in found}
+    assert len(ways) > 1
+    assert any("is not offered here" in dropped.get("tiles(C)/copy", "") for dropped in ways.values())

@@ -141,7 +141,7 @@ def test_the_space_is_not_looked_at_where_it_has_nothing_to_gain(monkeypatch: py
     monkeypatch.setattr("metasched.search.expert_guess.tiles_are_refused", lambda: False)
     near_the_peak = operators.load("matmul_nn", M=1024, N=1024, K=1024)
     small = operators.load("conv2d_nhwc", H=4, W=4, CI=32, CO=32, R=3, G=8)
-    near_the_bandwidth = operators.load("matmul_nn", M=1, N=4096, K=4096)
+    near_the_bandwidth = operators.load("scale_shift_add_relu", M=4096, N=4096)
     bytes_by_instructions = operators.load("matmul_nn", M=64, N=64, K=64, **BYTES)
     for program in (near_the_peak, small, near_the_bandwidth, bytes_by_instructions):
         assert guess(program, SERVER).expert is not None
