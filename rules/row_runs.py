@@ -79,10 +79,19 @@ def _run(info: ms.BlockInfo) -> tuple[ms.IterInfo, ...]:
 def _continues(read: ms.ReadInfo, it: ms.IterInfo, run: list[ms.IterInfo]) -> bool:
     """Whether the rows over `run` of neighbouring `it` are neighbours in memory; or are all the same element."""
     names = [it.name, *(other.name for other in run)]
-    if read.iters.isdisjoint(names):
+    if read.iters.isdisjoint(names) or _counts_through(read, [it, *run]):
         return True
     trailing = len(names)
     alike = list(read.bare[-trailing:]) == names and all(
         extent == other.extent for extent, other in zip(read.shape[-len(run) :], run, strict=True)
     )
     return alike and not any(use & set(names) for use in read.uses[:-trailing])
+
+
+def _counts_through(read: ms.ReadInfo, run: list[ms.IterInfo]) -> bool:
+    """Whether a read's last index is all of a run's variables: `j*3 + c` of a row of pixels and their three channels."""
+    if not read.uses or read.uses[-1] != {it.name for it in run}:
+        return False
+    size = math.prod(it.extent or 0 for it in run)
+    others = frozenset().union(*read.uses[:-1])
+    return read.beside[-1] == {run[-1].name} and read.shape[-1] == size and others.isdisjoint(read.uses[-1])

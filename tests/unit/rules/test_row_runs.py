@@ -117,3 +117,15 @@ def test_a_block_that_was_moved_to_a_part_of_its_rows_stays() -> None:
 def test_a_single_element_has_no_rows() -> None:
     single = "program single[N=64](X: f32[N]) -> Y: f32[]:\n    T[z < 1] = max[i < N](X[i + z])\n    Y[] = T[0] * 2.0\n"
     assert "its rows do not follow one another in memory" in (reasons(single, "row_runs")["Y"] or "")
+
+
+@pytest.mark.parametrize(("row", "is_joined"), [("j*3 + c", True), ("c*10 + j", False)])
+def test_an_index_that_counts_through_a_run_lies_as_the_run_does(row: str, is_joined: bool) -> None:
+    """What another block has as one dimension, pixels and channels or planes."""
+    text = f"""
+program joined(S: f32[9, 30]) -> Y: f32[9, 10, 3]:
+    Y[i, j < 10, c < 3] = S[i, {row}] * 2.0
+"""
+    sch, _ = apply(text, "row_runs")
+    assert (len(vars_of(sch, "Y")) < 3) == is_joined
+    correct(sch)
