@@ -9,20 +9,22 @@ import metasched as ms
 
 @ms.rule
 def columns(
-    sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 2
+    sch: ms.Schedule, block: ms.BlockRV, *, widths: tuple[int, ...] = (16, 64, 256), fewest: int = 2, short: int = 4
 ) -> ms.Skip | None:
     """Reduce a tile of contiguous columns at a time in a reduction across rows or windows, for `vectorize`.
 
     A loop over columns around one over rows reads with a large stride, and one around a window along the row, as in
     pooling, is no loop for vectors. Instead, a tile of columns goes innermost, with a result for each; the outer loop
-    over columns stays outside, for threads.
+    over columns stays outside, for threads. Rows of a few elements that are each reduced, such as a pixel's colours,
+    are columns as well: those of neighbours lie so near that they are loaded as vectors and shuffled.
 
     Args:
         widths: the possible numbers of columns in a tile; the choice is a random variable.
         fewest: the smallest number of columns to apply this to.
+        short: elements of a row that is reduced, at most.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, fewest)
+    reason = _unfit(sch, block, info, fewest, short)
     if reason is not None:
         return ms.skip(reason)
     at = info.loops.index(info.spatial[-1].loops[0])
@@ -39,7 +41,7 @@ def columns(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int) -> str | None:
+def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int, short: int) -> str | None:
     if not info.reduces:
         return "it is not a reduction"
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
@@ -56,9 +58,18 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int)
     if any(held > 1 for held in info.held[at:]):
         return "other blocks are in its loop over columns"
     across = [read for read in info.reads if not terms.isdisjoint(read.iters)]
-    if not all(last.name in read.uses[-1] for read in across):
+    if not all(last.name in read.uses[-1] or _is_short_row(read, last.name, terms, short) for read in across):
         return "what it reduces does not lie along its last dimension"
     found = info.size((last,))
     if found is not None and found < fewest:
         return f"it has so few columns ({found})"
     return None
+
+
+def _is_short_row(read: ms.ReadInfo, last: str, terms: set[str], short: int) -> bool:
+    """Whether a read is of a row of few elements for each column."""
+    size = read.shape[-1]
+    if len(read.uses) < 2 or size is None or size > short:
+        return False
+    others = frozenset().union(*read.uses[:-2])
+    return read.bare[-2] == last and read.uses[-1] <= terms and last not in others

@@ -89,7 +89,7 @@ def _continues(read: ms.ReadInfo, it: ms.IterInfo, run: list[ms.IterInfo]) -> bo
 
 
 def _counts_through(read: ms.ReadInfo, run: list[ms.IterInfo]) -> bool:
-    """Whether a read's last index is all of a run's variables: `j*3 + c` of a row of pixels and their three channels."""
+    """Whether a read's last index is all of a run's variables: `j*3 + c` of a row of pixels and their channels."""
     if not read.uses or read.uses[-1] != {it.name for it in run}:
         return False
     size = math.prod(it.extent or 0 for it in run)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
-from tests.support.rulework import apply, correct, reasons, rule
+from metasched.compiler.cpu.emit.module import emit
+from metasched.compiler.lower import lower
+from tests.support.rulework import TARGET, apply, correct, reasons, rule
 
 COLUMNS = """
 program columns[N=40, K=20](A: f32[K, N]) -> C: f32[N]:
@@ -21,7 +23,15 @@ program channels[B=3, H=5, W=4, N=40](A: f32[B, H, W, N]) -> C: f32[B, N]:
 """
 
 
-@pytest.mark.parametrize("text", [COLUMNS, LARGEST, CHANNELS], ids=["sum", "argmax", "two loops"])
+COLOURS = """
+program colours[N=40](A: f32[9, N, 3]) -> C: f32[9, N]:
+    brightest: C[b, i] = max[c](A[b, i, c])
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [COLUMNS, LARGEST, CHANNELS, COLOURS], ids=["sum", "argmax", "two loops", "a row of three for each"]
+)
 @pytest.mark.parametrize("extent", [3, 40, 127])
 def test_a_run_of_columns_goes_innermost_and_into_lanes(text: str, extent: int) -> None:
     sch, outcomes = apply(text, "columns", "vectorize", N=extent)
@@ -31,6 +41,11 @@ def test_a_run_of_columns_goes_innermost_and_into_lanes(text: str, extent: int) 
     assert [it.name for it in block.iter_of(block.loops[-1])] == ["i"]
     assert sch.trace.decisions[f"columns({block.name})/columns"] in (16, 64, 256)
     correct(sch)
+
+
+def test_short_rows_of_neighbours_are_loaded_as_vectors() -> None:
+    sch, _ = apply(COLOURS, "columns", "vectorize", N=640)
+    assert "masked.gather" not in emit(lower(sch.func, TARGET), TARGET).text
 
 
 def test_the_guess_takes_it() -> None:
@@ -46,6 +61,10 @@ def test_the_guess_takes_it() -> None:
         ("program p[N=9](A: f32[N]) -> B: f32[]:\n    x: B[] = sum[k](A[k])\n", "it has no loop over columns"),
         (
             "program p[N=9](A: f32[N, N]) -> B: f32[N]:\n    x: B[i] = sum[k](A[i, k])\n",
+            "what it reduces does not lie along its last dimension",
+        ),
+        (
+            "program p(A: f32[9, 3]) -> B: f32[3]:\n    x: B[c < 3] = sum[k < 4](A[2*c + k, 1])\n",
             "what it reduces does not lie along its last dimension",
         ),
         ("program p[N=1](A: f32[9, N]) -> B: f32[N]:\n    x: B[i] = sum[k](A[k, i])\n", "it has so few columns (1)"),
