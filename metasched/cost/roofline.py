@@ -88,8 +88,8 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
     masked = np.maximum(tails, vector_guards * core.mask_overhead)
     branching = (unrolled_guards + branches(view)) * core.branch_overhead
     issue, chain = issue_cycles(view), _chain(view)
-    # A store that the next load waits for takes a place of a load.
-    together = loads + np.where(reloaded, stores, 0.0)
+    # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
+    together = loads + _second_lines(view) + np.where(reloaded, stores, 0.0)
     ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / _issued_a_cycle(view, issued))
     ports = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
     looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
@@ -466,16 +466,37 @@ def _in_two_lines(view: View, access: int) -> Array:
     return longer
 
 
+def _second_lines(view: View) -> Array:
+    """Of the vectors that an operation loads, those that lie in two lines: each is two loads."""
+    tile, found = view.tile, view.full(0.0)
+    for n in view.reads():
+        loads = np.where(tile.held > 0, tile.vectors[n] / operations_there(view), view.loads_of_one[n])
+        found = found + loads * _in_two(view, n)
+    return found
+
+
 def _straddled(view: View, access: int) -> Array:
-    """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both meanwhile.
+    """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both."""
+    found: Array = _in_two(view, access) * (LINE / _width(view, access))
+    return found
+
+
+def _width(view: View, access: int) -> Array:
+    """Bytes of a vector of what is accessed."""
+    element_bytes = view.statement.accesses[access].element_bytes
+    width: Array = np.minimum(view.vector.lanes, view.target.vector_bits / (8.0 * element_bytes)) * element_bytes
+    return width
+
+
+def _in_two(view: View, access: int) -> Array:
+    """The share of vectors that lie in two lines.
 
     Where all vectors begin at multiples of some bytes of a line, these are (vector - multiple) / line of them.
     """
     along, place = view.statement.vector, view.statement.accesses[access]
     if along is None or view.statement.tensor is not None or place.is_register:
         return view.full(0.0)
-    lanes = np.minimum(view.vector.lanes, view.target.vector_bits / (8.0 * place.element_bytes))
-    width = lanes * place.element_bytes
+    width = _width(view, access)
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
     steps = np.full(view.rows, LINE)
     for loop in range(view.statement.depth):
@@ -485,8 +506,7 @@ def _straddled(view: View, access: int) -> Array:
         bytes_of = width if loop == along else np.where(view.iterates[loop], moved, 0.0)
         steps |= np.fmod(bytes_of, LINE).astype(np.int64)
     unit = steps & -steps
-    in_two = np.where(view.steps[access] == 1, np.maximum(width - unit, 0.0) / LINE, 0.0)
-    found: Array = in_two * (LINE / width)
+    found: Array = np.where(view.steps[access] == 1, np.maximum(width - unit, 0.0) / LINE, 0.0)
     return found
 
 

@@ -290,3 +290,17 @@ def test_lines_of_short_rows_are_waited_for_unless_they_are_asked_for() -> None:
 
 def test_a_core_sees_lines_ahead_where_few_operations_are_between() -> None:
     assert waits_of_panels(1) == 0
+
+
+def port_cycles_of_rows(columns: int) -> float:
+    """Of a sum of three rows, for each element."""
+    text = "program s[M=64](A: f32[66, M]) -> S: f32[64, M]:\n    S[i < 64, j] = A[i, j] + A[i + 1, j] + A[i + 2, j]\n"
+    sch = ms.Schedule(ms.parse_program(text, M=columns))
+    _, j = sch.get_loops(sch.get_block("S"))
+    sch.vectorize(j, lanes=16)
+    return (exp2(float(features_of(sch.func, AVX512)[NAMES.index("s0.port_cycles")])) - 1.0) / columns
+
+
+def test_a_vector_in_two_lines_is_two_loads() -> None:
+    assert port_cycles_of_rows(6400) == pytest.approx(port_cycles_of_rows(640))
+    assert port_cycles_of_rows(6408) > 1.2 * port_cycles_of_rows(6400)
