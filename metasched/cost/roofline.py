@@ -471,13 +471,13 @@ def _second_lines(view: View) -> Array:
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
         loads = np.where(tile.held > 0, tile.vectors[n] / operations_there(view), view.loads_of_one[n])
-        found = found + loads * _in_two(view, n)
+        found = found + loads * _in_two(view)[n]
     return found
 
 
 def _straddled(view: View, access: int) -> Array:
     """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both."""
-    found: Array = _in_two(view, access) * (LINE / _width(view, access))
+    found: Array = _in_two(view)[access] * (LINE / _width(view, access))
     return found
 
 
@@ -488,11 +488,16 @@ def _width(view: View, access: int) -> Array:
     return width
 
 
-def _in_two(view: View, access: int) -> Array:
-    """The share of vectors that lie in two lines.
+@once
+def _in_two(view: View) -> Array:
+    """For each access, the share of its vectors that lie in two lines: (accesses, rows).
 
     Where all vectors begin at multiples of some bytes of a line, these are (vector - multiple) / line of them.
     """
+    return np.stack([_share_in_two(view, n) for n in range(len(view.statement.accesses))])
+
+
+def _share_in_two(view: View, access: int) -> Array:
     along, place = view.statement.vector, view.statement.accesses[access]
     if along is None or view.statement.tensor is not None or place.is_register:
         return view.full(0.0)
