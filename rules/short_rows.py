@@ -6,7 +6,7 @@ from metasched.rules.facts import Factored, Tiled, Vectorized
 
 import metasched as ms
 
-SEVERAL, ONE = "several", "one"
+SEVERAL = "several"
 
 
 @ms.rule
@@ -47,7 +47,7 @@ def short_rows(
     widths = [count * inner.extent for count in rows if count * inner.extent <= lanes]
     if not widths:
         return ms.skip(f"{min(rows)} of its rows ({inner.extent} elements) are more than vectors may have")
-    if sch.choose("rows of a vector", [SEVERAL, ONE]) == ONE:
+    if sch.choose("rows of a vector", [SEVERAL, ms.LEFT_ALONE]) == ms.LEFT_ALONE:
         return None
     fused = sch.fuse(*sch.get_loops(block)[-2:])
     if (info.size(info.iters[:-2]) or 1) < tasks and outer.extent * inner.extent > max(lengths):

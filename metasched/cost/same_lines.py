@@ -34,6 +34,8 @@ def with_lines_once(statement: Statement, marks: Sequence[Footprint], ranges: Ra
 def _shared(access: StatementAccess, other: StatementAccess, ranges: Ranges) -> Array:
     """The share of an access's lines that another of the same buffer touches, under each level: (levels, rows)."""
     share = ones((ranges.depth + 1, ranges.rows))
+    if len(access.dims) != len(other.dims):  # one of them goes through dimensions as one
+        return share * 0.0
     last = len(access.dims) - 1
     for n, (mine, its) in enumerate(zip(access.dims, other.dims, strict=True)):
         if mine.terms == its.terms:
