@@ -29,6 +29,7 @@ Its files, in reading order:
 - `left_behind`: The statements of a program over a population, each with what those before it have left in the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
 - `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
+- `prefetched`: How much longer lines take to come where prefetchers do not bring them in time, over a population
 - `roofline`: A roofline by hand: the cycles of one statement over a population, by what bounds it
 - `groups`: Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles
 - `memory`: Features of the buffers a statement touches, over a population

@@ -10,6 +10,7 @@ from metasched.cost.task_times import TaskTimes
 
 _EFFICIENCY = NAMES.index("all.efficiency")
 _CYCLES = NAMES.index("all.total_cycles")
+_STATEMENTS, _MAIN = NAMES.index("all.cycles"), NAMES.index("s0.cycles")
 
 
 def analytic_efficiency(features: Features) -> Array:
@@ -20,6 +21,13 @@ def analytic_efficiency(features: Features) -> Array:
 def analytic_score(features: Features) -> Array:
     """Higher is faster: minus log2 of the cycles that the hand-made roofline expects, float64 of shape (n,)."""
     return -features[:, _CYCLES].astype(np.float64)
+
+
+def share_beside(features: Features) -> Array:
+    """The share of the cycles of all statements that are not those of the one with most work, float64 of shape (n,)."""
+    main, statements = (features[:, n].astype(np.float64) for n in (_MAIN, _STATEMENTS))
+    share: Array = 1.0 - np.exp2(main - statements)
+    return share
 
 
 class RandomModel:

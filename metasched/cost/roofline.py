@@ -17,7 +17,8 @@ from metasched.cost.condition_cycles import (
 from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
-from metasched.cost.footprint import LINE, PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
+from metasched.cost.footprint import LINE, Array, flat_step
+from metasched.cost.prefetched import longer_from_l3, longer_from_memory, unasked
 from metasched.cost.statement import View, once, total
 from metasched.ir.nodes import LoopKind, Reducer
 
@@ -30,8 +31,6 @@ _LEAST_PIECE = 1 / 16
 _LASTING = 1 << 20
 # Bytes of an element from which on CPUs gather.
 _LEAST_GATHERED = 4
-# Rows that prefetchers follow at a time.
-_STREAMS = 32.0
 # How many times as long a program is taken for that is not compiled.
 _REFUSED = 1024.0
 
@@ -324,21 +323,20 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     near, *far = view.traffic
     in_two_lines = [_in_two_lines(view, n) for n in range(len(near))]
-    by_access = [
-        [traffic * in_two_lines[n] * _scatter(view, n, level) for n, traffic in enumerate(moved)]
-        for moved, level in zip(far, view.fits[1:], strict=True)
-    ]
+    from_l3, from_memory = (
+        [traffic * in_two_lines[n] * longer(view, n, level) for n, traffic in enumerate(moved)]
+        for longer, moved, level in zip((longer_from_l3, longer_from_memory), far, view.fits[1:], strict=True)
+    )
     share = (1.0 + _waiting(view)) / speedup
     work = view.instances * alive_in_busiest(view) * share
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
     read = there(view)
     l2 = total([traffic * in_two_lines[n] for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
-    l3 = total(by_access[0]) / view.core.l3_bytes * share * read
-    from_memory = total([moved * _pages_come_to(view, n, view.fits[2]) for n, moved in enumerate(by_access[1])])
-    memory = from_memory / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
+    l3 = total(from_l3) / view.core.l3_bytes * share * read
+    memory = total(from_memory) / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
     steady = _beside_one_another(core, l2, l3, memory)
-    unasked = total([traffic * _unasked(view, n) for n, traffic in enumerate(far[0])]) * share * read
+    late = total([traffic * unasked(view, n) for n, traffic in enumerate(far[0])]) * share * read
     # What is not compiled has no time: it is not to be chosen.
     refused = np.where(_copies(view) > MAX_COPIES, np.float32(_REFUSED), np.float32(1.0))
     return {
@@ -351,7 +349,7 @@ def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
         "l3_cycles": l3,
         "memory_cycles": memory,
         "cycles": (steady + _handed_over(view, share) / view.core.handed_over_bytes) * refused,
-        "waiting_cycles": _beside_one_another(core, l2, l3 + unasked, memory) - steady,
+        "waiting_cycles": _beside_one_another(core, l2, l3 + late, memory) - steady,
     }
 
 
@@ -374,89 +372,6 @@ def _waiting(view: View) -> Array:
     piece = np.maximum(threads / view.tasks, _LEAST_PIECE)
     found: Array = np.where(accesses < _LASTING, 0.0, np.minimum(0.5 * piece, view.core.late_thread))
     return found
-
-
-def _scatter(view: View, access: int, level: Levels) -> Array:
-    """How much longer lines take that are not next to one another: prefetchers do not follow short runs.
-
-    Those that the second cache holds come as fast without them.
-    """
-    place = view.statement.accesses[access]
-    core, mark = view.core, view.marks[access]
-    # What follows much later is another run to stores, and to whole vectors of rows a page apart.
-    in_order = np.maximum(level, view.fits[0])
-    far = _rows_of_pages(mark, place.element_bytes) & (view.steps[access] == 1)
-    near = in_order if place.is_store else np.where(far, in_order, level)
-    run = np.where(far, _in_streams(mark, near), at_level(mark.run, near)) * place.element_bytes
-    short: Array = 1.0 - np.minimum(run / core.stream_bytes, 1.0)
-    longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
-    return 1.0 + (longest - 1.0) * short
-
-
-def _pages_come_to(view: View, access: int, level: Levels) -> Array:
-    """How much longer bytes take to come from memory for parts of rows that are a page or more apart: addresses in each
-    are translated anew, the more often the shorter they are."""
-    mark, element = view.marks[access], view.statement.accesses[access].element_bytes
-    far = _rows_of_pages(mark, element) & (view.steps[access] == 1)
-    if not np.count_nonzero(far):
-        return view.full(1.0)
-    run = np.minimum(_in_streams(mark, np.maximum(level, view.fits[0])) * element, float(PAGE))
-    longer: Array = 1.0 + view.core.page_bytes * (1.0 / np.maximum(run, element) - 1.0 / PAGE)
-    return np.where(far, longer, np.float32(1.0))
-
-
-def _in_streams(mark: Footprint, level: Levels) -> Array:
-    """The elements of a run that prefetchers follow: where more rows are read in turns than they have streams, each
-    part of a row is a run of its own."""
-    run = at_level(mark.run, level)
-    outermost = level // len(level)
-    for inner in range(1, len(mark.run)):
-        rows = mark.elements[inner] > _STREAMS * mark.run[inner]
-        run = np.where((inner > outermost) & rows, np.minimum(run, mark.run[inner]), run)
-    return run
-
-
-def _unasked(view: View, access: int) -> Array:
-    """Cycles for a byte from beyond the second cache, on top of those of `_scatter`, where rows of whole vectors are
-    read one after another and prefetchers see no run: each row in code of its own, and the rest of it much later.
-
-    A core waits for such lines as far as it does not see them ahead, which it does the less the more operations there
-    are for each. Where the loop over rows asks for them, they are there.
-    """
-    place, core, mark = view.statement.accesses[access], view.core, view.marks[access]
-    if place.is_store or view.statement.vector is None or view.statement.tensor is not None:
-        return view.full(0.0)
-    late = (view.steps[access] == 1) & ~_rows_of_pages(mark, place.element_bytes) & ~_asked_for(view, access)
-    if not np.count_nonzero(late):
-        return view.full(0.0)
-    run, now = (
-        np.minimum(at_level(mark.run, level) * place.element_bytes, core.stream_bytes)
-        for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
-    )
-    vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
-    operations = np.where(view.tile.held > 0, view.tile.operations * LINE / vectors, 1.0) * view.instructions
-    waits = np.maximum(core.line_latency * operations / core.window / LINE - 1.0 / core.l3_bytes, 0.0)
-    return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))
-
-
-def _asked_for(view: View, access: int) -> Mask:
-    """Where a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
-    hardware."""
-    place, mark = view.statement.accesses[access], view.marks[access]
-    found = np.zeros(view.rows, np.bool_)
-    for loop, info in enumerate(view.statement.loops):
-        if info.asks is not None:
-            moved = np.abs(flat_step(place, mark, view.ranges, loop)) * place.element_bytes
-            found |= (view.sizes[info.asks] > 0) & (moved >= LINE)
-    return found
-
-
-def _rows_of_pages(mark: Footprint, element_bytes: int) -> Mask:
-    """Where neighbouring rows are a page or more apart, which no prefetcher follows."""
-    if len(mark.strides) < 2:
-        return np.zeros(mark.run.shape[1], np.bool_)
-    apart: Mask = mark.strides[-2] * element_bytes >= PAGE
-    return apart
 
 
 def _in_two_lines(view: View, access: int) -> Array:

@@ -7,7 +7,8 @@ is varied a little. What came of each neighbour is ranked by the cost model.
 
 A neighbour's program may have ended with the anchor: it could not decide where what follows is computed. So options
 that no such program had are tried for the best, with its numbers. So are those of a rule that left its block alone, and
-that the neighbour's space did not have.
+that the neighbour's space did not have; and where much of the time is expected beside the main statement, the best is
+tried without what each choice added, such as a copy that pays only where it is read often.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import overload
 
 import numpy as np
 
-from metasched.cost.baseline import analytic_score
+from metasched.cost.baseline import analytic_score, share_beside
 from metasched.cost.core import Core
 from metasched.cost.expected import least_cycles
+from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.nest import Analyses
 from metasched.cost.trained import shipped
@@ -37,7 +39,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.carried_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.reduction_parts import ReductionPart, further_parts
 from metasched.search.sketch_arm import SketchArm
-from metasched.space.rule import LEFT_ALONE
+from metasched.space.rule import LEFT_ALONE, NONE
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
 from metasched.support.cached import cached_property
@@ -59,6 +61,8 @@ _ROUNDS_OF_OTHER_VECTORS = 8
 _MOST_UNSEEN = 4
 # Numbers of a structure that are tried with another option of a choice.
 _MOST_ALIKE = 4
+# The share of the time expected beside the heaviest statement, from which on a structure is tried with less.
+_MUCH_BESIDE = 0.25
 # Why a neighbour is left out, where no step of it is illegal.
 ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
 _NO_NUMBERS = "no numbers near its own are legal"
@@ -145,6 +149,7 @@ def carried_into(
     if found:
         ordered = sorted(found, key=_rank)
         found += [*made.with_what_follows(ordered[0], knowledge), *made.with_what_is_new(ordered)]
+        found += made.with_less(sorted(found, key=_rank))
     ranked = sorted(found, key=_rank)
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
     return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
@@ -253,6 +258,17 @@ class _Carrying:
                     alike = sorted(tried, key=_rank)
         return found
 
+    def with_less(self, ranked: Sequence[Carried]) -> list[Carried]:
+        """The best without what each of its choices added, where much time is expected beside its main statement."""
+        alike = [one for one in ranked if one.sketch is ranked[0].sketch][:_MOST_ALIKE]
+        if share_beside(self._features(alike[:1]))[0] < _MUCH_BESIDE:
+            return []
+        taken = alike[0].sketch.structure
+        offered = self._space.options_near(taken)
+        less = ((a, o) for a, own in taken.items() for o in offered.get(a, ()) if o in (NONE, LEFT_ALONE) and o != own)
+        why = "much of the time is beside the main statement"
+        return [one for option in less for _, one in self._with_option(alike, option, self._rounds, why)]
+
     def _new_to(self, one: Carried) -> dict[str, str]:
         """The choices where a rule left its block alone that a candidate's neighbour did not have, and those that it
         decided in another way, and why each is one of them."""
@@ -287,9 +303,11 @@ class _Carrying:
         """What a choice makes of a candidate, scored by what it gains by the estimate: the model has learned from no
         program in which it was taken.
         """
-        features = [self._arm_of(one.sketch).features(np.array([one.row], np.int64)) for one in (before, after)]
-        without, with_it = analytic_score(np.concatenate(features)).tolist()
+        without, with_it = analytic_score(self._features((before, after))).tolist()
         return replace(after, score=before.score + with_it - without)
+
+    def _features(self, several: Sequence[Carried]) -> Features:
+        return np.concatenate([self._arm_of(one.sketch).features(np.array([one.row], np.int64)) for one in several])
 
     def _unseen(self, best: Carried, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
         """The options of choices that a neighbour decided, and that only programs have in which something follows."""

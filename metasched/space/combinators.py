@@ -16,12 +16,11 @@ from metasched.schedule.analysis import BlockInfo
 from metasched.schedule.handlers import MissingDecision, Picked, Symbolic, first_option
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
-from metasched.space.rule import Combined, Listener, Outcome, Rule, RuleError, Skip, undone
+from metasched.space.rule import NONE, Combined, Listener, Outcome, Rule, RuleError, Skip, undone
 from metasched.space.rule_errors import noting_errors_of, place_of
 from metasched.support.data_classes import dataclass
 
 Predicate = Callable[[BlockInfo], bool]
-_NONE = "none"
 _GONE = "the block is gone"
 
 
@@ -55,7 +54,7 @@ def choice(name: str, *rules: Rule | None) -> Rule:
         )
     doc = "One of these, by a structural decision:\n\n" + _summary(parts)
     if None in rules:
-        doc += f"\n- {_NONE}: leave the block as it is"
+        doc += f"\n- {NONE}: leave the block as it is"
     return Rule(name, _Choice(name, parts, None in rules), doc)
 
 
@@ -147,7 +146,7 @@ class _Choice(Combined):
         if not offered:
             return Skip("; ".join(f"{name}: {outcomes[0].reason}" for name, outcomes in refusals.items()))
         with schedule.scope(f"{self.name}({schedule.name_of(block)})"):
-            taken = schedule.choose("rule", [*offered, *([_NONE] if self.may_leave else [])])
+            taken = schedule.choose("rule", [*offered, *([NONE] if self.may_leave else [])])
             for part in self.rules:
                 if part.name == taken:
                     part.apply(schedule, block, tell)

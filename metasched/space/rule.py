@@ -22,6 +22,8 @@ from metasched.support.documentation import documentation
 # The option of a structural choice by which a rule leaves a block to the others, as if it were not there: what was
 # found in a space without the rule is whole in one with it.
 LEFT_ALONE = "left alone"
+# The option of a structural choice that does without what a rule adds, such as a copy.
+NONE = "none"
 
 
 @dataclass(frozen=True)

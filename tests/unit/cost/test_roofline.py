@@ -266,32 +266,6 @@ def test_parts_of_pages_take_longer_from_memory_than_whole_ones() -> None:
     assert memory_cycles_of_rows(192) > 1.2 * memory_cycles_of_rows(1024)
 
 
-def waits_of_panels(rows: int, *, ahead: int = 0) -> float:
-    """The share of a product's time that waits for lines: tiles of so many rows by 32 of 384 columns, four of which are
-    used for several tiles while the second cache has them."""
-    sch = ms.Schedule(ms.parse_program(PRODUCT, N=4 * rows, M=384, K=1024))
-    i, j, k = sch.get_loops(sch.get_block("C"))
-    j0, j1, j2 = sch.split(j, [None, 4, 32])
-    i0, i1 = sch.split(i, [None, rows])
-    sch.reorder(j0, i0, j1, k, i1, j2)
-    sch.unroll(i1)
-    sch.vectorize(j2, lanes=16)
-    sch.annotate(k, "unroll_limit", 64)
-    sch.annotate(k, "prefetch", ahead)
-    features = features_of(sch.func, AVX512)
-    waits, all_of_it = (exp2(float(features[NAMES.index(f"all.{name}_cycles")])) for name in ("waiting", "total"))
-    return (waits - 1.0) / all_of_it
-
-
-def test_lines_of_short_rows_are_waited_for_unless_they_are_asked_for() -> None:
-    assert waits_of_panels(12) > 0.03
-    assert waits_of_panels(12, ahead=8) == 0
-
-
-def test_a_core_sees_lines_ahead_where_few_operations_are_between() -> None:
-    assert waits_of_panels(1) == 0
-
-
 def port_cycles_of_rows(columns: int) -> float:
     """Of a sum of three rows, for each element."""
     text = "program s[M=64](A: f32[66, M]) -> S: f32[64, M]:\n    S[i < 64, j] = A[i, j] + A[i + 1, j] + A[i + 2, j]\n"

@@ -79,7 +79,7 @@ KNOWN = Knowledge((ENTRY,))
 def carried(space: ms.Space, knowledge: Knowledge = KNOWN) -> Carried:
     """What came of one entry, with nothing tried beside its own decisions."""
     every = carried_into(space, knowledge, AVX512, DEFAULT_CORE)
-    (found,) = (one for one in every if not any("ended with the anchor" in why for _, why in one.dropped))
+    (found,) = (one for one in every if not any("is tried here" in why for _, why in one.dropped))
     assert found.trace.apply_to(space.program)
     assert space.holds(found.trace)
     return found

@@ -1,0 +1,152 @@
+"""How much longer lines take to come where prefetchers do not bring them in time, over a population.
+
+Prefetchers follow rows in the order of addresses, some at a time and not into the next page. What they bring is lost
+again where rows are as far apart as makes them share the few places of a cache: a multiple of a page of 4 KB. What they
+do not see, a core waits for, as far as it does not see it ahead itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metasched.cost.footprint import LINE, PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
+from metasched.cost.statement import View
+
+# Rows that prefetchers follow at a time, and from how many on they follow none of those in memory.
+_FOLLOWED, _TOO_MANY = 8.0, 128.0
+# Lines a multiple of a page apart that the first cache holds, and from how many on none of them is held for long.
+_HELD, _LOST = 8.0, 48.0
+# The share of the time for coming to another page that is left where pages are read in turns: where their lines share
+# the places of a cache, and where they do not.
+_AGAIN_IN_ONE_PLACE, _AGAIN = 0.5, 0.25
+
+
+def longer_from_l3(view: View, access: int, level: Levels) -> Array:
+    """How many times as long lines from the third cache take that are not next to one another: prefetchers do not
+    follow short runs. Those that the second cache holds come as fast without them.
+
+    `level` is the loop under which the second cache holds what the access touches, for each row of the population.
+    Parts of rows a page or more apart only take longer where they share the places of a cache. (8 MB on a Zen 4, all
+    times relative to those of 8 rows in turns: parts of 64, 128 and 256 bytes of 512 rows of 16 KB take 8, 5 and 2.3,
+    of 32 such rows 5.5, 4 and 2.2; of rows of 16 KB and 64 bytes never more than 1.7.)
+    """
+    place = view.statement.accesses[access]
+    core, mark, element = view.core, view.marks[access], place.element_bytes
+    far = _in_rows_of_pages(view, access)
+    near = np.where(far | place.is_store, np.maximum(level, view.fits[0]), level)
+    longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
+
+    def more(run: Array) -> Array:
+        short: Array = 1.0 - np.minimum(run * element / core.stream_bytes, 1.0)
+        return (longest - 1.0) * short
+
+    found = more(at_level(mark.run, near))
+    if not np.count_nonzero(far):
+        return 1.0 + found
+    sharing = _sharing(mark, element)
+    found = np.where(far, _lost(_rows(mark, near) / sharing) * found, found)
+    for rows, run in _rows_in_turns(mark, near):
+        found = np.where(far, np.maximum(found, _lost(rows / sharing) * more(run)), found)
+    return 1.0 + found
+
+
+def longer_from_memory(view: View, access: int, level: Levels) -> Array:
+    """The same of lines from memory. Parts of rows that are a page or more apart are translated anew each, which takes
+    the longer the shorter they are, and some of it where rows are read in turns, whose translations are at hand.
+
+    (64 MB on a Zen 4, relative to 8 rows in turns: parts of 64, 128 and 256 bytes of one row of 16 KB after another
+    take 8, 3.7 and 2.4, of 64 such rows in turns 3.2, 2.3 and 2; of 64 rows of 16 KB and 64 bytes 1.3 to 1.9, of 256
+    2.3.)
+    """
+    far = _in_rows_of_pages(view, access)
+    if not np.count_nonzero(far):
+        return longer_from_l3(view, access, level)
+    mark, element = view.marks[access], view.statement.accesses[access].element_bytes
+    near, sharing = np.maximum(level, view.fits[0]), _sharing(mark, element)
+
+    def more(run: Array) -> Array:
+        part = np.clip(run * element, element, PAGE)
+        found: Array = view.core.page_bytes * (1.0 / part - 1.0 / PAGE)
+        return found
+
+    found = more(at_level(mark.run, near))
+    for rows, run in _rows_in_turns(mark, near):
+        unseen = np.clip((rows - _FOLLOWED) / (_TOO_MANY - _FOLLOWED), 0.0, 1.0)
+        again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost(rows / sharing), _AGAIN * unseen)
+        found = np.maximum(found, again * more(run))
+    found = 1.0 + found
+    return found if np.all(far) else np.where(far, found, longer_from_l3(view, access, level))
+
+
+def _rows(mark: Footprint, level: Levels) -> Array:
+    rows: Array = at_level(mark.elements, level) / np.maximum(at_level(mark.run, level), 1.0)
+    return rows
+
+
+def _rows_in_turns(mark: Footprint, level: Levels) -> list[tuple[Array, Array]]:
+    """For each loop the rows of which it reads a part each in turns, and the elements of a part; 0 rows outside the
+    loop under which what is touched is held."""
+    outermost = level // len(level)
+    rows = mark.elements / np.maximum(mark.run, 1.0)
+    return [(np.where(n > outermost, rows[n], np.float32(0.0)), mark.run[n]) for n in range(1, len(rows))]
+
+
+def _sharing(mark: Footprint, element_bytes: int) -> Array:
+    """In how many places of a cache lines of rows one below the other lie, for each row of the population."""
+    apart = (mark.strides[-2] * element_bytes).astype(np.int64)
+    found: Array = PAGE / np.clip(apart & -apart, LINE, PAGE)
+    return found
+
+
+def _lost(rows: Array) -> Array:
+    """The share of lines that are not held until the rest of a row is read, by how many share a place."""
+    found: Array = np.clip((rows - _HELD) / (_LOST - _HELD), 0.0, 1.0)
+    return found
+
+
+def _in_rows_of_pages(view: View, access: int) -> Mask:
+    """Where whole vectors are read of rows that are a page or more apart."""
+    rows: Mask = _rows_of_pages(view.marks[access], view.statement.accesses[access].element_bytes)
+    return rows & (view.steps[access] == 1)
+
+
+def _rows_of_pages(mark: Footprint, element_bytes: int) -> Mask:
+    if len(mark.strides) < 2:
+        return np.zeros(mark.run.shape[1], np.bool_)
+    apart: Mask = mark.strides[-2] * element_bytes >= PAGE
+    return apart
+
+
+def unasked(view: View, access: int) -> Array:
+    """Cycles for a byte from beyond the second cache, on top of those of `longer_from_l3`, where rows of whole vectors
+    are read one after another and prefetchers see no run: each row in code of its own, and the rest of it much later.
+
+    A core waits for such lines as far as it does not see them ahead, which it does the less the more operations there
+    are for each. Where the loop over rows asks for them, they are there.
+    """
+    place, core, mark = view.statement.accesses[access], view.core, view.marks[access]
+    if place.is_store or view.statement.vector is None or view.statement.tensor is not None:
+        return view.full(0.0)
+    late = (view.steps[access] == 1) & ~_rows_of_pages(mark, place.element_bytes) & ~_asked_for(view, access)
+    if not np.count_nonzero(late):
+        return view.full(0.0)
+    run, now = (
+        np.minimum(at_level(mark.run, level) * place.element_bytes, core.stream_bytes)
+        for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
+    )
+    vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
+    operations = np.where(view.tile.held > 0, view.tile.operations * LINE / vectors, 1.0) * view.instructions
+    waits = np.maximum(core.line_latency * operations / core.window / LINE - 1.0 / core.l3_bytes, 0.0)
+    return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))
+
+
+def _asked_for(view: View, access: int) -> Mask:
+    """Where a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
+    hardware."""
+    place, mark = view.statement.accesses[access], view.marks[access]
+    found = np.zeros(view.rows, np.bool_)
+    for loop, info in enumerate(view.statement.loops):
+        if info.asks is not None:
+            moved = np.abs(flat_step(place, mark, view.ranges, loop)) * place.element_bytes
+            found |= (view.sizes[info.asks] > 0) & (moved >= LINE)
+    return found
