@@ -20,7 +20,7 @@ from benchmarks.networks import Case, network_cases
 from benchmarks.registry import Options, Result
 from metasched.graph.network import Network
 from metasched.graph.ranged import NetworkOfSizes
-from metasched.graph.tuning_view import NetworkProgress
+from metasched.graph.tuning.view import NetworkProgress
 
 GRADIENT, ROUND_ROBIN = "gradient", "round_robin"
 # Shares of what round robin has gained in the end.

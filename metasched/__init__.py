@@ -72,14 +72,14 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.errors import NondeterministicModule as NondeterministicModule
     from metasched.errors import NoRecord as NoRecord
     from metasched.errors import ScheduleError as ScheduleError
+    from metasched.graph.buckets.size_range import SizeRange as SizeRange
     from metasched.graph.errors import NetworkError as NetworkError
     from metasched.graph.errors import RefusedModel as RefusedModel
     from metasched.graph.growing.sizes import GrowingSize as GrowingSize
     from metasched.graph.loading import load_onnx as load_onnx
     from metasched.graph.network import Network as Network
-    from metasched.graph.network_tuning import tune_networks as tune_networks
     from metasched.graph.ranged import NetworkOfSizes as NetworkOfSizes
-    from metasched.graph.size_range import SizeRange as SizeRange
+    from metasched.graph.tuning.networks import tune_networks as tune_networks
     from metasched.ir.nodes import LoopKind as LoopKind
     from metasched.ir.program import Program as Program
     from metasched.kernel_function import KernelFunction as KernelFunction
@@ -186,9 +186,9 @@ _NAMES = {
     "metasched.graph.growing.sizes": ("GrowingSize",),
     "metasched.graph.loading": ("load_onnx",),
     "metasched.graph.network": ("Network",),
-    "metasched.graph.network_tuning": ("tune_networks",),
+    "metasched.graph.tuning.networks": ("tune_networks",),
     "metasched.graph.ranged": ("NetworkOfSizes",),
-    "metasched.graph.size_range": ("SizeRange",),
+    "metasched.graph.buckets.size_range": ("SizeRange",),
     "metasched.ir.nodes": ("LoopKind",),
     "metasched.ir.program": ("Program",),
     "metasched.lang": (

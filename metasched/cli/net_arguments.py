@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metasched.cli.arguments import UsageError, add_db, add_json, add_threads, seed
+from metasched.graph.buckets.size_range import SizeRange
 from metasched.graph.inputs import random_inputs
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.size_range import SizeRange
 from metasched.graph.value_type import ValueType
 from metasched.target import Target
 

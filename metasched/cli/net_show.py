@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from metasched.cli.arguments import UsageError
 from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_database, add_model, network_of
-from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Graph
+from metasched.graph.loops.flat_graph import flat
 from metasched.graph.network import Network
 from metasched.graph.ranged import NetworkOfSizes
 from metasched.graph.tasks import TaskTable

@@ -10,8 +10,8 @@ from metasched.cli.command import Console
 from metasched.cli.net_arguments import add_model, bound_again, network_of
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.graph.tasks import joined_tables
-from metasched.graph.tuning import NetworkReport
-from metasched.graph.tuning_view import NetworkProgress, network_view
+from metasched.graph.tuning.graphs import NetworkReport
+from metasched.graph.tuning.view import NetworkProgress, network_view
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
 from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS

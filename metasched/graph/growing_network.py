@@ -9,18 +9,18 @@ from typing import Any
 
 from metasched.database.backends import DatabaseLike
 from metasched.graph.buckets.choices import choices_alike
-from metasched.graph.choices import Choices
-from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.code.choices import Choices
 from metasched.graph.growing.calls import cut_to_length, length_of
 from metasched.graph.inputs import as_arrays
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
-from metasched.graph.network_cache import CachePlace
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.profile import NetworkProfile
+from metasched.graph.running.profile import NetworkProfile
+from metasched.graph.running.state import NetworkState
+from metasched.graph.running.weights import WeightStore
+from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph
-from metasched.graph.state import NetworkState
-from metasched.graph.weights import WeightStore
 from metasched.permissions import Allow
 from metasched.target import Target
 

@@ -12,19 +12,19 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin, ValueCount
-from metasched.graph.counted_rows import run_on_rows
+from metasched.graph.counted.row_blocks import in_row_blocks
+from metasched.graph.counted.rows import run_on_rows
+from metasched.graph.counted.size_arithmetic import run_on_sizes
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
-from metasched.graph.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.ir import Array, Graph
-from metasched.graph.model_file import OLDEST_OPSET, ModelFile, onnx_module
-from metasched.graph.packed_numbers import numbers_in
+from metasched.graph.node_helpers.packed_numbers import numbers_in
 from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.reading.functions import body_of, bound_attributes, schema_of, with_defaults
+from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
+from metasched.graph.reading.size_expressions import names_in, size_of
+from metasched.graph.reading.tensors import array_of, element_type, few_bits, packed_bytes
 from metasched.graph.registry import NodeForm, NodeType, node_types
-from metasched.graph.row_blocks import in_row_blocks
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
-from metasched.graph.size_arithmetic import run_on_sizes
-from metasched.graph.size_expressions import names_in, size_of
-from metasched.graph.tensors import array_of, element_type, few_bits, packed_bytes
 from metasched.graph.value_type import ValueType
 from metasched.support.collection import put_off
 from metasched.support.data_classes import dataclass

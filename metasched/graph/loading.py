@@ -9,22 +9,22 @@ from typing import Any, overload
 
 from metasched.database.backends import DatabaseLike
 from metasched.graph.buckets.bucket import Sizes
+from metasched.graph.buckets.size_range import SizeRange
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing.graph import GrownGraphs
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.growing_network import SHORTER, GrowingNetwork
 from metasched.graph.importing import open_sizes
 from metasched.graph.ir import Graph
-from metasched.graph.model_file import ModelLike, read_model
 from metasched.graph.network import Network, folded
-from metasched.graph.network_cache import CachePlace, NetworkCache
-from metasched.graph.network_key import model_digest, network_key
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.ranged import NetworkOfSizes
+from metasched.graph.reading.model_file import ModelLike, read_model
+from metasched.graph.running.weights import WeightStore
+from metasched.graph.saved.network_cache import CachePlace, NetworkCache
+from metasched.graph.saved.network_key import model_digest, network_key
 from metasched.graph.signature import DeferredGraph
-from metasched.graph.size_range import SizeRange
-from metasched.graph.weights import WeightStore
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

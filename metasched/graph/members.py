@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike
-from metasched.graph.executable import Executable
-from metasched.graph.exported_parts import NetworkExport
-from metasched.graph.memory_figures import MemberMemory, NetworkMemory
+from metasched.graph.running.executable import Executable
+from metasched.graph.running.memory_figures import MemberMemory, NetworkMemory
+from metasched.graph.saved.exported_parts import NetworkExport
 from metasched.graph.tasks import TaskTable, joined_tables
-from metasched.graph.tuned_member import TunedMember
+from metasched.graph.tuning.member import TunedMember
 from metasched.knowledge.library import KnowledgeLike
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.runner import Runner
@@ -27,8 +27,8 @@ from metasched.space.registry import RuleSpec
 from metasched.target import Target
 
 if TYPE_CHECKING:
-    from metasched.graph.tuning import NetworkReport
-    from metasched.graph.tuning_view import NetworkShown
+    from metasched.graph.tuning.graphs import NetworkReport
+    from metasched.graph.tuning.view import NetworkShown
 
 
 class NetworkMember(TunedMember, Protocol):
@@ -111,8 +111,8 @@ class MembersFace(ABC):
 
         Raises NetworkError where no kernel is large enough to be tuned.
         """
-        from metasched.graph.network_tuning import tune_networks
-        from metasched.graph.tuning import NetworkSettings
+        from metasched.graph.tuning.graphs import NetworkSettings
+        from metasched.graph.tuning.networks import tune_networks
 
         settings = NetworkSettings(
             db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
@@ -173,7 +173,7 @@ class MembersFace(ABC):
         what calls of some sizes take cannot be said without reading the model.
         """
         # It imports the compiler.
-        from metasched.graph.export import export_network
+        from metasched.graph.saved.export import export_network
 
         return export_network(self.exported(), self.target, folder)
 

@@ -11,30 +11,35 @@ from typing import Any
 from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Access, Database
 from metasched.database.record import Record, TaskKey
-from metasched.graph.choices import NO_CHOICES, Choices
-from metasched.graph.executable import Executable
-from metasched.graph.execution_plan import StepInfo
-from metasched.graph.exported_parts import ExportedMember, ExportedPart, NetworkExport
-from metasched.graph.flat_graph import flat
+from metasched.graph.code.choices import NO_CHOICES, Choices
+from metasched.graph.code.step_code import TaskCode
 from metasched.graph.growing.calls import with_room, without_room
 from metasched.graph.inputs import UsualInputs, as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph
-from metasched.graph.loop_bodies import with_constants
 from metasched.graph.loop_node import ASSUMED_STEPS
+from metasched.graph.loops.bodies import with_constants
+from metasched.graph.loops.flat_graph import flat
 from metasched.graph.members import MembersFace
-from metasched.graph.network_cache import CachePlace
-from metasched.graph.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.passes.constant_folding import constant_folding
 from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.graph.passes.strips import StripGroup, strip_groups, strips
-from metasched.graph.planning import executable
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
-from metasched.graph.profile import NetworkProfile, profiled
-from metasched.graph.recorded import (
+from metasched.graph.running.executable import Executable
+from metasched.graph.running.execution_plan import StepInfo
+from metasched.graph.running.packed_constants import let_constants_go, return_free_memory
+from metasched.graph.running.planning import executable
+from metasched.graph.running.profile import NetworkProfile, profiled
+from metasched.graph.running.state import NetworkState
+from metasched.graph.running.weights import WeightStore
+from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.saved.network_cache import CachePlace
+from metasched.graph.signature import DeferredGraph, Signature
+from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
+from metasched.graph.tuning.recorded import (
     add_groups,
     add_settled,
     choices_of,
@@ -42,14 +47,9 @@ from metasched.graph.recorded import (
     records_to_run,
     surroundings_of,
 )
-from metasched.graph.settling import Settlement, expected_seconds, settle
-from metasched.graph.signature import DeferredGraph, Signature
-from metasched.graph.state import NetworkState
-from metasched.graph.step_code import TaskCode
-from metasched.graph.strip_turns import StripSettlement, open_groups, settle_groups
-from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
+from metasched.graph.tuning.settling import Settlement, expected_seconds, settle
+from metasched.graph.tuning.strip_turns import StripSettlement, open_groups, settle_groups
 from metasched.graph.value_type import ValueType
-from metasched.graph.weights import WeightStore
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
 from metasched.runtime import arguments
@@ -232,7 +232,7 @@ class Network(MembersFace):
 
     def _whole_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
         """What runs, with all of its constants, and its kernels."""
-        from metasched.graph.kernels import made_graph_and_kernels
+        from metasched.graph.code.kernels import made_graph_and_kernels
 
         if "optimised" in vars(self):
             graph = self._whole()
@@ -398,7 +398,7 @@ class Network(MembersFace):
         return NetworkExport(self.signature, (part,))
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
-        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
+        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `running.profile`."""
         if named:
             inputs = arguments.in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named, ["runs"])
         return self.profile_on(self.state, inputs, runs)
@@ -454,7 +454,7 @@ class Network(MembersFace):
 
 def kernels(graph: Graph, choices: Choices, target: Target) -> dict[str, TaskCode]:
     """Machine code of every kernel of a graph; a start from the cache does not wait for what makes it."""
-    from metasched.graph import kernels as made
+    from metasched.graph.code import kernels as made
 
     return made.kernels(graph, choices, target)
 

@@ -15,9 +15,9 @@ from metasched.graph.growing.graph import GrownGraphs, growing_sizes, grown_grap
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.importing import Binding, import_in_blocks, import_model, initializers, open_sizes
 from metasched.graph.ir import Graph
-from metasched.graph.model_file import ModelFile
-from metasched.graph.size_expressions import size_of
-from metasched.graph.state import with_states
+from metasched.graph.reading.model_file import ModelFile
+from metasched.graph.reading.size_expressions import size_of
+from metasched.graph.running.state import with_states
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 

@@ -26,26 +26,26 @@ from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import described_forms, forms_of
 from metasched.graph.buckets.rooms import Rooms
-from metasched.graph.choices import NO_CHOICES, Choices
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
+from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
-from metasched.graph.execution_plan import StepInfo
-from metasched.graph.exported_parts import NetworkExport
-from metasched.graph.exported_sizes import exported_sizes
 from metasched.graph.growing.alike import GraphsAlike
 from metasched.graph.growing.calls import whole_number
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
 from metasched.graph.members import MembersFace
 from metasched.graph.network import Network
-from metasched.graph.network_cache import CachePlace
 from metasched.graph.passes.pipeline import PassReport
 from metasched.graph.precision.error import PrecisionError, differences
 from metasched.graph.precision.rounding import without_rounding
-from metasched.graph.profile import NetworkProfile
+from metasched.graph.running.execution_plan import StepInfo
+from metasched.graph.running.profile import NetworkProfile
+from metasched.graph.running.state import NetworkState
+from metasched.graph.running.weights import WeightStore
+from metasched.graph.saved.exported_parts import NetworkExport
+from metasched.graph.saved.exported_sizes import exported_sizes
+from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph, Signature
-from metasched.graph.size_range import OpenType, SizeRange, more_than_one
-from metasched.graph.state import NetworkState
-from metasched.graph.weights import WeightStore
 from metasched.permissions import Allow
 from metasched.runtime import arguments
 from metasched.support.cached import cached_property
@@ -363,7 +363,7 @@ class NetworkOfSizes(MembersFace):
         return other
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
-        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `graph.profile`."""
+        """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `running.profile`."""
         return self.profile_on(self.state, self._ordered(inputs, named, ["runs"]), runs)
 
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:

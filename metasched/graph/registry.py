@@ -52,7 +52,7 @@ class NodeType:
         run: gives the node's outputs, in their order; those that nothing uses may be None. Raises Unsupported.
         form: of a type that the package `onnx` does not describe.
         counts: whether `run` gives results the sizes that only a call knows; otherwise they are found in its programs
-            (see `counted_rows`).
+            (see `counted.rows`).
 
     """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Compute, Graph
+from metasched.graph.loops.flat_graph import flat
 from metasched.graph.value_type import type_of
 from metasched.ir.program import Program
 from metasched.ir.work import speed_text

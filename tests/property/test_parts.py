@@ -9,10 +9,10 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
+from metasched.graph.code.kernels import kernels
 from metasched.graph.ir import Graph, InPlace
-from metasched.graph.kernels import kernels
 from metasched.graph.passes.parts import parts
-from metasched.graph.planning import executable
+from metasched.graph.running.planning import executable
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
 from metasched.target import Target

@@ -20,8 +20,8 @@ from metasched.graph.inputs import as_arrays, checked_types
 from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
 from metasched.graph.placement import Growth
+from metasched.graph.running.state import NetworkState
 from metasched.graph.signature import Signature
-from metasched.graph.state import NetworkState
 from metasched.support.data_classes import dataclass
 
 LOGGER = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from metasched.compiler.lower import lower
 from metasched.errors import BuildError, LanguageError, ScheduleError
-from metasched.graph.choices import Choice
-from metasched.graph.default_choice import is_small
+from metasched.graph.code.choices import Choice
+from metasched.graph.code.default_choice import is_small
 from metasched.graph.ir import Compute
 from metasched.graph.network import Network
 from metasched.ir.nodes import Func

@@ -1,4 +1,4 @@
-"""Programs joined to one: what a graph's passes make of several nodes.
+"""Programs joined to one: what a graph's passes make of several nodes, and what they see in programs.
 
 Its files, in reading order:
 
@@ -13,4 +13,6 @@ Its files, in reading order:
 - `rows`: The outer indices over which all stages of a program are independent
 - `affine`: What constants do to a value: a factor and an offset
 - `kinds`: What limits a program: memory, or arithmetic on what it reads repeatedly
+- `copies`: Programs that only copy: concatenations, slices, splits, permutations, whatever they were called
+- `updates`: Programs that replace a stretch of a tensor: what a decoder does to its cache of keys
 """

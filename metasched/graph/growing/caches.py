@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from metasched.dtypes import INDEX
-from metasched.graph.copies import copied_boxes
+from metasched.graph.fusion.copies import copied_boxes
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType

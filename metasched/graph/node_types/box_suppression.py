@@ -14,10 +14,10 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.errors import Unsupported
-from metasched.graph.loop_building import LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, looped
 from metasched.graph.node_types.branches import branched
-from metasched.graph.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import declared, real

@@ -9,11 +9,11 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
+from metasched.graph.counted.size_arithmetic import number_of, sizes_of
 from metasched.graph.errors import Unsupported
-from metasched.graph.loop_building import LoopFrame, StepResults, looped
+from metasched.graph.loops.building import LoopFrame, StepResults, looped
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, RunBody
-from metasched.graph.size_arithmetic import number_of, sizes_of
 from metasched.graph.text import at, indices, number
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass

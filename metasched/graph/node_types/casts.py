@@ -8,10 +8,10 @@ from types import MappingProxyType
 from metasched.dtypes import DType, float_format
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.packed_numbers import number_type
+from metasched.graph.node_helpers.packed_numbers import number_type
+from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.tensors import element_type
 from metasched.graph.text import in_range, real, saturated, saturates
 
 Results = tuple[GraphValue, ...]

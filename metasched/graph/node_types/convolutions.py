@@ -5,12 +5,12 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_helpers.windows import Windows, windows_of, without_border_taps
 from metasched.graph.node_types.matmul import centred
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices
 from metasched.graph.value_type import ValueType
-from metasched.graph.windows import Windows, windows_of, without_border_taps
 
 Results = tuple[GraphValue, ...]
 

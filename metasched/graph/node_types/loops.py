@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.appended_states import appended_states, without_appended
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted_rows import run_on_rows
+from metasched.graph.counted.joined_rows import joined_rows
+from metasched.graph.counted.rows import run_on_rows
+from metasched.graph.counted.size_arithmetic import room_of, times
 from metasched.graph.errors import Unsupported
-from metasched.graph.joined_rows import joined_rows
-from metasched.graph.loop_building import (
+from metasched.graph.loop_node import ENDLESS
+from metasched.graph.loops.appended_states import appended_states, without_appended
+from metasched.graph.loops.building import (
     LoopElements,
     LoopFrame,
     LoopPlaces,
@@ -26,11 +28,9 @@ from metasched.graph.loop_building import (
     StepResults,
     looped,
 )
-from metasched.graph.loop_node import ENDLESS
+from metasched.graph.loops.unrolled import unrolled, unrolled_if_few
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.size_arithmetic import room_of, times
-from metasched.graph.unrolled_loops import unrolled, unrolled_if_few
 
 Results = tuple[GraphValue | None, ...]
 

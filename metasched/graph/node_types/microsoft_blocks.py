@@ -1,6 +1,6 @@
 """Weights in blocks of few bits, as ONNX Runtime's quantisers of large language models write them.
 
-They stay packed in memory, and are unpacked where they are multiplied: see `metasched.graph.packed_numbers`.
+They stay packed in memory, and are unpacked where they are multiplied: see `graph/node_helpers/packed_numbers.py`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.matmul import product
-from metasched.graph.packed_numbers import (
+from metasched.graph.node_helpers.packed_numbers import (
     BITS,
     PackedWeights,
     ZeroPoints,
@@ -17,6 +16,7 @@ from metasched.graph.packed_numbers import (
     unpacked_matrix,
     unpacked_rows,
 )
+from metasched.graph.node_types.matmul import product
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 

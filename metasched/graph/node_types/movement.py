@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted_rows import run_on_rows
+from metasched.graph.counted.joined_rows import joined_rows
+from metasched.graph.counted.rows import run_on_rows
+from metasched.graph.counted.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
-from metasched.graph.joined_rows import joined_rows
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, names
-from metasched.graph.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
 from metasched.graph.text import at, broadcast, indices, number, read
 from metasched.graph.value_type import ValueType
 

@@ -7,12 +7,12 @@ import math
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_helpers.windows import Windows, windows_of
 from metasched.graph.node_types.padding import padded
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices, number, ranged
 from metasched.graph.value_type import ValueType
-from metasched.graph.windows import Windows, windows_of
 
 Results = tuple[GraphValue | None, ...]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_helpers.packed_numbers import number_type, packed_weights, unpacked_matrix
 from metasched.graph.node_types.convolutions import convolved
 from metasched.graph.node_types.matmul import centred, product
-from metasched.graph.packed_numbers import number_type, packed_weights, unpacked_matrix
+from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.tensors import element_type
 from metasched.graph.text import at, indices, saturated, saturates
 from metasched.graph.value_type import ValueType
 

@@ -14,12 +14,12 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.loop_building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.loops.unrolled import are_few
 from metasched.graph.node_types.movement import sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
-from metasched.graph.unrolled_loops import are_few
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 

@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import GraphValue
-from metasched.graph.counted_rows import run_on_rows
+from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite

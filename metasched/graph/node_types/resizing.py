@@ -10,11 +10,11 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue
+from metasched.graph.counted.size_arithmetic import Size, asked_sizes
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.size_arithmetic import Size, asked_sizes
 from metasched.graph.text import at, declared, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass

@@ -17,11 +17,11 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.known_elements import known_elements
-from metasched.graph.known_places import BoxSide, box_of, counted_places, last_along, last_at_each
+from metasched.graph.node_helpers.known_elements import known_elements
+from metasched.graph.node_helpers.known_places import BoxSide, box_of, counted_places, last_along, last_at_each
+from metasched.graph.node_helpers.repeated_elements import without_repeats
 from metasched.graph.node_types.gathering import Results, counted_index, from_the_beginning, is_inside
 from metasched.graph.registry import node_type
-from metasched.graph.repeated_elements import without_repeats
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType

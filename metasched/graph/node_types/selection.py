@@ -9,9 +9,9 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted_rows import run_on_rows
+from metasched.graph.counted.places_that_hold import places_that_hold, that_are_there
+from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.places_that_hold import places_that_hold, that_are_there
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, number

@@ -11,9 +11,9 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.movement import sliced, stacked
+from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import called, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.tensors import element_type
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]

@@ -9,12 +9,12 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted_views import reshaped
+from metasched.graph.counted.size_arithmetic import Size, array_of, asked_sizes, count_in, room_of, sized, sizes_of
+from metasched.graph.counted.views import reshaped
 from metasched.graph.errors import Unsupported
+from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, dtype_of
-from metasched.graph.size_arithmetic import Size, array_of, asked_sizes, count_in, room_of, sized, sizes_of
-from metasched.graph.tensors import element_type
 from metasched.graph.text import at, indices, number
 from metasched.graph.value_type import ValueType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.counted_rows import run_along
+from metasched.graph.counted.rows import run_along
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import Import, node_type
 from metasched.graph.site import NodeSite

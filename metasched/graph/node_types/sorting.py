@@ -1,9 +1,9 @@
 """The largest elements of each row, in order.
 
 There is no order among iterations to sort by: the rank of an element is how many come before it, which takes n * n
-comparisons of n elements. Longer rows are ranked in blocks, which are merged in pairs (`merged_blocks.py`). Few
-elements are picked one by one instead: each step looks for the first of those that come after the one before; where
-rows are much longer than that, in blocks, of which few have to be looked at.
+comparisons of n elements. Longer rows are ranked in blocks, which are merged in pairs
+(`node_helpers/merged_blocks.py`). Few elements are picked one by one instead: each step looks for the first of those
+that come after the one before; where rows are much longer than that, in blocks, of which few have to be looked at.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from math import isqrt, prod
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted_rows import run_on_rows
+from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.rows import run_on_rows
+from metasched.graph.counted.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
-from metasched.graph.merged_blocks import Order, sorted_row
+from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
 from metasched.graph.node_types.movement import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
 from metasched.graph.text import at, declared, indices, limits
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass

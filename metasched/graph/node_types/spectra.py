@@ -13,9 +13,9 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.node_types.matmul import product
 from metasched.graph.node_types.movement import sliced
+from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import called, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.tensors import element_type
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]

@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.absent_elements import with_absent
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted_views import reshaped
+from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.places_that_hold import places_that_hold
+from metasched.graph.counted.views import reshaped
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.merged_blocks import Order, sorted_row
+from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
 from metasched.graph.node_types.scans import Scan, scanned
-from metasched.graph.places_that_hold import places_that_hold
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices

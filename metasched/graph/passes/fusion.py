@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from metasched.graph.copies import copied_boxes, may_be_computed_there
+from metasched.graph.fusion.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, is_reduction, kind_of
 from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from metasched.graph.copies import copied_boxes
+from metasched.graph.fusion.copies import copied_boxes
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.merge import merged

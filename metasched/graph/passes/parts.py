@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from metasched.graph.copies import CopiedBox, copied_boxes, is_of_whole_lines
+from metasched.graph.fusion.copies import CopiedBox, copied_boxes, is_of_whole_lines
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import ValuePart

@@ -9,9 +9,9 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
-from metasched.graph.flat_graph import flat
 from metasched.graph.ir import Graph, LoopNode, print_graph
-from metasched.graph.loop_bodies import settled, with_bodies
+from metasched.graph.loops.bodies import settled, with_bodies
+from metasched.graph.loops.flat_graph import flat
 from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
 from metasched.support.collection import put_off
 from metasched.support.data_classes import dataclass

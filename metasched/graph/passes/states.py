@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.stages import program_of
+from metasched.graph.fusion.updates import StretchUpdate, position_apart, stretch_update
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import Position, ValuePart
-from metasched.graph.updates import StretchUpdate, position_apart, stretch_update
 from metasched.graph.value_type import type_of
 from metasched.ir.pitch import packed_strides
 

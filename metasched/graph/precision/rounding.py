@@ -15,7 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
-from metasched.graph.loop_bodies import in_all_graphs
+from metasched.graph.loops.bodies import in_all_graphs
 from metasched.graph.precision.products import cast, literal
 from metasched.graph.precision.quantised import BYTES, quantised_form
 from metasched.ir.nodes import BinOp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from metasched.graph.builder_worker import TaskBuilder
+from metasched.graph.code.builder_worker import TaskBuilder
 from metasched.measure.protocol import Message
 from metasched.measure.worker import main
 

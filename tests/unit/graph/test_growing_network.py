@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing_network import GrowingNetwork
-from metasched.graph.network_tuning import settled
+from metasched.graph.tuning.networks import settled
 from tests.support.decoders import Decoder
 
 DECODER = Decoder(layers=1)

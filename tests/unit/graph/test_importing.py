@@ -11,8 +11,8 @@ from onnx import helper, version_converter
 from scipy.special import softmax
 
 import metasched as ms
-from metasched.graph.functions import schema_of
 from metasched.graph.ir import Compute, ShapeView
+from metasched.graph.reading.functions import schema_of
 from metasched.graph.registry import FILES, node_types
 from metasched.ir.program import Program
 from metasched.reference.execution import reference

@@ -8,7 +8,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph.buckets.choices import choices_like
-from metasched.graph.weights import WeightStore
+from metasched.graph.running.weights import WeightStore
 
 TEXT = """<ir_version: 10, opset_import: ["": 22]>
 m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)

@@ -9,8 +9,8 @@ from metasched.doors.pytorch.registry import lowers
 from metasched.doors.pytorch.site import AtenSite, NestedGraph
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.loop_building import LoopElements, LoopFrame, LoopPlaces, LoopResults, RunStep, StepResults
 from metasched.graph.loop_node import ENDLESS
+from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, LoopResults, RunStep, StepResults
 from metasched.graph.node_types.branches import branched
 from metasched.graph.node_types.loops import taken
 from metasched.graph.site import Made, SiteGraphs

@@ -7,7 +7,7 @@ import pytest
 
 import metasched as ms
 from metasched.dtypes import DType, integer_range
-from metasched.graph.tensors import number_of
+from metasched.graph.reading.tensors import number_of
 from tests.support.onnx_models import run
 
 CASTS = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph import unrolled_loops
+from metasched.graph.loops import unrolled
 from tests.support.graphs import by_reference
 from tests.support.onnx_models import model, node, random, value
 from tests.support.traced_functions import run_graph
@@ -76,7 +76,7 @@ def test_layers(op: str, direction: str, lengths: Any, attributes: dict[str, Any
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize(("direction", "lengths"), [("reverse", None), ("bidirectional", [2, 3])])
 def test_many_steps_are_a_loop(op: str, direction: str, lengths: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unrolled_loops, "_MOST_PROGRAMS", 5)
+    monkeypatch.setattr(unrolled, "_MOST_PROGRAMS", 5)
     made, arrays, wanted = layer(op, direction, lengths, {})
     net = ms.load_onnx(made)
     loops = list(net.graph.loops)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.graph.code.kernels import kernels
 from metasched.graph.ir import Compute, Graph, GraphError, InPlace
-from metasched.graph.kernels import kernels
 from metasched.graph.passes.parts import parts
 from metasched.graph.placement import ValuePart
-from metasched.graph.planning import executable
+from metasched.graph.running.planning import executable
 from tests.support.graphs import by_reference, context, network, random_inputs
 
 

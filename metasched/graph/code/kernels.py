@@ -1,0 +1,95 @@
+"""Machine code for the tasks of a graph: from the cache, or made by their choices or the guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from metasched.calibration.store import core_of
+from metasched.graph.code.builder_worker import WantedCode
+from metasched.graph.code.building import BuilderProcesses, most_builders
+from metasched.graph.code.cache import CodeCache
+from metasched.graph.code.choices import GUESSED, Choice, Choices
+from metasched.graph.code.default_choice import default_choice, is_small
+from metasched.graph.code.owned_files import code_key
+from metasched.graph.code.step_code import TaskCode
+from metasched.graph.code.task_code import compile_task
+from metasched.graph.ir import Graph
+from metasched.graph.loops.flat_graph import flat
+from metasched.ir.program import Program
+from metasched.target import Target
+
+# With so few programs that take time to be made, none of them is worth starting a process for, which takes 2 seconds.
+_FEW = 3
+
+
+def made_graph_and_kernels(
+    graph: Graph, passes: Callable[[], Graph], choices: Callable[[], Choices], target: Target
+) -> tuple[Graph, dict[str, TaskCode]]:
+    """What passes make of a graph, with its kernels' machine code. Builder processes get ready while they run, on the
+    other cores.
+
+    Raises what `kernels` does.
+    """
+    with BuilderProcesses() as builders:
+        if _is_much({id(node.program): node.program for node in flat(graph).graph.computes}.values()):
+            builders.begin(most_builders() - 1)
+        made = passes()
+        return made, kernels(made, choices(), target, builders=builders)
+
+
+def kernels(
+    graph: Graph,
+    choices: Choices,
+    target: Target,
+    cache: CodeCache | None = None,
+    builders: BuilderProcesses | None = None,
+) -> dict[str, TaskCode]:
+    """Machine code of every kernel of a graph, by the kernels' keys.
+
+    What is not in the cache (by default the user's own) is made, in builder processes where it is much, and kept there.
+    `builders` are those of the caller; they do not build again afterwards.
+
+    Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
+    """
+    cache = CodeCache.open() if cache is None else cache
+    graph = flat(graph).graph
+    programs = {task: nodes[0].program for task, nodes in graph.tasks.items()}
+    wanted = {
+        key: WantedCode(programs[kernel.task], choices.get(kernel.task), kernel.pitched(programs[kernel.task]))
+        for key, kernel in graph.kernels.items()
+    }
+    keys = {key: _cache_key(key, one, target) for key, one in wanted.items()}
+    found = {key: code for key in wanted if (code := cache.get(keys[key])) is not None}
+    missing = {key: one for key, one in wanted.items() if key not in found}
+
+    def made(key: str, code: TaskCode) -> None:
+        found[key] = code
+        cache.put(keys[key], code)
+
+    if _is_much(one.program for one in missing.values()):
+        with builders or BuilderProcesses() as own:
+            own.build(missing, target, made)
+    else:
+        for key, one in missing.items():
+            choice = one.choice or default_choice(one.program, target)
+            made(key, compile_task(one.program, choice, target, one.strides))
+    if missing:
+        cache.remove_oldest()
+    return {key: _named(found[key], one.choice) for key, one in wanted.items()}
+
+
+def _is_much(programs: Iterable[Program]) -> bool:
+    """Whether processes are worth being started for some programs."""
+    return sum(not is_small(program) for program in programs) > _FEW
+
+
+def _named(code: TaskCode, choice: Choice | None) -> TaskCode:
+    return code if choice is None or choice.trace is None else replace(code, origin=choice.origin)
+
+
+def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:
+    choice = wanted.choice
+    if choice is None:
+        return code_key(kernel, GUESSED, repr(core_of(target)), str(target))
+    return code_key(kernel, str(choice.trace), str(target))

@@ -1,0 +1,75 @@
+"""The places where a condition holds, in order, and how many there are.
+
+Nothing can be put behind what was put before, as there is no order among iterations. So running sums say how many
+places there are up to each, which is where it goes, and the rule `scatter` puts it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metasched.dtypes import DType
+from metasched.graph.builder import GraphValue
+from metasched.graph.node_helpers.repeated_elements import tally_of
+from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.site import NodeSite
+from metasched.graph.text import at, declared, indices
+from metasched.graph.value_type import ValueType
+from metasched.support.data_classes import dataclass
+
+
+@dataclass(frozen=True)
+class PlacesThatHold:
+    """Where a condition holds.
+
+    Attributes:
+        places: i64, as many as the condition has elements: places in ascending order, and behind them the number of
+            elements.
+        number: how many places there are, one i64.
+
+    """
+
+    places: GraphValue
+    number: GraphValue
+
+
+def that_are_there(site: NodeSite, condition: GraphValue) -> GraphValue:
+    """A condition that does not hold for elements that are not there, where a call decides how many there are."""
+    if condition.count is None:
+        return condition
+    over, number = indices(condition.rank), condition.count.number
+    stage = f"{at('Y', over)} = {at('A', over)} and {over[condition.count.axis]} < S[]"
+    return site.single([stage], condition.type, A=condition, S=site.view(number, ()))
+
+
+def places_that_hold(site: NodeSite, condition: GraphValue) -> PlacesThatHold:
+    """The places of a row of booleans, which has elements, where it is true."""
+    (extent,) = condition.shape
+    found = places_in_rows(site, condition, extent)
+    number = replace(site.view(found.number, ()), tally=tally_of(site.builder, condition))
+    return PlacesThatHold(found.places, number)
+
+
+def places_in_rows(site: NodeSite, condition: GraphValue, most: int) -> PlacesThatHold:
+    """The first places along the last dimension of booleans where they are true, at most so many in each row.
+
+    `number` has one for each row, which counts all of them.
+    """
+    *around, extent = condition.shape
+    over = indices(len(around))
+    ones = site.single(
+        [f"{at('Y', (*over, 'i'))} = i32(1) if {at('A', (*over, 'i'))} else i32(0)"],
+        ValueType(DType.I32, condition.shape),
+        A=condition,
+    )
+    sums = scanned(site, ones, Scan("sum", len(around)))
+    last = at("A", (*over, str(extent - 1)))
+    number = site.single([f"{at('Y', over)} = i64({last})"], ValueType(DType.I64, tuple(around)), A=sums)
+    own = f"(i64({at('A', (*over, 'r'))}) - 1 if {at('C', (*over, 'r'))} else -1)"
+    stages = [
+        declared("P", ValueType(DType.I32, (*around, most))),
+        f"{at('P', (*over, 'p'))} = max[r < {extent} if {own} == p](i32(r))",
+        f"{at('Y', (*over, 'p'))} = i64({at('P', (*over, 'p'))}) if {at('P', (*over, 'p'))} >= 0 else {extent}",
+    ]
+    places = site.single(stages, ValueType(DType.I64, (*around, most)), A=sums, C=condition)
+    return PlacesThatHold(places, number)

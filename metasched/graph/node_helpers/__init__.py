@@ -1,0 +1,11 @@
+"""What functions of several node types take: windows, sorted rows, known places, packed numbers.
+
+Its files, in reading order:
+
+- `windows`: Windows that slide over spatial dimensions
+- `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
+- `repeated_elements`: Values that repeat another along dimensions of which that has one element
+- `known_elements`: Elements of values that depend on constants alone, though the graph computes them in each call
+- `known_places`: Places of a tensor that are known, one for each of some updates: a box of it, or a table
+- `packed_numbers`: Weights of a few bits each, packed in bytes, with a scale and a zero point for each block of them
+"""

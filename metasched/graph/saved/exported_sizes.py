@@ -1,0 +1,108 @@
+"""What an export of a network has whose sizes are ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from metasched.graph.buckets.bucket import Bucket
+from metasched.graph.buckets.comparison import NotAlike
+from metasched.graph.buckets.forms import Bounds
+from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
+from metasched.graph.errors import NetworkError
+from metasched.graph.network import Network
+from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
+from metasched.graph.signature import Signature
+
+# Networks of single sizes that are exported instead of a bucket.
+_ALONE = 16
+_OF_ONE = "along a size of one, the model is another"
+
+
+class NetworkOfBuckets(Protocol):
+    """A network whose sizes are ranges, as far as an export asks for it."""
+
+    ranges: dict[str, SizeRange]
+    signature: Signature
+
+    @property
+    def exact(self) -> Mapping[tuple[int, ...], str]:
+        """Buckets that there are none of, by their largest sizes, with the reason."""
+
+    @property
+    def inputs(self) -> Mapping[str, OpenType]:
+        """What a call is given."""
+
+    @property
+    def outputs(self) -> Mapping[str, OpenType]:
+        """What a call returns."""
+
+    def compile(self) -> Any:
+        """Compile all buckets."""
+
+    def bucket(self, **sizes: int) -> Bucket | None:
+        """What calls of sizes run on, if that is a bucket."""
+
+    def at(self, **sizes: int) -> Network:
+        """A network of just these sizes."""
+
+
+def exported_sizes(net: NetworkOfBuckets) -> NetworkExport:
+    """What an export of a network of sizes has; all buckets are compiled.
+
+    Raises NetworkError where what calls of some sizes take cannot be said without reading the model.
+    """
+    net.compile()
+    parts: list[ExportedPart] = []
+    combinations = itertools.product(*(range_.bounds for range_ in net.ranges.values()))
+    for bounds in combinations:
+        parts += _exported_parts(net, dict(zip(net.ranges, bounds, strict=True)))
+    given, made = ({name: type_.names for name, type_ in types.items()} for types in (net.inputs, net.outputs))
+    return NetworkExport(net.signature, tuple(parts), given, made)
+
+
+def _exported_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
+    """What calls of a bucket's sizes run on, as an export has it."""
+    own = net.bucket(**{name: high for name, (_, high) in bounds.items()})
+    if own is None:
+        return _exported_alone(net, bounds, net.exact.get(tuple(high for _, high in bounds.values()), _OF_ONE))
+    if own.longest is not None:
+        return _exported_alone(net, bounds, "its caches grow")
+    ones = [name for name, (low, high) in bounds.items() if low == 1 < high]
+    parts = [part for name in ones for part in _exported_alone(net, {**bounds, name: (1, 1)}, _OF_ONE)]
+    many = more_than_one(bounds)
+    try:
+        forms = own.forms()
+    except NotAlike as reason:
+        raise NetworkError(
+            f"calls of {_said(bounds)} cannot be exported together: {reason}\n"
+            "  hint: export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size"
+        ) from None
+    signature = own.network.signature
+    held = set(signature.states.values())
+    returned = tuple(dims for label, dims in zip(signature.outputs, forms.outputs, strict=True) if label not in held)
+    member = ExportedMember(signature, own.network.compiled())
+    return [*parts, ExportedPart((member,), many, replace(forms, outputs=returned))]
+
+
+def _exported_alone(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[ExportedPart]:
+    """Networks of single sizes, where calls of a bucket's sizes run on these for a reason."""
+    sizes = [range(low, high + 1) for low, high in bounds.values()]
+    if math.prod(map(len, sizes)) > _ALONE:
+        raise NetworkError(
+            f"calls of {_said(bounds)} run on a network each, which are too many to export: {reason}\n"
+            "  hint: load the model with buckets of one size, for those that are needed"
+        )
+    found = []
+    for numbers in itertools.product(*sizes):
+        alone = net.at(**dict(zip(bounds, numbers, strict=True))).exported()
+        exact = {name: (size, size) for name, size in zip(bounds, numbers, strict=True)}
+        found += [replace(part, sizes=exact) for part in alone.parts]
+    return found
+
+
+def _said(bounds: Bounds) -> str:
+    return ", ".join(f"{name} {low} to {high}" for name, (low, high) in bounds.items())

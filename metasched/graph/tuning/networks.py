@@ -1,0 +1,87 @@
+"""Tuning networks together: one session over the kernels of all, each of which is timed in its own call at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from metasched.database.backends import DatabaseLike
+from metasched.graph.code.choices import Choice, Choices
+from metasched.graph.tuning.graphs import DEFAULT_BUDGET_S, NetworkReport, NetworkSettings, tune_graphs
+from metasched.graph.tuning.member import TunedMember
+from metasched.graph.tuning.settling import Settlement
+from metasched.graph.tuning.strip_turns import most_groups
+from metasched.search.goal import goal_of
+
+
+class Tunable(Protocol):
+    """What can be tuned: it has the networks that its calls run on."""
+
+    @property
+    def members(self) -> Sequence[TunedMember]: ...
+
+
+def tune_networks(
+    networks: Sequence[Tunable],
+    trials: int | None = None,
+    *,
+    budget: float | None = None,
+    patience: int | None = None,
+    settings: NetworkSettings | None = None,
+    **given: Any,
+) -> NetworkReport:
+    """Tune several networks in one session, in which a program that two of them run is one task.
+
+        ms.tune_networks([encoder, decoder], budget=600, objective="geomean")
+
+    Args:
+        networks: each runs its best kernels afterwards, at all lengths where it grows, and at all sizes where these are
+            ranges.
+        trials: measurements of all tasks together to have in the database in the end.
+        budget: seconds; by default 600, where nothing else says when to end.
+        patience: of each task, trials without one that is faster by more than noise.
+        settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
+            after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
+            each has to meet.
+
+    Raises NetworkError where no kernel is large enough to be tuned.
+    """
+    how = settings or NetworkSettings(**given)
+    if trials is None and budget is None and patience is None:
+        budget = DEFAULT_BUDGET_S
+    goal_of(trials, budget, patience)  # raises for what is no number, before anything is timed
+    started = time.perf_counter()
+    most = most_groups(DEFAULT_BUDGET_S if budget is None else budget)
+    members = [member for network in networks for member in network.members]
+    strips_found = tuple(net.settle_strips(how.db, most) for net in members)
+    if budget is not None and any(one.is_timed for one in strips_found):
+        budget = max(budget - (time.perf_counter() - started), budget / 2)
+
+    def settling_s() -> float:
+        return sum(net.settling_s() for net in members)
+
+    tuned = [(net.optimised, net.target) for net in members]
+    report = tune_graphs(tuned, how, trials, budget, patience, settling_s)
+    settlements = settled(members, report.choices, how.db)
+    choices_now = tuple(net.choices for net in members)
+    elapsed = time.perf_counter() - started
+    return replace(report, settlements=settlements, strips=strips_found, choices=choices_now, elapsed_s=elapsed)
+
+
+def settled(members: Sequence[TunedMember], choices: Sequence[Choices], db: DatabaseLike) -> tuple[Settlement, ...]:
+    """What came of timing tuned kernels in each network's own call.
+
+    Networks that share weights run the same kernel for a task, so that its weights have one layout: that which the
+    first of them decides for.
+    """
+    found: list[Settlement] = []
+    decided: dict[tuple[int, str], Choice | None] = {}
+    for number, (network, tuned) in enumerate(zip(members, choices, strict=True)):
+        store = number if network.weights is None else id(network.weights)
+        known = {key: decided[store, key] for key in tuned if (store, key) in decided}
+        network.schedule_by({key: choice for key, choice in known.items() if choice is not None})
+        found.append(network.settle({key: choice for key, choice in tuned.items() if key not in known}, db))
+        decided |= {(store, key): network.choices.get(key) for key in tuned}
+    return tuple(found)

@@ -1,0 +1,140 @@
+"""Exported networks: folders that run with NumPy alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.graph.code.choices import Choice
+from tests.support.loops import decoder, decoder_inputs
+from tests.support.onnx_models import model, node, random, value
+
+X, W = random(64, 128), random(128, 256, seed=1)
+
+# Run where nothing of this package, nor of what it needs besides NumPy, can be imported.
+ALONE = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"metasched", "numba", "llvmlite", "onnx", "scipy"}:
+            raise ImportError(f"{name} is not to be imported")
+
+sys.meta_path.insert(0, Refused())
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from fast.network import run
+
+x = np.load("x.npy")
+first = run(x)
+with ThreadPoolExecutor(4) as pool:
+    for found in pool.map(lambda _: run(X=x), range(16)):
+        for a, b in zip(found, first, strict=True):
+            np.testing.assert_array_equal(a, b)
+np.savez("results.npz", *first)
+for wrong, error in (((), TypeError), ((x, x), TypeError), ((x.T,), ValueError), ((x.astype("f8"),), ValueError)):
+    try:
+        run(*wrong)
+    except error:
+        continue
+    raise AssertionError(f"{wrong} was taken")
+"""
+
+
+def network() -> ms.Network:
+    nodes = [
+        node("MatMul", "X W", "H"),
+        node("Softmax", "H", "S"),
+        node("Transpose", "S", "T", perm=[1, 0]),
+        node("Identity", "X", "Same"),
+    ]
+    made = ms.load_onnx(model(nodes, [value("X", X)], ("T", "S", "Same"), {"W": W}), target=ms.Target.detect(threads=2))
+    made.choices = {
+        key: Choice(_parallel(first.program) if first.op == "MatMul" else None, "by hand")
+        for key, (first, *_) in made.optimised.tasks.items()
+    }
+    return made
+
+
+def _parallel(program: ms.Program) -> ms.Trace:
+    sch = ms.Schedule(program)
+    sch.parallel(sch.get_loops(sch.get_block("Y"))[0])
+    return sch.trace
+
+
+def test_an_exported_network_gives_what_the_network_gives_and_imports_only_numpy(tmp_path: Path) -> None:
+    net = network()
+    assert net.export(tmp_path / "fast") == tmp_path / "fast"
+    np.save(tmp_path / "x.npy", X)
+    subprocess.run([sys.executable, "-c", ALONE], cwd=tmp_path, check=True)
+    with np.load(tmp_path / "results.npz") as results:
+        for found, wanted in zip(results.values(), net(X), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_is_in_the_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ms.NetworkError, match=r"has other files, such as notes.txt"):
+        network().export(tmp_path)
+    with pytest.raises(ms.NetworkError, match="cannot be written"):
+        network().export(tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize(("file", "message"), [("code.bin", "damaged"), ("weights.bin", "has not the")])
+def test_damaged_files_are_not_run(tmp_path: Path, file: str, message: str) -> None:
+    folder = network().export(tmp_path / "fast")
+    network().export(folder)  # again, over the first
+    (folder / file).write_bytes((folder / file).read_bytes()[:-1])
+    run = subprocess.run(
+        [sys.executable, "-c", "import fast.network"], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert run.returncode
+    assert message in run.stderr
+    assert json.loads((folder / "network.json").read_text())["inputs"] == [["X", "float32", [64, 128]]]
+
+
+LOOP_ALONE = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"metasched", "numba", "llvmlite", "onnx", "scipy"}:
+            raise ImportError(f"{name} is not to be imported")
+
+sys.meta_path.insert(0, Refused())
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from fast.network import run
+
+given = np.load("given.npz")
+calls = [[given[f"{name}{n}"] for name in ("x", "pos", "cache", "last")] for n in range(3)]
+with ThreadPoolExecutor(3) as pool:
+    found = list(pool.map(lambda call: run(*call), calls * 4))
+np.savez("results.npz", **{f"{label}{n}": a for n, one in enumerate(found[:3]) for label, a in zip("abc", one)})
+for n, one in enumerate(found):
+    for again, first in zip(one, found[n % 3], strict=True):
+        np.testing.assert_array_equal(again, first)
+"""
+
+
+def test_loops_that_data_end_run_with_numpy_alone(tmp_path: Path) -> None:
+    net = decoder()
+    net.export(tmp_path / "fast")
+    calls = [decoder_inputs(at, last) for at, last in ((2, 1), (9, 99), (0, 3))]
+    names = ("x", "pos", "cache", "last")
+    given = {f"{name}{n}": array for n, call in enumerate(calls) for name, array in zip(names, call, strict=True)}
+    np.savez(tmp_path / "given.npz", **given)
+    subprocess.run([sys.executable, "-c", LOOP_ALONE], check=True, cwd=tmp_path)
+    results = np.load(tmp_path / "results.npz")
+    lengths = []
+    for n, call in enumerate(calls):
+        for label, wanted in zip("abc", net(*call), strict=True):
+            np.testing.assert_array_equal(results[f"{label}{n}"], wanted)
+        lengths.append(len(results[f"a{n}"]))
+    assert len(set(lengths)) > 1
