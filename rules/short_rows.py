@@ -65,6 +65,8 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int) -
         return "its loops are tiles already"
     if len(info.spatial) < 2 or [info.iter_of(loop)[0] for loop in info.loops] != list(info.iters):
         return "its loops are in another order than its variables"
+    if info.held[-2] > 1:
+        return "there is another block in the loops that would be one"
     outer, inner = info.spatial[-2:]
     if outer.extent is None or inner.extent is None:
         return "its extents depend on tile sizes"

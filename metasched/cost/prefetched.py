@@ -106,8 +106,9 @@ def _lost(rows: Array) -> Array:
 
 def _in_rows_of_pages(view: View, access: int) -> Mask:
     """Where whole vectors are read of rows that are a page or more apart."""
-    rows: Mask = _rows_of_pages(view.marks[access], view.statement.accesses[access].element_bytes)
-    return rows & (view.steps[access] == 1)
+    apart = _rows_of_pages(view.marks[access], view.statement.accesses[access].element_bytes)
+    rows: Mask = apart & (view.steps[access] == 1)
+    return rows
 
 
 def _rows_of_pages(mark: Footprint, element_bytes: int) -> Mask:

@@ -172,12 +172,15 @@ def _block(block: Block, context: _Context) -> NestStmt:
     values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
     reduced, spatial = _driving(block, bindings)
     value = _fold(substitute(block.store.value, values), context.ranges)
+    guards = _guards(block, context)
+    if block.init is not None and any(free_vars(g) & (reduced - spatial) and free_vars(g) & spatial for g in guards):
+        guards += _beyond(block, bindings, context)
     assign = Assign(
         block.name,
         block.store.buffer,
         tuple(simplify(substitute(i, values)) for i in block.store.indices),
         value,
-        without_implied(_guards(block, context), context.ranges, reduced),
+        without_implied(guards, context.ranges, reduced),
         block.reducer,
         None if block.init is None else _fold(substitute(block.init, values), context.ranges),
         reduced,
@@ -219,6 +222,14 @@ def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:
             if _decide(cond, context.ranges) is not True:
                 kept[cond] = None
     return tuple(kept)
+
+
+def _beyond(block: Block, bindings: Sequence[Expr], context: _Context) -> tuple[Expr, ...]:
+    """Guards of elements alone, where those of the schedule are about elements and terms at once: where loops of both
+    were fused and split, what the sums start from would be written to elements beyond the last."""
+    spatial = [(iv, b) for iv, b in zip(block.iters, bindings, strict=True) if iv.kind is IterKind.SPATIAL]
+    inside = (Binary(BinOp.LT, b, iv.extent) for iv, b in spatial)
+    return tuple(guard for guard in inside if _decide(guard, context.ranges) is not True)
 
 
 def _fold(e: Expr, ranges: Mapping[str, Expr]) -> Expr:

@@ -24,8 +24,8 @@ def place_terms(stmt: NestStmt, path: Path = ()) -> NestStmt:
     if stmt.kind is not LoopKind.SCATTERED:
         return map_children(stmt, lambda child: place_terms(child, (*path, stmt)))
     found = [a for _, a in assigns(stmt)]
-    if all(a.reducer is None for a in found):
-        return replace(stmt, kind=LoopKind.SERIAL)  # Each element has one term, and is written whatever it is.
+    if all(a.reducer is None or _is_nothing(a) for a in found):
+        return replace(stmt, kind=LoopKind.SERIAL)  # Each element has one term, and is written whatever it is, or none.
     place = _place(stmt, found, path)
     if place is None:
         raise BuildError(
@@ -34,6 +34,11 @@ def place_terms(stmt: NestStmt, path: Path = ()) -> NestStmt:
         )
     body = map_assigns(stmt.body, lambda a: replace(a, value=place.value, guards=(*a.guards, *place.conds)))
     return replace(stmt, place=place.index, body=place_terms(body, (*path, stmt)))
+
+
+def _is_nothing(assign: Assign) -> bool:
+    """Whether no iteration has a term, as a condition that never holds leaves it."""
+    return assign.reducer is not None and assign.value == assign.reducer.identity(assign.value.dtype)
 
 
 def _place(loop: NestLoop, found: list[Assign], path: Path) -> TermPlace | None:

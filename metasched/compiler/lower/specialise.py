@@ -4,7 +4,8 @@ A guard `base + inner < N` of an unrolled tile, where `inner` runs over 0 .. T-1
 multiples of T outside, leaves three cases: the whole tile, its first `N % T` elements, or nothing. What is under the
 guard is emitted for the first two (where there is a rest), each with a condition that is known when it is emitted,
 below the innermost loop that `base` depends on. So no branch is left inside the loops of a reduction, and accumulators
-stay in registers.
+stay in registers. Where `base` runs over other numbers, as in strips of 73 rows in tiles of 5, the rest is not always
+the same part: what is under the guard is emitted for the whole tile, and as it was for the others, which are few.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from metasched.support.data_classes import dataclass
 
 @dataclass(frozen=True)
 class _Split:
-    """A guard as `base + inner < limit`, with 0 <= inner < tile."""
+    """A guard as `base + inner < limit`, with 0 <= inner < tile. `is_even`: `base` runs over multiples of `tile`."""
 
     guard: Expr
     base: Expr
     inner: Expr
     limit: int
     tile: int
+    is_even: bool
 
     @property
     def rest(self) -> int:
@@ -53,6 +55,10 @@ class _Split:
     @property
     def is_partial(self) -> Expr:
         return Binary(BinOp.EQ, self.base, const(self.limit - self.rest))
+
+    @property
+    def is_any_part(self) -> Expr:
+        return Binary(BinOp.LT, const(self.limit - self.tile), self.base)
 
     @property
     def in_rest(self) -> Expr:
@@ -120,7 +126,7 @@ def _repeated(loop: NestLoop) -> bool:
 
 
 def _parts(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split | None:
-    """`base + inner < limit`, where the case of a part of a tile is always the same part."""
+    """`base + inner < limit`, where `base` grows with the outer loops and never is negative."""
     difference = simplify(Binary(BinOp.SUB, guard.a, guard.b))
     zero = dict.fromkeys((*outer, *tile), const(0))
     offset = as_int(substitute(difference, zero))
@@ -139,9 +145,10 @@ def _parts(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split 
     except NotAffine:
         return None
     low, high = as_int(range_.lo), as_int(range_.hi)
-    if low != 0 or high is None or any(step is None or step <= 0 or step % (high + 1) for step in steps):
+    if low != 0 or high is None or any(step is None or step <= 0 for step in steps):
         return None
-    return _Split(guard, base, inner, -offset, high + 1)
+    is_even = not any(step % (high + 1) for step in steps if step is not None)
+    return _Split(guard, base, inner, -offset, high + 1, is_even)
 
 
 def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed: Path = ()) -> NestStmt:
@@ -153,6 +160,9 @@ def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed
         if not (_holds_reductions(stmt, crossed) or _transposes(stmt)):
             return stmt
         full = _guarded(stmt, split, path, lambda own: ())
+        if not split.is_even:
+            whole = _again(full, path, copies, crossed)  # the others are a single copy, whatever other guards there are
+            return Many((When((split.is_full,), whole), When((split.is_any_part,), stmt)))
         if not split.rest:  # the tile is perfect, and some are left out altogether
             return When((split.is_full,), _again(full, path, copies, crossed))
         part = _clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))

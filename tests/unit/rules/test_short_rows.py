@@ -71,3 +71,20 @@ def test_a_row_at_a_time_is_the_other_choice() -> None:
 )
 def test_why_not(text: str, reason: str) -> None:
     assert reasons(text, "short_rows") == {"Y": reason}
+
+
+def test_rows_that_hold_another_block_stay_rows() -> None:
+    text = (
+        "program f(X: f32[90, 3], m: f32[90]) -> Y: f32[90, 3]:\n    b[h] = 2.0 * m[h]\n    Y[h, c] = X[h, c] * b[h]\n"
+    )
+
+    @ms.rule
+    def inside(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+        """Compute `b` in the rows of `Y`."""
+        if sch.describe(block).name != "b":
+            return ms.skip("it is another block")
+        sch.compute_at(block, sch.get_loops(sch.get_block("Y"))[0])
+        return None
+
+    _, outcomes = apply(text, inside, "short_rows")
+    assert "there is another block in the loops that would be one" in {o.reason for o in outcomes}

@@ -244,3 +244,22 @@ def test_a_fused_consumer_is_in_cases_of_its_own() -> None:
     out = np.full((61, 45), np.nan, np.float32)
     build(sch.func, Target.detect())(a, b, out)
     np.testing.assert_array_equal(out, np.maximum(a @ b, 0))
+
+
+@pytest.mark.parametrize(("n", "m"), [(127, 127), (60, 64), (29, 33), (31, 61)])
+def test_whole_tiles_in_strips_that_they_do_not_divide_have_no_condition_inside_the_reduction(n: int, m: int) -> None:
+    """Rows end with the strip and with the matrix: of 127 rows in strips of 30, tiles of 8 end at 30 and at 7."""
+    sch = Schedule(parse_program(MATMUL, N=n, M=m, K=20))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    (i0, strip), (j0, j1) = sch.split(i, [None, 30]), sch.split(j, [None, 16])
+    i1, i2 = sch.split(strip, [None, 8])
+    sch.reorder(i0, i1, j0, k, i2, j1)
+    sch.unroll(i2)
+    sch.vectorize(j1, lanes=16)
+    kernel = lower(sch.func, AVX512)
+    sums = [stmt for stmt, _ in walk(kernel.body) if isinstance(stmt, Loop) and stmt.var.startswith("k")]
+    inside = [[s for s, _ in walk(loop.body)] for loop in sums]
+    kinds = {array.name: array.kind for array in kernel.arrays}
+    whole = [s for body in inside if not any(isinstance(s, If) for s in body) for s in body if isinstance(s, Write)]
+    assert {kinds[write.array] for write in whole} == {ArrayKind.REGISTER}
+    run_against_numpy(sch)
