@@ -37,6 +37,9 @@ LANES_OF_A_PIECE = 4
 # Unrolling repeats statements so often at most, all statements of a program together.
 MAX_COPIES = 4096
 
+# Statements of a block of unrolled terms, of which the last block may be in code of its own.
+MOST_IN_TWO_BLOCKS = 256
+
 # AMX's tile registers; two are left for operands.
 TILE_REGISTERS = 8
 TILE_ACCUMULATORS = TILE_REGISTERS - 2

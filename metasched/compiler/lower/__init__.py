@@ -26,6 +26,7 @@ Its files; the passes come in the order in which they run:
   last ones
 - `operand_order`: where operands do not all fit beside accumulators, a tile uses them in the order that takes the
   fewest registers
+- `last_blocks`: The last block of a sum whose terms are unrolled in blocks that do not divide them, in code of its own
 - `register_warnings`: Warnings of accumulators that stay in memory: why, and what to do
 - `guards`: what guards are left clip loops, or become conditions as far out as possible
 - `prefetch`: Prefetches what a loop reads some iterations ahead
@@ -51,6 +52,7 @@ from metasched.compiler.lower.flatten import arrays, flatten
 from metasched.compiler.lower.guards import place_guards
 from metasched.compiler.lower.initialise import place_inits
 from metasched.compiler.lower.lanes import ReductionLanes
+from metasched.compiler.lower.last_blocks import peel_last_blocks
 from metasched.compiler.lower.layouts import apply_layouts
 from metasched.compiler.lower.nest import NameSupply, NestStmt
 from metasched.compiler.lower.operand_order import order_operands
@@ -135,7 +137,7 @@ def _lowered(func: Func, target: Target) -> _Lowered:
     nest, accumulators = Promotion(storages, target, budget, names, declined).run(nest)
     storages |= accumulators
     nest = roll_terms(guard_terms(place_terms(nest)), storages, target)
-    nest = order_operands(nest, storages, target, names)
+    nest = peel_last_blocks(order_operands(nest, storages, target, names))
     check_copies(nest)
     return _Lowered(func, place_guards(nest), storages, declined.warnings)
 

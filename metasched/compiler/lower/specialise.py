@@ -67,7 +67,7 @@ class _Split:
 
 def specialise(stmt: NestStmt) -> NestStmt:
     """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
-    return _visit(_clipped(stmt), (), CASES)
+    return _visit(clipped(stmt), (), CASES)
 
 
 def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
@@ -165,7 +165,7 @@ def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed
             return Many((When((split.is_full,), whole), When((split.is_any_part,), stmt)))
         if not split.rest:  # the tile is perfect, and some are left out altogether
             return When((split.is_full,), _again(full, path, copies, crossed))
-        part = _clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))
+        part = clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))
         cases = [(split.is_full, full), (split.is_partial, part)]
         return Many(tuple(When((cond,), _again(case, path, copies // 2, crossed)) for cond, case in cases))
     if isinstance(stmt, Many):
@@ -293,11 +293,11 @@ def _guarded(stmt: NestStmt, split: _Split, path: Path, instead: Callable[[_Spli
     return rewrite((), stmt)
 
 
-def _clipped(stmt: NestStmt) -> NestStmt:
+def clipped(stmt: NestStmt) -> NestStmt:
     """`stmt` with loops whose every iteration from some on is left out shortened."""
     if not isinstance(stmt, NestLoop):
-        return map_children(stmt, _clipped)
-    body = _clipped(stmt.body)
+        return map_children(stmt, clipped)
+    body = clipped(stmt.body)
     limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, stmt.var))}
     for guard, extent in limits.items():
         if all(guard in a.guards for _, a in assigns(body)):
@@ -306,10 +306,10 @@ def _clipped(stmt: NestStmt) -> NestStmt:
 
 
 def _limit(guard: Expr, var: str) -> int | None:
-    """The extent that a guard `var < extent` leaves."""
-    if isinstance(guard, Binary) and guard.op is BinOp.LT and guard.a == Var(var):
-        return as_int(guard.b)
-    return None
+    """The extent that a guard `var + N < M` leaves."""
+    if not (isinstance(guard, Binary) and guard.op is BinOp.LT) or free_vars(guard) != {var}:
+        return None
+    return as_int(Binary(BinOp.SUB, guard.b, Binary(BinOp.SUB, guard.a, Var(var))))
 
 
 def _without(stmt: NestStmt, guard: Expr) -> NestStmt:
