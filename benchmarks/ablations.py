@@ -29,11 +29,11 @@ from benchmarks.contest.models import MODELS, TRANSFERRED
 from benchmarks.contest.tournament import Contestant
 from benchmarks.registry import OptionError, Options, Result
 from benchmarks.strategies import looks_of, played
-from metasched.search.round import Round
+from metasched.search.rounds.round import Round
+from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy import STRATEGIES, StrategyInputs
-from metasched.search.structure_breeding import StructureConfig
 from metasched.space.conditions import SpaceLike
 
 WHOLE = "evolutionary"

@@ -32,7 +32,7 @@ from benchmarks.sides import SideProcess, alternate
 from benchmarks.tuning import tuned
 from metasched.calibration.store import core_of
 from metasched.knowledge.library import NONE
-from metasched.search.guess import Guess, guess
+from metasched.search.guesses.guess import Guess, guess
 
 GUESS, TUNED = "guess", "tuned"
 _BY_MODEL = "the cost model"

@@ -18,12 +18,12 @@ from benchmarks.tuning import program
 from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
 from metasched.database import Record, SearchKey, TaskKey, Visit, code_version, open_database
-from metasched.search.arms import SpaceArms
-from metasched.search.earlier import Earlier
-from metasched.search.known import Known
+from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
-from metasched.search.population import draw, draw_arms
-from metasched.search.resume import resume
+from metasched.search.records.earlier import Earlier
+from metasched.search.records.known import Known
+from metasched.search.records.resume import resume
+from metasched.search.rounds.population import draw, draw_arms
 from metasched.search.strategies.evolutionary import Evolution
 from metasched.search.task import Task
 from metasched.support import collection

@@ -20,7 +20,7 @@ from benchmarks.registry import Options, Result
 from benchmarks.tuning import open_space
 from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
-from metasched.search.arms import SpaceArms
+from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.evolutionary import Evolution

@@ -37,8 +37,8 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import median_of
 from metasched.permissions import BY_DEFAULT
 from metasched.schedule.trace_permissions import permissions_of_text
-from metasched.search.expert_guess import obstacle_to
-from metasched.search.favourite import favourites
+from metasched.search.guesses.expert_guess import obstacle_to
+from metasched.search.guesses.favourite import favourites
 from metasched.search.report import TuningReport
 from metasched.search.strategy import DEFAULT_STRATEGY, SHORT_LIST, StrategyInputs, strategy_of
 

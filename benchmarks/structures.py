@@ -13,7 +13,7 @@ import numpy as np
 import metasched as ms
 from benchmarks.registry import Options, Result
 from metasched.operators import TWELVE
-from metasched.search.arms import SpaceArms
+from metasched.search.arms.space_arms import SpaceArms
 from metasched.support import collection
 
 _OPERATORS = ("C1D", "DEP", "C2D", "TBG")

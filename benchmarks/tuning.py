@@ -6,7 +6,7 @@ import tempfile
 
 import metasched as ms
 from benchmarks.workloads import WORKLOADS
-from metasched.search.arms import SpaceArms
+from metasched.search.arms.space_arms import SpaceArms
 
 
 def program(workload: str) -> ms.Program:

@@ -28,10 +28,10 @@ from metasched.runtime.compiled import build
 from metasched.runtime.kernel import Kernel, Origin
 from metasched.schedule.handlers import Policy, Repairs
 from metasched.schedule.trace import Schedule, Trace
-from metasched.search.goal import goal_of
-from metasched.search.guess import Guess
-from metasched.search.guess import guess as best_guess
-from metasched.search.other_names import own_trace
+from metasched.search.budget.goal import goal_of
+from metasched.search.guesses.guess import Guess
+from metasched.search.guesses.guess import guess as best_guess
+from metasched.search.records.other_names import own_trace
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of

@@ -32,7 +32,7 @@ from metasched.measure.records import Lowered
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
 from metasched.operators import TWELVE
-from metasched.search.population import crossover, draw, draw_arms, draw_parents, legal
+from metasched.search.rounds.population import crossover, draw, draw_arms, draw_parents, legal
 from metasched.search.space_protocol import Candidate, Rows
 
 CODES = 2000

@@ -25,7 +25,7 @@ from benchmarks.contest.described import Structure, Table
 from metasched.cost.features import Features
 from metasched.cost.ranking import Array
 from metasched.lang.instructions import Decision
-from metasched.search.population import Keys, keys
+from metasched.search.rounds.population import Keys, keys
 from metasched.search.space_protocol import Candidate, Mask, Rows, StructuralChoice
 from metasched.support.cached import cached_property
 

@@ -39,8 +39,8 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
 from metasched.operators.matching import fits
 from metasched.schedule.handlers import Policy
-from metasched.search.arms import SpaceArms
-from metasched.search.population import distinct, draw, draw_arms, keys, legal
+from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.rounds.population import distinct, draw, draw_arms, keys, legal
 from metasched.search.space_protocol import Candidate
 
 CODES = 64

@@ -13,8 +13,8 @@ import numpy as np
 from metasched.cost.features import NAMES
 from metasched.cost.trained import shipped
 from metasched.schedule.tensor import intrinsics
-from metasched.search.arms import SpaceArms
-from metasched.search.population import draw, draw_arms
+from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.rounds.population import draw, draw_arms
 from metasched.search.space_protocol import Candidate
 
 T = TypeVar("T")

@@ -119,7 +119,7 @@ def _databases(args: Namespace) -> Iterator[list[Database]]:
 
 def _tasks(args: Namespace, console: Console) -> tuple[KindOfTask, ...]:
     """The tasks of the databases. Raises NoRecord where there is none to learn from."""
-    from metasched.search.recorded_tasks import recorded_tasks
+    from metasched.search.records.recorded_tasks import recorded_tasks
 
     with _databases(args) as databases:
         found = recorded_tasks(databases, console.note)

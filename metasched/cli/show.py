@@ -21,7 +21,7 @@ from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel, Program
-    from metasched.search.guess import Guess
+    from metasched.search.guesses.guess import Guess
 
 FAILED = 1
 
@@ -127,7 +127,7 @@ def _guess(program: Program, args: Namespace) -> Guess | None:
     if args.trace or args.db:
         return None
     from metasched.calibration.store import core_of
-    from metasched.search.guess import guess
+    from metasched.search.guesses.guess import guess
 
     target = Target.detect(args.threads)
     return guess(program, target, core=core_of(target), allowed=Allowed.of(args.allow))

@@ -20,7 +20,7 @@ from metasched.knowledge.library import KnowledgeLike
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.runner import Runner
 from metasched.permissions import Allow
-from metasched.search.objectives import Objective
+from metasched.search.several_tasks.objectives import Objective
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
 from metasched.space.registry import RuleSpec

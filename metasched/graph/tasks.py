@@ -11,7 +11,7 @@ from metasched.graph.value_type import type_of
 from metasched.ir.program import Program
 from metasched.ir.work import speed_text
 from metasched.report.progress_text import duration
-from metasched.search.task_progress import bytes_of
+from metasched.search.several_tasks.task_progress import bytes_of
 from metasched.support.data_classes import dataclass
 
 _COLUMNS = ("task", "what", "runs", "MFLOP", "kB", "best", "speed", "share", "trials")

@@ -14,14 +14,14 @@ from metasched.ir.program import Program
 from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings, TimingPlan
+from metasched.search.budget.pace import BUILDING, Pace
+from metasched.search.budget.room import Room
 from metasched.search.contest import Again, Asked, due_repeat, group_name
-from metasched.search.known import Known
-from metasched.search.other_names import program_of
-from metasched.search.pace import BUILDING, Pace
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
-from metasched.search.room import Room
-from metasched.search.waiting import OutOfTime, Waiting
+from metasched.search.records.known import Known
+from metasched.search.records.other_names import program_of
+from metasched.search.several_tasks.waiting import OutOfTime, Waiting
 from metasched.support import interrupts
 from metasched.support.data_classes import dataclass
 

@@ -13,8 +13,8 @@ from metasched.database.record import Record, Visit, VisitKind
 from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
-from metasched.search.known import Known
-from metasched.search.pace import build_seconds, visit_seconds
+from metasched.search.budget.pace import build_seconds, visit_seconds
+from metasched.search.records.known import Known
 from metasched.support.data_classes import dataclass
 
 # How many measurements a run repeats, to estimate the noise.

@@ -9,8 +9,8 @@ import numpy as np
 
 from metasched.cost.model import Model
 from metasched.database.record import NO_TRIAL, Role
-from metasched.search.earlier import observation
-from metasched.search.known import Known
+from metasched.search.records.earlier import observation
+from metasched.search.records.known import Known
 from metasched.search.space_protocol import Arms, Candidate, Observation, SearchSpace
 from metasched.support.data_classes import dataclass
 

@@ -14,7 +14,7 @@ from metasched.ir.notebook import TextReport, folded, table
 from metasched.measure.comparison import Comparison
 from metasched.report.analysis import TuningAnalysis, analysis_of
 from metasched.report.source import RecordSource
-from metasched.search.stagnation import Stagnation
+from metasched.search.budget.stagnation import Stagnation
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 

@@ -21,17 +21,17 @@ from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
 from metasched.report.progress_view import Shown, view_of
 from metasched.search.batch import NOTHING, Meanwhile
-from metasched.search.goal import Goal, goal_of
-from metasched.search.objectives import Objective, Weights, objective_of
-from metasched.search.other_tasks import OtherTasks
+from metasched.search.budget.goal import Goal, goal_of
+from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
 from metasched.search.searched import Searched
-from metasched.search.side_by_side import SideBySide
+from metasched.search.several_tasks.objectives import Objective, Weights, objective_of
+from metasched.search.several_tasks.side_by_side import SideBySide
+from metasched.search.several_tasks.task_progress import TaskProgress
+from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
-from metasched.search.task_progress import TaskProgress
 from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, SchedulerInputs, scheduler_of
 from metasched.search.task_search import Parts, Step, TaskSearch
-from metasched.search.waiting import Waiting
 from metasched.support.data_classes import dataclass
 
 # How many of the fastest are timed again in turns where there are several tasks.

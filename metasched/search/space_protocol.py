@@ -145,8 +145,9 @@ class Strategy(Protocol):
     not on time, threads or earlier proposals. That is how a search is resumed: a new strategy observes the recorded
     batches, without being asked for proposals, and then proposes what an uninterrupted one would have. So a strategy
     may keep what it can work out from its observations again; what it keeps of its own walks, it walks again
-    (`search/walk_states.py`). It never proposes a candidate twice in a batch, nor one that was observed. It returns
-    fewer than asked for, or none, when it finds nothing new: then the space is taken to be exhausted.
+    (`search/strategy_helpers/walk_states.py`). It never proposes a candidate twice in a batch, nor one that was
+    observed. It returns fewer than asked for, or none, when it finds nothing new: then the space is taken to be
+    exhausted.
     """
 
     def propose(self, count: int) -> list[Candidate]: ...

@@ -12,8 +12,8 @@ from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shi
 from metasched.measure.inputs import Inputs
 from metasched.measure.timing import Surroundings
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
-from metasched.search.arms import SpaceArms
-from metasched.search.carried import Carried
+from metasched.search.arms.carried import Carried
+from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.proposal import Guesses
 from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.registry import RuleSpec
@@ -141,7 +141,7 @@ class Task:
         default = own if self.allowed == BY_DEFAULT else None
         if self.source.by_default:
             return Guesses(own, default, experts, neighbours)
-        from metasched.search.guess import guess_in
+        from metasched.search.guesses.guess import guess_in
 
         try:
             inside = guess_in(self.arms, self.program, self.target, self.core, 0, "the space was given")
@@ -152,8 +152,8 @@ class Task:
     def _default_guess(self) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
         """The guess of a call of `compile`, and what else was known: expert traces, what was found for neighbours."""
         # These import the compiler, which a task alone does not need.
-        from metasched.search.expert_guess import worth_measuring
-        from metasched.search.guess import guess
+        from metasched.search.guesses.expert_guess import worth_measuring
+        from metasched.search.guesses.guess import guess
 
         try:
             found = guess(

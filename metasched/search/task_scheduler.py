@@ -11,8 +11,8 @@ from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from metasched.errors import MetaschedError
-from metasched.search.objectives import Objective, SumOfLatencies, Weights
-from metasched.search.task_progress import TaskProgress
+from metasched.search.several_tasks.objectives import Objective, SumOfLatencies, Weights
+from metasched.search.several_tasks.task_progress import TaskProgress
 from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
 

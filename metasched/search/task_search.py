@@ -29,24 +29,24 @@ from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.batch import BatchMeasuring, Meanwhile
+from metasched.search.budget.goal import Goal
+from metasched.search.budget.pace import Pace, build_seconds
+from metasched.search.budget.room import Room
+from metasched.search.budget.wider_strategy import WiderStrategy
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
-from metasched.search.earlier import Earlier, located
-from metasched.search.goal import Goal
-from metasched.search.known import Known
-from metasched.search.other_tasks import OtherTasks
-from metasched.search.pace import Pace, build_seconds
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
+from metasched.search.records.earlier import Earlier, located
+from metasched.search.records.known import Known
+from metasched.search.records.other_tasks import OtherTasks
+from metasched.search.records.resume import Resumed, resume
 from metasched.search.report import TuningReport
-from metasched.search.resume import Resumed, resume
-from metasched.search.room import Room
 from metasched.search.searched import Searched
+from metasched.search.several_tasks.task_progress import TaskFacts
+from metasched.search.several_tasks.waiting import Waiting
+from metasched.search.several_tasks.yielding_model import YieldingModel
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs
-from metasched.search.task_progress import TaskFacts
-from metasched.search.waiting import Waiting
-from metasched.search.wider_strategy import WiderStrategy
-from metasched.search.yielding_model import YieldingModel
 from metasched.support import collection
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass

@@ -99,7 +99,7 @@ if __name__ == "__main__":
 def test_what_it_knows_is_where_guesses_begin(run: Run) -> None:
     code = """
 import metasched as ms
-from metasched.search.guess import guess
+from metasched.search.guesses.guess import guess
 target = ms.Target.parse("name=x threads=2 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx512f")
 text = "program other(A: f32[99, 64]) -> B: f32[99, 64]:\\n    B[a, b] = A[a, b] * sigmoid(A[a, b])"
 program = ms.parse_program(text)

@@ -16,7 +16,7 @@ from metasched.operators.batched_trace import for_batch
 from metasched.operators.batches import batches
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace_renaming import in_names_of
-from metasched.search.population import crossover
+from metasched.search.rounds.population import crossover
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, program
 from tests.support.structural import same

@@ -37,7 +37,7 @@ VNNI = SAPPHIRE.without({"amx-tile", "avx512bf16"})
 def test_a_guess_for_another_cpu(
     operator: str, params: dict[str, Any], target: ms.Target, instruction: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metasched.search.expert_guess.tiles_are_refused", lambda: False)
+    monkeypatch.setattr("metasched.search.guesses.expert_guess.tiles_are_refused", lambda: False)
     program = operators.load(operator, **params)
     trace = ms.guess(program, target=target)
     func = trace.apply_to(program).func

@@ -11,9 +11,9 @@ import pytest
 from metasched.cost.model import Model
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Arms
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.structure_breeding import StructureConfig
 from metasched.target import Target
 
 # Tests that are not about timing show that it is done: candidates are timed briefly.

@@ -34,7 +34,7 @@ def default_choice(program: Program, target: Target) -> Choice:
     """
     if _size(program) + _math_cost(program.func.body) <= _TINY:
         return Choice(None, AS_WRITTEN)
-    from metasched.search.guess import guess  # a start from the cache has no use for it
+    from metasched.search.guesses.guess import guess  # a start from the cache has no use for it
 
     try:
         found = guess(program, target, _rules(program), core=core_of(target))

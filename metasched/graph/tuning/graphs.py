@@ -33,10 +33,10 @@ from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration
-from metasched.search.goal import goal_of
-from metasched.search.objectives import Objective
+from metasched.search.budget.goal import goal_of
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
+from metasched.search.several_tasks.objectives import Objective
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler

@@ -13,7 +13,7 @@ from metasched.graph.tuning.graphs import DEFAULT_BUDGET_S, NetworkReport, Netwo
 from metasched.graph.tuning.member import TunedMember
 from metasched.graph.tuning.settling import Settlement
 from metasched.graph.tuning.strip_turns import most_groups
-from metasched.search.goal import goal_of
+from metasched.search.budget.goal import goal_of
 
 
 class Tunable(Protocol):

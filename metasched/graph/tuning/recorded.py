@@ -24,7 +24,7 @@ from metasched.measure.timing import Surroundings
 from metasched.permissions import Allowed
 from metasched.report.progress_text import duration
 from metasched.schedule.trace import Schedule
-from metasched.search.other_names import own_trace
+from metasched.search.records.other_names import own_trace
 from metasched.target import Target
 
 _WAYS = (Surroundings.TOGETHER, Surroundings.APART)

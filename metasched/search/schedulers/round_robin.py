@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metasched.search.task_progress import TaskProgress
+from metasched.search.several_tasks.task_progress import TaskProgress
 from metasched.search.task_scheduler import SchedulerInputs, TaskScheduler
 
 

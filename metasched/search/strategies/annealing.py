@@ -2,8 +2,8 @@
 
 128 chains walk under the model's score, at a temperature that falls linearly from 1 to 0; they end early when the best
 rows seen no longer change. The best ones that were never measured are proposed, so that they differ in their decisions
-(`search/diverse.py`), and a few at random. Chains go on from batch to batch where they stopped, for an epoch
-(`search/walk_states.py`); then they begin anew among what was measured fastest and fresh draws.
+(`search/strategy_helpers/diverse.py`), and a few at random. Chains go on from batch to batch where they stopped, for an
+epoch (`search/strategy_helpers/walk_states.py`); then they begin anew among what was measured fastest and fresh draws.
 
 AutoTVM walks over one template. Here chains also change to other structures, of those that a round looks at. And a walk
 has at most 24 steps where AutoTVM's has 500: each costs a call of the model.
@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from metasched.search.batch_choice import with_newcomers
-from metasched.search.chains import Chains, counted, gathered, joined, walked
-from metasched.search.diverse import diverse
-from metasched.search.guided import GuidedSearch
-from metasched.search.looks import Looks
-from metasched.search.round import Round
+from metasched.search.rounds.batch_choice import with_newcomers
+from metasched.search.rounds.guided import GuidedSearch
+from metasched.search.rounds.looks import Looks
+from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
-from metasched.search.walk_states import WalkStates
+from metasched.search.strategy_helpers.chains import Chains, counted, gathered, joined, walked
+from metasched.search.strategy_helpers.diverse import diverse
+from metasched.search.strategy_helpers.walk_states import WalkStates
 from metasched.support.data_classes import dataclass
 
 # Steps between two looks at whether the best rows still change, and how many of them are looked at.

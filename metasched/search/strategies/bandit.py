@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, log, sqrt
 
-from metasched.search.shared_model import SharedModel
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategy import STRATEGIES, StrategyInputs
+from metasched.search.strategy_helpers.shared_model import SharedModel
 from metasched.support.data_classes import dataclass
 
 

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.search.batch_choice import with_newcomers
-from metasched.search.guided import GuidedSearch
-from metasched.search.population import legal
-from metasched.search.round import Described, Round
+from metasched.search.rounds.batch_choice import with_newcomers
+from metasched.search.rounds.guided import GuidedSearch
+from metasched.search.rounds.population import legal
+from metasched.search.rounds.round import Described, Round
 from metasched.search.space_protocol import Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
 from metasched.support.data_classes import dataclass

@@ -1,7 +1,8 @@
 """Coordinate descent from the three best that were measured (the Droplet algorithm: Canesche et al. 2024).
 
-A batch is next to the best measured, as near as there is anything left (`search/descent.py`). What is measured faster
-is where the next batch descends from; a candidate all of whose surroundings were tried gives way to others.
+A batch is next to the best measured, as near as there is anything left (`search/strategy_helpers/descent.py`). What is
+measured faster is where the next batch descends from; a candidate all of whose surroundings were tried gives way to
+others.
 
 Droplet measures neighbours in an order of their own and compares times by a test of significance. Here the model says
 which of them come first, and all that is needed of the past is what was measured: nothing is kept between batches. The
@@ -10,12 +11,12 @@ first batch, before anything was measured, is what the model scores highest amon
 
 from __future__ import annotations
 
-from metasched.search.batch_choice import unlike_best
-from metasched.search.descent import Descent, DescentConfig
-from metasched.search.guided import GuidedSearch
-from metasched.search.round import Round
+from metasched.search.rounds.batch_choice import unlike_best
+from metasched.search.rounds.guided import GuidedSearch
+from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_helpers.descent import Descent, DescentConfig
 from metasched.support.data_classes import dataclass
 
 

@@ -1,7 +1,7 @@
 """Evolutionary search over structures and their numbers, guided by a model.
 
 Each round looks at the structures that were measured fastest, at some drawn once for all, and at offspring of those
-that look best: one decision changed, or decisions of two parents (`search/structure_breeding.py`). The best few
+that look best: one decision changed, or decisions of two parents (`search/rounds/structure_breeding.py`). The best few
 structures get a population each.
 
 The rows of these start from the fastest measured and fresh draws, breed for a few generations under the model's score,
@@ -23,16 +23,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from metasched.cost.model import Model
-from metasched.search.batch_choice import with_newcomers
-from metasched.search.guided import GuidedSearch
-from metasched.search.looks import Looks
-from metasched.search.outlook import Outlook, outlook_of
 from metasched.search.phases import Phases
-from metasched.search.population import crossover, distinct, draw_parents, legal
-from metasched.search.round import Round
+from metasched.search.rounds.batch_choice import with_newcomers
+from metasched.search.rounds.guided import GuidedSearch
+from metasched.search.rounds.looks import Looks
+from metasched.search.rounds.outlook import Outlook, outlook_of
+from metasched.search.rounds.population import crossover, distinct, draw_parents, legal
+from metasched.search.rounds.round import Round
+from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Arm, Arms, Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
-from metasched.search.structure_breeding import StructureConfig
 from metasched.support.data_classes import dataclass
 
 # What tells the draws of a round that looks ahead from those of the next one.

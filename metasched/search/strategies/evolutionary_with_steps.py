@@ -1,18 +1,18 @@
 """Evolutionary search, half of whose batches are steps from the three best that were measured.
 
 What is bred comes from anywhere that the model finds promising; steps are next to what was measured fastest, whatever
-the model says of it (`search/descent.py`). So the search does not stay where the model errs, nor in a local optimum.
-Rows and structures have one parent each.
+the model says of it (`search/strategy_helpers/descent.py`). So the search does not stay where the model errs, nor in a
+local optimum. Rows and structures have one parent each.
 """
 
 from __future__ import annotations
 
-from metasched.search.descent import Descent, DescentConfig
-from metasched.search.round import Round
+from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategies.evolutionary import Evolution
 from metasched.search.strategies.evolutionary_no_crossover import MUTATION_ONLY
 from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_helpers.descent import Descent, DescentConfig
 from metasched.support.data_classes import dataclass
 
 

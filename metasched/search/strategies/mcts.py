@@ -17,13 +17,13 @@ from dataclasses import field
 
 import numpy as np
 
-from metasched.search.batch_choice import EXPLORED, with_newcomers
-from metasched.search.decision_tree import DecisionNode, DecisionTree
-from metasched.search.guided import GuidedSearch
-from metasched.search.population import legal
-from metasched.search.round import Round
+from metasched.search.rounds.batch_choice import EXPLORED, with_newcomers
+from metasched.search.rounds.guided import GuidedSearch
+from metasched.search.rounds.population import legal
+from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Arms, Candidate, Rows, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_helpers.decision_tree import DecisionNode, DecisionTree
 from metasched.support.data_classes import dataclass
 
 # The decisions of a structure: the address of each, and the position of the option that was taken.

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.search.batch_choice import unlike_best, with_newcomers
-from metasched.search.chains import Chains, gathered, walked
-from metasched.search.guided import GuidedSearch
-from metasched.search.population import keys
-from metasched.search.round import Round
-from metasched.search.selection import Pool, spread
+from metasched.search.rounds.batch_choice import unlike_best, with_newcomers
+from metasched.search.rounds.guided import GuidedSearch
+from metasched.search.rounds.population import keys
+from metasched.search.rounds.round import Round
+from metasched.search.rounds.selection import Pool, spread
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_helpers.chains import Chains, gathered, walked
 from metasched.support.data_classes import dataclass
 
 

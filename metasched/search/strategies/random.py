@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.search.history import History
-from metasched.search.population import draw
+from metasched.search.rounds.history import History
+from metasched.search.rounds.population import draw
 from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
 from metasched.search.strategy import StrategyInputs
 

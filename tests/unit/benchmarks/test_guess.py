@@ -7,7 +7,7 @@ import pytest
 from benchmarks.guess import KNOWN, known_by
 from benchmarks.registry import BENCHMARKS, OptionError, Options
 from metasched.operators import load
-from metasched.search.guess import Guess
+from metasched.search.guesses.guess import Guess
 from tests.support.targets import AVX512
 
 

@@ -13,7 +13,7 @@ from metasched.cost.core import DEFAULT_CORE, Core, default_core
 from metasched.cost.expected import Limit, expected, least_cycles
 from metasched.cost.features import NAMES, features_of
 from metasched.ir.nodes import Func
-from metasched.search.guess import guess
+from metasched.search.guesses.guess import guess
 from metasched.search.task import Task
 
 SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "fma"}), 2, 32 << 10, 1 << 20, 32 << 20)

@@ -16,7 +16,7 @@ from metasched.operators.batched_trace import for_batch
 from metasched.operators.batches import batch_of_one, batches, with_transposed_operands
 from metasched.operators.matching import Fit, fits
 from metasched.operators.structure import structure_digest
-from metasched.search.guess import guess
+from metasched.search.guesses.guess import guess
 from tests.support.targets import AVX512
 
 HEADS = """

@@ -7,7 +7,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.search.guess import guess
+from metasched.search.guesses.guess import guess
 from metasched.space.source import FromRules
 from tests.support.rulework import TARGET, correct, rule
 

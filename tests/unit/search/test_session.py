@@ -23,8 +23,8 @@ from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.report.progress import Progress
 from metasched.search.contest import REPEATS
-from metasched.search.earlier import SEEDS
 from metasched.search.proposal import Guesses
+from metasched.search.records.earlier import SEEDS
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
@@ -452,7 +452,7 @@ def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(databa
 
     runner = ToyRunner(ToySpace())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("metasched.search.waiting.Waiting.sleep", lambda self, seconds: record(seconds))
+        patch.setattr("metasched.search.several_tasks.waiting.Waiting.sleep", lambda self, seconds: record(seconds))
         report = tuned(database, 16, runner)
     assert waited
     assert theirs not in runner.traces

@@ -15,7 +15,7 @@ from metasched.measure.records import CheckError
 from metasched.measure.timing import Surroundings
 from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
-from metasched.search.task_progress import TaskFacts, TaskProgress
+from metasched.search.several_tasks.task_progress import TaskFacts, TaskProgress
 from metasched.search.task_scheduler import SCHEDULERS, SchedulerInputs, scheduler_of
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.contest.described import Table
 from benchmarks.contest.frozen import NEAR, TableArms
-from metasched.search.population import crossover, draw, legal
+from metasched.search.rounds.population import crossover, draw, legal
 from metasched.search.space_protocol import Candidate
 from tests.unit.benchmarks.contest.conftest import TILES
 

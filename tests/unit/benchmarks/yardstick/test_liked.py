@@ -11,7 +11,7 @@ from benchmarks.yardstick.data import TENSOR_DATA, read
 from benchmarks.yardstick.liked import liked
 from benchmarks.yardstick.tensor_tasks import tensor_tasks
 from metasched.cost.trained import shipped
-from metasched.search.arms import SpaceArms
+from metasched.search.arms.space_arms import SpaceArms
 from tests.support.cross import AMX, WIDE, plain
 
 SAPPHIRE = replace(plain("sapphirerapids", frozenset((*WIDE, *AMX))), threads=2)

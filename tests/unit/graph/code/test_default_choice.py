@@ -15,7 +15,7 @@ def test_where_no_schedule_can_be_run_the_reason_is_told(monkeypatch: pytest.Mon
     def none(*_: object, **__: object) -> None:
         raise NoRecord("none can be run")
 
-    monkeypatch.setattr("metasched.search.guess.guess", none)
+    monkeypatch.setattr("metasched.search.guesses.guess.guess", none)
     choice = default_choice.default_choice(ms.parse_program(TEXT), ms.Target.detect())
     assert (choice.trace, choice.origin) == (None, "as written: none can be run")
 

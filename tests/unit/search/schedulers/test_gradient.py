@@ -8,7 +8,7 @@ import pytest
 
 from metasched.search.schedulers.gradient import Gradient, GradientConfig
 from metasched.search.schedulers.round_robin import RoundRobin
-from metasched.search.task_progress import Course, TaskFacts, TaskProgress
+from metasched.search.several_tasks.task_progress import Course, TaskFacts, TaskProgress
 from metasched.search.task_scheduler import SchedulerInputs
 
 SURE = GradientConfig(epsilon=0.0)

@@ -1,0 +1,404 @@
+"""What was found for the nearest programs of the same kind, carried over to a space before anything is measured.
+
+A neighbour's decisions go to the random variables of the same address, once the names in both are told by what they are
+to the anchor. Structure that is not possible here becomes the first option, numbers are repaired in the order of their
+variables (a tile keeps its inner factors as far as they fit), numbers that the neighbour lacks are drawn, and all of it
+is varied a little. What came of each neighbour is ranked by the cost model.
+
+A neighbour's program may have ended with the anchor: it could not decide where what follows is computed. So options
+that no such program had are tried for the best, with its numbers. So are those of a rule that left its block alone, and
+that the neighbour's space did not have; and where much of the time is expected beside the main statement, the best is
+tried without what each choice added, such as a copy that pays only where it is read often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import overload
+
+import numpy as np
+
+from metasched.cost.baseline import analytic_score, share_beside
+from metasched.cost.core import Core
+from metasched.cost.expected import least_cycles
+from metasched.cost.features import Features
+from metasched.cost.model import CostModel
+from metasched.cost.nest import Analyses
+from metasched.cost.trained import shipped
+from metasched.errors import ScheduleError
+from metasched.knowledge.anchor import Anchor, anchor_of
+from metasched.knowledge.library import Knowledge, Neighbour, cpu_of
+from metasched.knowledge.roles import WRITER, Roles
+from metasched.lang.decisions import decision_text
+from metasched.lang.instructions import Decision, Ref
+from metasched.schedule.kinds import ROOT
+from metasched.schedule.trace import Trace
+from metasched.search.arms.carried_numbers import ScoredRow, WantedNumbers, best_rows
+from metasched.search.arms.reduction_parts import ReductionPart, further_parts
+from metasched.search.arms.sketch_arm import SketchArm
+from metasched.space.rule import LEFT_ALONE, NONE
+from metasched.space.sketch import Sketch
+from metasched.space.space import Space
+from metasched.support.cached import cached_property
+from metasched.support.data_classes import dataclass
+from metasched.target import Target
+
+# The neighbours that are looked at, and the structures made of theirs. What is analysed is a structure: further numbers
+# for it cost little (guesses for 144 layers take as long with 16 neighbours as with 8).
+MOST_NEIGHBOURS = 16
+MOST_STRUCTURES = 3
+# How often rows around the best so far are drawn: more than one number has to change where the sizes of this program
+# leave the neighbour's tiles in part. At 17 sizes of 3 x 3 convolutions, 4 rounds took .96 of the time of one (.72 to
+# 1.03), and 12 no less. At 12 depthwise convolutions, which are short, estimates are too far off: 4 took 1.04 of
+# the time of one. For a neighbour of a CPU with other vectors, register tiles have another shape.
+_ROUNDS = 4
+_LONG = 2e5  # cycles at the peak of arithmetic
+_ROUNDS_OF_OTHER_VECTORS = 8
+# How many options are tried that no neighbour could have: for what follows the anchor, and of newer rules.
+_MOST_UNSEEN = 4
+# Numbers of a structure that are tried with another option of a choice.
+_MOST_ALIKE = 4
+# The share of the time expected beside the heaviest statement, from which on a structure is tried with less.
+_MUCH_BESIDE = 0.25
+# Why a neighbour is left out, where no step of it is illegal.
+ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
+_NO_NUMBERS = "no numbers near its own are legal"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A neighbour's decisions as a candidate of another space.
+
+    `score` is -log2 of the seconds that the model expects. `dropped` are the addresses, as in the neighbour, of
+    decisions that have no place here, each with the reason; `decided` are those of its structural ones and of those
+    that are given, as here.
+    """
+
+    neighbour: Neighbour
+    sketch: Sketch
+    row: tuple[int, ...]
+    score: float
+    dropped: tuple[tuple[str, str], ...]
+    decided: frozenset[str]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the neighbour decided all of the structure: else its space was another, and so may its time be.
+
+        A block that stays where it is, at the root, or that a rule leaves alone, is as in a space without this
+        decision.
+        """
+        left = self.sketch.structure.keys() - self.decided
+        return all(self.sketch.structure[address] in (Ref(ROOT), LEFT_ALONE) for address in left)
+
+    @property
+    def name(self) -> str:
+        """The size that it was found for."""
+        return self.neighbour.name
+
+    @cached_property
+    def trace(self) -> Trace:
+        return self.sketch.trace_of(self.row)
+
+    def __str__(self) -> str:
+        lines = [f"found for {self.name} of {self.neighbour.entry.kind}"]
+        return "\n".join([*lines, *(f"dropped {address}: {reason}" for address, reason in self.dropped)])
+
+
+@dataclass(frozen=True)
+class CarriedOver(Sequence[Carried]):
+    """What was carried over, the most promising first, and the neighbours left out, each with the reason."""
+
+    found: tuple[Carried, ...] = ()
+    left_out: tuple[tuple[Neighbour, str], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @overload
+    def __getitem__(self, place: int) -> Carried: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Carried, ...]: ...
+    def __getitem__(self, place: int | slice) -> Carried | tuple[Carried, ...]:
+        return self.found[place]
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """How many neighbours were left out for each reason."""
+        return Counter(reason for _, reason in self.left_out)
+
+
+def carried_into(
+    space: Space, knowledge: Knowledge, target: Target, core: Core, analyses: Analyses | None = None
+) -> CarriedOver:
+    """What the nearest neighbours' decisions become in a space, each candidate once.
+
+    `analyses` are of statements of other structures of the space; those made here are added.
+    """
+    if not knowledge.entries:
+        return CarriedOver()
+    anchor = anchor_of(space.program.func)
+    parts = further_parts(space.program, anchor) if space.source.rules else ()
+    others = _known_of_others((p, carried_into(space.of_part(p.program), knowledge, target, core)) for p in parts)
+    made = _Carrying(space, anchor, others, target, core, analyses)
+    tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
+    found = [one for _, one in tried if isinstance(one, Carried)]
+    if found:
+        ordered = sorted(found, key=_rank)
+        found += [*made.with_what_follows(ordered[0], knowledge), *made.with_what_is_new(ordered)]
+        found += made.with_less(sorted(found, key=_rank))
+    ranked = sorted(found, key=_rank)
+    once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
+    return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
+
+
+@dataclass(frozen=True)
+class _KnownOfOthers:
+    """What is known of the reductions besides the anchor: decisions by a program's own addresses."""
+
+    structure: Mapping[str, Decision]
+    numbers: Mapping[str, Decision]
+
+
+def _known_of_others(known: Iterable[tuple[ReductionPart, CarriedOver]]) -> _KnownOfOthers:
+    """What is most promising of what is known of each part alone."""
+    structure: dict[str, Decision] = {}
+    numbers: dict[str, Decision] = {}
+    for part, carried in known:
+        for best in carried[:1]:
+            structure |= part.decisions({a: said for a, said in best.sketch.structure.items() if a in best.decided})
+            numbers |= part.decisions(best.sketch.decisions(best.row))
+    return _KnownOfOthers(structure, numbers)
+
+
+def _rank(one: Carried) -> tuple[float, float]:
+    """The most promising is least."""
+    return -one.score, one.neighbour.distance
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A neighbour with a structure of the space, and its decisions here; `dropped` have no place."""
+
+    neighbour: Neighbour
+    arm: SketchArm
+    structure: Mapping[str, Decision]
+    numbers: Mapping[str, Decision]
+    dropped: tuple[tuple[str, str], ...]
+
+
+class _Carrying:
+    """Carries neighbours over to one space; a structure is made once."""
+
+    def __init__(
+        self,
+        space: Space,
+        anchor: Anchor,
+        others: _KnownOfOthers,
+        target: Target,
+        core: Core,
+        analyses: Analyses | None,
+    ) -> None:
+        self._space = space
+        self._others = others
+        self._roles = Roles.of(space.program.func, anchor)
+        self._target = target
+        self._core = core
+        self._analyses = analyses
+        self._model = CostModel(0, shipped())
+        self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
+        self._arms: dict[Trace, SketchArm] = {}
+        self._rounds = _ROUNDS if least_cycles(space.program.func, target, core) >= _LONG else 1
+
+    def carried(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, Carried | str]]:
+        """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough
+        others.
+        """
+        placed = [(near, self._placed(near)) for near in neighbours]
+        found: dict[int, Carried | str] = {n: one for n, (_, one) in enumerate(placed) if isinstance(one, str)}
+        by_arm: dict[SketchArm, list[tuple[int, _Placed]]] = {}
+        for n, (_, one) in enumerate(placed):
+            if isinstance(one, _Placed):
+                by_arm.setdefault(one.arm, []).append((n, one))
+        for arm, of_arm in by_arm.items():
+            best = best_rows(arm, self._model, [self._wanted(one) for _, one in of_arm])
+            for (n, one), row in zip(of_arm, best, strict=True):
+                found[n] = _NO_NUMBERS if row is None else self._candidate(one, row)
+        return [(near, found[n]) for n, (near, _) in enumerate(placed)]
+
+    def with_what_follows(self, best: Carried, knowledge: Knowledge) -> list[Carried]:
+        """A candidate with each option that no program has had which ended with the anchor, as its neighbour's did."""
+        if not self._roles.follows or best.neighbour.entry.names(WRITER):
+            return []
+        unseen = islice(self._unseen(best, knowledge), _MOST_UNSEEN)
+        why = "its program ended with the anchor"
+        return [one for option in unseen for _, one in self._with_option([best], option, 0, why)]
+
+    def with_what_is_new(self, ranked: Sequence[Carried]) -> list[Carried]:
+        """What was found with the structure of the best whose neighbour did not know of a choice where a rule left its
+        block alone, or decided one as it is not offered here, with other options of that: of several choices each with
+        what is best of those before.
+        """
+        best, new = next(((one, new) for one in ranked if (new := self._new_to(one))), (None, {}))
+        if best is None:
+            return []
+        found: list[Carried] = []
+        alike = [one for one in ranked if one.sketch is best.sketch][:_MOST_ALIKE]
+        for address, why in new.items():
+            taken = alike[0].sketch.structure
+            options = self._space.options_near(taken).get(address, ())
+            others = [option for option in options if option != taken.get(address, option)]
+            for option in others[: max(_MOST_UNSEEN // len(new), 1)]:
+                pairs = self._with_option(alike, (address, option), self._rounds, why)
+                found += (tried := [self._by_estimate(*pair) for pair in pairs])
+                if tried and min(map(_rank, tried)) < _rank(alike[0]):
+                    alike = sorted(tried, key=_rank)
+        return found
+
+    def with_less(self, ranked: Sequence[Carried]) -> list[Carried]:
+        """The best without what each of its choices added, where much time is expected beside its main statement."""
+        alike = [one for one in ranked if one.sketch is ranked[0].sketch][:_MOST_ALIKE]
+        if share_beside(self._features(alike[:1]))[0] < _MUCH_BESIDE:
+            return []
+        taken = alike[0].sketch.structure
+        offered = self._space.options_near(taken)
+        less = ((a, o) for a, own in taken.items() for o in offered.get(a, ()) if o in (NONE, LEFT_ALONE) and o != own)
+        why = "much of the time is beside the main statement"
+        return [one for option in less for _, one in self._with_option(alike, option, self._rounds, why)]
+
+    def _new_to(self, one: Carried) -> dict[str, str]:
+        """The choices where a rule left its block alone that a candidate's neighbour did not have, and those that it
+        decided in another way, and why each is one of them."""
+        known = {address for address, _ in one.neighbour.entry.structure}
+        wanted, _ = self._own(one.neighbour.entry.structure)
+        found = {}
+        for address, taken in one.sketch.structure.items():
+            if taken == LEFT_ALONE and self._roles.general_address(address) not in known:
+                found[address] = "the neighbour is older than this choice"
+            elif wanted.get(address, taken) != taken:
+                found[address] = "what the neighbour decided is not offered here"
+        return found
+
+    def _with_option(
+        self, alike: Sequence[Carried], option: tuple[str, Decision], rounds: int, why: str
+    ) -> Iterator[tuple[Carried, Carried]]:
+        """Candidates of one structure, each with what it is with another option of a structural choice: its numbers, or
+        some near them.
+        """
+        address, taken = option
+        sketch = self._sketch({**alike[0].sketch.structure, address: taken})
+        if isinstance(sketch, str):
+            return
+        wanted = [WantedNumbers(one.sketch.decisions(one.row), rounds) for one in alike]
+        for one, best in zip(alike, best_rows(self._arm_of(sketch), self._model, wanted), strict=True):
+            if best is not None:
+                dropped = (*one.dropped, (address, f"{why}; {decision_text(taken)} is tried here"))
+                row, decided = tuple(map(int, best.row)), one.decided | {address}
+                yield one, replace(one, sketch=sketch, row=row, score=best.score, dropped=dropped, decided=decided)
+
+    def _by_estimate(self, before: Carried, after: Carried) -> Carried:
+        """What a choice makes of a candidate, scored by what it gains by the estimate: the model has learned from no
+        program in which it was taken.
+        """
+        without, with_it = analytic_score(self._features((before, after))).tolist()
+        return replace(after, score=before.score + with_it - without)
+
+    def _features(self, several: Sequence[Carried]) -> Features:
+        return np.concatenate([self._arm_of(one.sketch).features(np.array([one.row], np.int64)) for one in several])
+
+    def _unseen(self, best: Carried, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
+        """The options of choices that a neighbour decided, and that only programs have in which something follows."""
+        options = self._space.options_near(best.sketch.structure)
+        for address, _ in best.neighbour.entry.structure:
+            seen = knowledge.of_last_anchors.get(address, frozenset())
+            for own in self._roles.own_texts(address):
+                said = {self._roles.own_decision(decision) for decision in seen}
+                said.add(best.sketch.structure.get(own))
+                yield from ((own, o) for o in options.get(own, ()) if isinstance(o, str) and o not in said)
+
+    def _placed(self, neighbour: Neighbour) -> _Placed | str:
+        structure, elsewhere = self._own(neighbour.entry.structure)
+        numbers, without = self._own(neighbour.entry.numbers)
+        structure = {**self._others.structure, **structure}
+        numbers = {**self._others.numbers, **numbers}
+        if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
+            return ENOUGH
+        sketch = self._sketch_as_there(structure)
+        if isinstance(sketch, str):
+            return sketch
+        arm = self._arm(sketch)
+        return ENOUGH if arm is None else _Placed(neighbour, arm, structure, numbers, (*elsewhere, *without))
+
+    def _wanted(self, placed: _Placed) -> WantedNumbers:
+        other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
+        return WantedNumbers(placed.numbers, _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds)
+
+    def _candidate(self, placed: _Placed, best: ScoredRow) -> Carried:
+        neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure
+        dropped = (*placed.dropped, *self._unmet(neighbour, sketch, {**structure, **placed.numbers}))
+        decided = structure.keys() | self._space.given.keys()
+        return Carried(neighbour, sketch, tuple(map(int, best.row)), best.score, dropped, frozenset(decided))
+
+    def _own(self, decisions: Sequence[tuple[str, Decision]]) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
+        """Decisions by this program's addresses, and those that it has no names for."""
+        own: dict[str, Decision] = {}
+        dropped: list[tuple[str, str]] = []
+        for address, decision in decisions:
+            names = list(self._roles.own_texts(address))
+            said = self._roles.own_decision(decision)
+            if names and said is not None:
+                own |= dict.fromkeys(names, said)
+            else:
+                dropped.append((address, "the program has nothing in this place"))
+        return own, dropped
+
+    def _sketch_as_there(self, structure: Mapping[str, Decision]) -> Sketch | str:
+        """The sketch nearest to a structure; rules that it does not know of leave their blocks alone."""
+        sketch = self._sketch(structure)
+        if isinstance(sketch, str):
+            return sketch
+        unknown = sketch.structure.keys() - structure.keys() - self._space.given.keys()
+        options = self._space.options_near(structure) if unknown else {}
+        left = {address: LEFT_ALONE for address in unknown if LEFT_ALONE in options.get(address, ())}
+        found = self._sketch({**structure, **left}) if left else sketch
+        return sketch if isinstance(found, str) else found
+
+    def _sketch(self, structure: Mapping[str, Decision]) -> Sketch | str:
+        """The sketch nearest to a structure, or the reason why a step of it is not legal."""
+        key = frozenset(structure.items())
+        if key not in self._sketches:
+            try:
+                self._sketches[key] = self._space.sketch_near(structure)
+            except ScheduleError as error:  # a place that is not legal with these others
+                self._sketches[key] = error.reason
+        return self._sketches[key]
+
+    def _arm(self, sketch: Sketch) -> SketchArm | None:
+        """The arm of a sketch; None where there are enough others, as each takes a while to analyse."""
+        if sketch.trace not in self._arms and len(self._arms) == MOST_STRUCTURES:
+            return None
+        return self._arm_of(sketch)
+
+    def _arm_of(self, sketch: Sketch) -> SketchArm:
+        return self._arms.setdefault(sketch.trace, SketchArm(sketch, self._target, self._core, self._analyses))
+
+    def _unmet(self, neighbour: Neighbour, sketch: Sketch, own: Mapping[str, Decision]) -> list[tuple[str, str]]:
+        """The decisions that the space has no place for, or not this option."""
+        there: dict[str, Decision | None] = {**sketch.structure, **{v.address: None for v in sketch.variables}}
+        found = []
+        for address, _ in neighbour.entry.decisions:
+            names = [name for name in self._roles.own_texts(address) if name in own]
+            met = [name for name in names if name in there]
+            if names and not met:
+                found.append((address, "the space has no random variable there"))
+            elif (other := _instead([(there[name], own[name]) for name in met])) is not None:
+                found.append((address, f"{decision_text(other)} is the nearest there is"))
+        return found
+
+
+def _instead(decided: Sequence[tuple[Decision | None, Decision]]) -> Decision | None:
+    """What was decided in place of what was wanted, if anything was."""
+    return next((taken for taken, wanted in decided if taken is not None and taken != wanted), None)

@@ -1,0 +1,142 @@
+"""The numbers of neighbours in one structure: each neighbour's own, or some near them that the model clearly prefers.
+
+All neighbours with a structure are varied side by side, as working out features takes about as long for the rows of one
+as for those of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from itertools import pairwise
+from math import log2
+from typing import TypeAlias
+
+import numpy as np
+
+from metasched.cost.model import Model
+from metasched.lang.instructions import HOLE, Decision
+from metasched.search.arms.sketch_arm import SketchArm
+from metasched.search.rounds.population import legal
+from metasched.search.space_protocol import Rows
+from metasched.space.sketch import Sketch, Variable
+from metasched.support.data_classes import dataclass
+
+# Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
+_DRAWN = 32
+_VARIED = 96
+# A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
+# one was measured somewhere.
+_GAIN = 1.05
+
+
+@dataclass(frozen=True)
+class WantedNumbers:
+    """A neighbour's numbers, by address, and how often rows around the best so far are drawn."""
+
+    numbers: Mapping[str, Decision]
+    rounds: int
+
+
+@dataclass(frozen=True)
+class ScoredRow:
+    """A legal row, and -log2 of the seconds that the model expects of it."""
+
+    row: Rows
+    score: float
+
+
+# Asks for the best legal row of each of some blocks, None where there is none; returns the best of all.
+_Varying: TypeAlias = Generator[list[Rows], list[ScoredRow | None], ScoredRow | None]
+
+
+def best_rows(arm: SketchArm, model: Model, wanted: Sequence[WantedNumbers]) -> list[ScoredRow | None]:
+    """For each neighbour the row that takes its numbers, or one near it that the model clearly prefers; None where none
+    is legal. It does not depend on which other neighbours there are.
+    """
+    found: list[ScoredRow | None] = [None] * len(wanted)
+    varying = {n: _varied(arm, one) for n, one in enumerate(wanted)}
+    asked = {n: next(one) for n, one in varying.items()}
+    while asked:
+        best = iter(_best_of_each(arm, model, [rows for blocks in asked.values() for rows in blocks]))
+        answers = {n: [next(best) for _ in blocks] for n, blocks in asked.items()}
+        asked = {}
+        for n, answer in answers.items():
+            try:
+                asked[n] = varying[n].send(answer)
+            except StopIteration as done:
+                found[n] = done.value
+    return found
+
+
+def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
+    """The best row for one neighbour: in every further round, rows near the best so far are drawn."""
+    rng = np.random.default_rng(0)
+    rows, complete = _filled(arm.sketch, wanted.numbers, rng)
+    rounds = wanted.rounds
+    if complete and rounds:
+        # There is one row to begin with: those near it are looked at beside it.
+        own = legal(arm, rows[:1])
+        best, varied = yield [own, _near(arm, rng, own if len(own) else rows[:1])]
+        best, rounds = _preferred(best, varied), rounds - 1
+    elif complete:
+        (best,) = yield [rows[:1]]
+    else:
+        # Estimates do not see all that a number decides: what is drawn most often is taken where nothing is gained.
+        likely, drawn = yield [_likely(arm.sketch, rows), rows]
+        best = _preferred(likely, drawn)
+    for _ in range(rounds):
+        (varied,) = yield [_near(arm, rng, rows[:1] if best is None else best.row[None])]
+        best = _preferred(best, varied)
+    return best
+
+
+def _likely(sketch: Sketch, rows: Rows) -> Rows:
+    """One row, with the numbers of each variable that most of some rows have."""
+    likely = rows[:1].copy()
+    for variable in sketch.variables:
+        found, counts = np.unique(rows[:, variable.span], axis=0, return_counts=True)
+        likely[:, variable.span] = found[np.argmax(counts)]
+    return likely
+
+
+def _near(arm: SketchArm, rng: np.random.Generator, row: Rows) -> Rows:
+    return arm.mutate(rng, np.repeat(row, _VARIED, axis=0))
+
+
+def _preferred(best: ScoredRow | None, varied: ScoredRow | None) -> ScoredRow | None:
+    if best is None or (varied is not None and varied.score > best.score + log2(_GAIN)):
+        return varied
+    return best
+
+
+def _best_of_each(arm: SketchArm, model: Model, blocks: Sequence[Rows]) -> list[ScoredRow | None]:
+    """The legal row of each block that the model scores highest."""
+    rows = arm.repair(np.concatenate(blocks))
+    kept = np.flatnonzero(arm.mask(rows))
+    if not len(kept):
+        return [None] * len(blocks)
+    scores = model.predict(arm.features(rows[kept]))
+    edges = np.searchsorted(kept, np.cumsum([0, *(len(block) for block in blocks)]))
+    best = [None if a == b else a + int(np.argmax(scores[a:b])) for a, b in pairwise(edges)]
+    return [None if at is None else ScoredRow(rows[kept[at]], float(scores[at])) for at in best]
+
+
+def _filled(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Generator) -> tuple[Rows, bool]:
+    """Rows with the given numbers, and draws for the others; whether nothing had to be drawn."""
+    rows = sketch.sample(rng, _DRAWN)
+    complete = True
+    for variable in sketch.variables:
+        given = _integers(variable, numbers.get(variable.address))
+        if given is None:
+            complete = False
+        else:
+            rows[:, variable.span] = given
+    return rows, complete
+
+
+def _integers(variable: Variable, decision: Decision | None) -> list[int] | None:
+    """A decision as columns of a variable; None where it is one of another kind."""
+    parts = decision if isinstance(decision, tuple) else (decision,)
+    found = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
+    whole = len(found) == sum(part is not HOLE for part in parts)
+    return found if whole and len(found) == len(variable.columns) else None

@@ -1,0 +1,341 @@
+"""The best guess for a program: a schedule chosen without measuring.
+
+The operator library has expert traces, each for a kind of shape and of CPU, which also apply to an operator that is
+computed for each element of a batch. Those that can be replayed on this program are compared by the roofline. It takes
+about 0.1 s for matmul's seven float traces (twice that for a batch), and 0.2 s more for the first program of a process
+that was not loaded from the library. Any other program gets the candidate that the installed cost model scores highest
+in the space of the rules, which takes 0.2 to 3 s.
+
+A trace may have been written for quite different shapes. So if the estimate leaves room for it, and a call takes long
+enough for that to matter, the model chooses from the space as well. Its choice is taken if the model expects it to take
+less than 0.9 of the time (`_BETTER`). That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
+registers is always compared so, and gives way to whatever is expected to be faster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import NamedTuple
+
+import numpy as np
+
+from metasched.compiler.lower import lower
+from metasched.cost.core import DEFAULT_CORE, Core
+from metasched.cost.expected import Expectation, expected, least_cycles, least_transfer_cycles
+from metasched.cost.features import features_of
+from metasched.cost.trained import shipped
+from metasched.errors import NoRecord, ScheduleError
+from metasched.ir.nodes import Func
+from metasched.ir.notebook import TextReport
+from metasched.ir.program import Program
+from metasched.knowledge.library import Knowledge, KnowledgeLike
+from metasched.operators.transposed_copies import copies_by_element
+from metasched.permissions import BY_DEFAULT, Allowed
+from metasched.schedule.handlers import Repairs
+from metasched.schedule.trace import Trace
+from metasched.search.arms.carried import Carried
+from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.guesses.expert_guess import ExpertCandidate, ExpertChoice, best_expert, obstacle_to
+from metasched.search.guesses.favourite import favourites
+from metasched.space.conditions import space_of
+from metasched.space.registry import RuleSpec
+from metasched.space.space import DEFAULT_MAX_SKETCHES
+from metasched.support.collection import put_off
+from metasched.support.data_classes import dataclass
+from metasched.target import Target
+
+LOGGER = logging.getLogger(__name__)
+
+# The model's choice is the best of ten thousand by an inexact estimate: if it is expected to be as fast as an expert's
+# trace, it is mostly slower. On 89 tasks of the yardstick that have expert traces, by models of the other families,
+# what was chosen took 1.20 times as long as the best (geometric mean) with traces alone, 1.17 with a threshold of a
+# third, and 1.16 to 1.10 with 0.5 to 0.85. Of 449 layers of 21 networks 0.8 changes three that 0.7 does not: they take
+# .37 to .72 of the time. 0.9 changes none of 295 of them, and five of 144 layers of twelve operators: .73 to 1.07.
+_BETTER = 0.9
+# What was carried over from another size was measured there: it is mostly as fast as the model expects. At 49 sizes,
+# where the model expected less than this of a trace's time, which were six, it took .82 of it (1.11 at worst).
+_CARRIED_BETTER = 0.85
+# The share of the estimate that a call at full speed would take at most, for the space to be looked at.
+_ROOM = 1 / 3
+# The same where what is known is a trace for operands that lie the other way, and copies of these are not in vectors.
+_ROOM_BY_ELEMENT = 1 / 2
+# The estimated cycles of a call from which on the model chooses as well: three microseconds.
+_WORTH_LOOKING = 1e4
+_LIKED = "what the model likes best"
+
+
+@dataclass(frozen=True, repr=False)
+class Guess(TextReport):
+    """A schedule that was chosen without measuring, and why: the `report` of a kernel whose origin is a guess.
+
+    `expert` is the trace of the operator library that was replayed, `OPERATOR.VARIANT`, `neighbour` what was found for
+    another size and carried over; without either, the cost model chose in the space of the rules. `carried_over` says
+    to what an expert's trace was carried over, if it was: to each element of a batch, to transposed operands. `why` is
+    the reason for the choice, `expected` the roofline's estimate. `repairs` is what the replay changed. `passed_over`
+    are the other expert traces for what the program computes and the neighbours that could not be carried over, each
+    with the reason; `rivals` those traces that can be replayed, and `others` what else was carried over, the most
+    promising first. `func` is the program as the trace schedules it.
+    """
+
+    trace: Trace
+    func: Func = field(compare=False)
+    expert: str | None = None
+    neighbour: Carried | None = field(default=None, compare=False)
+    carried_over: str = ""
+    why: str = ""
+    expected: Expectation | None = None
+    repairs: Repairs = Repairs()
+    passed_over: tuple[tuple[str, str], ...] = ()
+    rivals: tuple[ExpertCandidate, ...] = field(default=(), compare=False)
+    others: tuple[Carried, ...] = field(default=(), compare=False)
+
+    def counts(self) -> dict[str, int]:
+        """How many expert traces and neighbours were passed over for each reason."""
+        return dict(Counter(reason for _, reason in self.passed_over))
+
+    @property
+    def _chosen(self) -> str:
+        if self.neighbour is not None:
+            return f"what was {self.neighbour}"
+        return "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
+
+    @property
+    def summary(self) -> str:
+        """Where the schedule comes from."""
+        return f"{self._chosen}{', ' if self.carried_over else ''}{self.carried_over}"
+
+    def __str__(self) -> str:
+        lines = [f"a guess: {self.summary}"]
+        if self.why:
+            lines.append(f"why: {self.why}")
+        if self.expected is not None:
+            lines.append(f"expected, not measured: {self.expected}")
+        if self.repairs:
+            lines.append(str(self.repairs))
+        lines += [f"not {name}: {reason}" for name, reason in self.passed_over]
+        return "\n".join(lines)
+
+
+# Makes the space of the rules, in the form that searches use, from a seed.
+MakeArms = Callable[[RuleSpec, int], SpaceArms]
+
+
+@put_off()
+def guess(
+    program: Program,
+    target: Target,
+    rules: RuleSpec = None,
+    seed: int = 0,
+    make_arms: MakeArms | None = None,
+    core: Core = DEFAULT_CORE,
+    allowed: Allowed = BY_DEFAULT,
+    knowledge: KnowledgeLike = None,
+) -> Guess:
+    """The best guess: from the space of the rules if some are given, otherwise an expert's trace if one applies.
+
+    `make_arms` returns the space, if the caller has made it already. `core` has the constants of the estimates,
+    `allowed` is what results may differ by, `knowledge` where to look for neighbours, by default all that is
+    installed.
+
+    Raises RuleError for an unknown rule, NoRecord for an empty space.
+    """
+    arms = make_arms or _arms_of(program, target, core, allowed, knowledge)
+    if rules is not None:
+        return guess_in(arms(rules, seed), program, target, core, seed, "the rules were given")
+    choice = best_expert(program, target, core, allowed)
+    found = _Guessing(program, target, core, seed, arms(None, seed), choice).guess(choice.why)
+    LOGGER.info("guess for %s: %s", program.key, found.summary)
+    return found
+
+
+@put_off()
+def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed: int, why: str) -> Guess:
+    """The best guess in a space, where expert traces are out of place. Raises NoRecord for an empty space."""
+    return _Guessing(program, target, core, seed, arms, ExpertChoice(None, "", {})).guess(why)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The best that was known beforehand: an expert's trace, or what was carried over from a neighbour.
+
+    `whole` is false where the neighbour did not decide all of the structure: what it was measured with was another.
+    """
+
+    trace: Trace
+    func: Func
+    expected: Expectation
+    expert: ExpertCandidate | None = None
+    neighbour: Carried | None = None
+    whole: bool = True
+
+    @property
+    def name(self) -> str:
+        if self.expert is not None:
+            return f"the expert trace {self.expert.name}"
+        assert self.neighbour is not None
+        return f"what was found for {self.neighbour.name}"
+
+
+class _Favourite(NamedTuple):
+    """A trace of the space, what it makes of the program, and the estimate."""
+
+    trace: Trace
+    func: Func
+    expected: Expectation
+
+
+@dataclass(frozen=True)
+class _Guessing:
+    """A guess for a program, in a space; `choice` is the best expert's trace."""
+
+    program: Program
+    target: Target
+    core: Core
+    seed: int
+    arms: SpaceArms
+    choice: ExpertChoice
+    refused: list[tuple[str, str]] = field(default_factory=list)  # of what the model likes best
+
+    def guess(self, why: str) -> Guess:
+        """The best that is known beforehand, unless the model clearly prefers something else in the space.
+
+        `why` is the reason for the choice so far. Raises NoRecord for an empty space.
+        """
+        start, reason = self._start()
+        why = reason or why
+        if start is None:
+            why += "; it has the shortest estimate that a search of the rules' space found"
+            return self._by_model(self._favourite(), why)
+        # What is known is then of a CPU with more registers, or of tiles that this size does not have.
+        sums_in_memory = bool(lower(start.func, self.target).warnings)
+        if sums_in_memory or not start.whole or self._leaves_room(start):
+            found = self._favourite()
+            if found is not None:
+                ratio = self._ratio(found.func, start.func)
+                if ratio < (1.0 if sums_in_memory else _BETTER):
+                    faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
+                    return self._by_model(found, faster, start, ratio)
+                why += "; the best of the rules' space by the estimate, "
+                why += f"of {ratio:.2f} times its length, is no clear gain"
+        return self._by_start(start, why)
+
+    def _start(self) -> tuple[_Start | None, str]:
+        """The best that is known beforehand, and why, where that is a neighbour's."""
+        taken, carried = self._by_expert(), self._carried(whole=True)
+        if carried is None and taken is None:
+            carried = self._carried(whole=False)
+        if carried is None:
+            return taken, ""
+        if taken is None:
+            return carried, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
+        ratio = self._ratio(carried.func, taken.func)
+        if ratio < _CARRIED_BETTER:
+            return carried, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
+        return taken, ""
+
+    def _by_expert(self) -> _Start | None:
+        taken = self.choice.taken
+        if taken is None:
+            return None
+        return _Start(taken.schedule.trace, taken.schedule.func, taken.expected, expert=taken)
+
+    def _carried(self, whole: bool) -> _Start | None:
+        """The most promising neighbour's that the machine can run, of those that decided all of the structure, or not.
+
+        What is not whole was measured in another space: where an expert's trace is known, it is left to a search.
+        """
+        for one in (carried for carried in self.arms.carried if carried.is_whole is whole):
+            func = self._applied(one.trace, one.name)
+            if func is not None and obstacle_to(func, self.target) is None:
+                estimate = expected(func, self.target, self.core)
+                return _Start(one.trace, func, estimate, neighbour=one, whole=whole)
+        return None
+
+    def _leaves_room(self, start: _Start) -> bool:
+        """Whether choosing from the space may gain enough over what is known to be worth its time."""
+        cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
+        if cycles < _WORTH_LOOKING:
+            return False
+        by_element = start.expert is not None and start.expert.turned and copies_by_element(start.func)
+        room = _ROOM_BY_ELEMENT if by_element else _ROOM
+        return max(least_cycles(*program), least_transfer_cycles(*program)) < room * cycles
+
+    def _ratio(self, func: Func, other: Func) -> float:
+        """The time that the installed model expects of a program over that of another."""
+        features = [features_of(each, self.target, self.core) for each in (func, other)]
+        logs = shipped().log_seconds(np.stack(features))
+        return float(np.exp2(logs[0] - logs[1]))
+
+    def _favourite(self) -> _Favourite | None:
+        """The trace that the installed cost model scores highest of those that the machine can run, if there is one."""
+        for trace in favourites(self.arms, self.seed):
+            func = self._applied(trace, _LIKED)
+            if func is None:
+                continue
+            obstacle = obstacle_to(func, self.target)
+            if obstacle is None:
+                return _Favourite(trace, func, expected(func, self.target, self.core))
+            self.refused.append((_LIKED, obstacle))
+        return None
+
+    def _applied(self, trace: Trace, name: str) -> Func | None:
+        """What a trace makes of the program; None where a number of it is not legal, which is noted.
+
+        Of regions whose bounds depend on quotients of sampled sizes, a space knows looser bounds than a replay has.
+        """
+        try:
+            return trace.apply_to(self.program).func
+        except ScheduleError as error:
+            self.refused.append((name, error.reason))
+            return None
+
+    def _by_start(self, start: _Start, why: str) -> Guess:
+        choice, taken = self.choice, start.expert
+        others = tuple(one for one in self.arms.carried if one is not start.neighbour)
+        passed_over = self._passed_over(choice.passed_over)
+        if taken is None:
+            rivals = choice.others if choice.taken is None else (choice.taken, *choice.others)
+            known = passed_over, rivals, others
+            return Guess(start.trace, start.func, None, start.neighbour, "", why, start.expected, Repairs(), *known)
+        repairs = Repairs(taken.schedule.repairs)
+        known, carried_over = (passed_over, choice.others, others), taken.carried_over
+        return Guess(start.trace, start.func, taken.name, None, carried_over, why, start.expected, repairs, *known)
+
+    def _by_model(self, found: _Favourite | None, why: str, start: _Start | None = None, ratio: float = 1.0) -> Guess:
+        """The guess that takes the model's choice, instead of what was known. Raises NoRecord where there is none."""
+        if found is None:
+            raise NoRecord(_none_of(self.program, self.refused))
+        choice, passed_over = self.choice, dict(self.choice.passed_over)
+        rivals = choice.others
+        if choice.taken is not None:
+            rivals = (choice.taken, *rivals)
+        if start is not None and start.expert is not None:
+            passed_over[start.expert.name] = f"the estimate is {1 / ratio:.1f} times as long"
+        known = self._passed_over(passed_over), rivals, tuple(self.arms.carried)
+        return Guess(found.trace, found.func, None, None, "", why, found.expected, Repairs(), *known)
+
+    def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Expert traces and neighbours that were not taken, each with the reason."""
+        neighbours = ((near.name, reason) for near, reason in self.arms.carried.left_out)
+        return *sorted(experts.items()), *neighbours, *self.refused
+
+
+def _none_of(program: Program, refused: Sequence[tuple[str, str]]) -> str:
+    """Why there is no guess in a space."""
+    if not refused:
+        return f"the space of {program.key} is empty"
+    (reason, times), *_ = Counter(reason for _, reason in refused).most_common(1)
+    none = f"of {len(refused)} schedules of {program.key} that the model likes best, none can be run"
+    return f"{none}: {times} times {reason}"
+
+
+def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed, knowledge: KnowledgeLike) -> MakeArms:
+    def made(rules: RuleSpec, seed: int) -> SpaceArms:
+        limit = DEFAULT_MAX_SKETCHES
+        space = space_of(program, rules, target=target, allow=allowed, max_sketches=limit, seed=seed)
+        return SpaceArms(space, target, core, Knowledge.of(knowledge))
+
+    return made

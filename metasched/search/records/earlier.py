@@ -1,0 +1,122 @@
+"""What a search takes from earlier ones of the same program and target, in other spaces and with other versions.
+
+Times from other spaces, measured with this version, are observed by the strategy before its first proposal, and are not
+measured again. Times measured with another version may be out of date: the best of those candidates are timed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from heapq import nsmallest
+
+from metasched.database.base import Database
+from metasched.database.best import FINALISTS, best_record
+from metasched.database.record import DatabaseError, Duplicate, Record, SearchKey
+from metasched.database.summary import Summary
+from metasched.errors import LanguageError, ScheduleError
+from metasched.ir.program import Program
+from metasched.schedule.trace_outline import Outline
+from metasched.search.records.known import Entry, Known
+from metasched.search.records.other_names import own_trace
+from metasched.search.space_protocol import Candidate, Observation, SearchSpace
+from metasched.support.data_classes import dataclass
+
+# How many records of another version are timed again in the first batch.
+SEEDS = 8
+# The position in the first batch of candidates that come from records: after all proposals.
+_AFTER = 1 << 16
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The best schedule of another version, if it is not of this space, and its own space."""
+
+    trace: str
+    space: str
+
+
+class Earlier:
+    """The results of earlier searches among `known`, seen from one space."""
+
+    def __init__(self, known: Known, space: SearchSpace, program: Program) -> None:
+        self._known = known
+        self._space = space
+        self._program = program
+
+    def observations(self) -> list[Observation]:
+        """The results from other spaces for candidates of this one."""
+        return [observation(candidate, summary) for candidate, summary in self._located(self._known.others())]
+
+    def adopt(self, database: Database, search: SearchKey, batch: int) -> None:
+        """Record the fastest candidates of this space from other spaces, so that this search may return them.
+
+        They are recorded as duplicates of measured code, so that every reader of the records finds them.
+        """
+        settled = ((c, s) for c, s in self._located(self._known.others()) if s.settled and s.code)
+        found = nsmallest(FINALISTS, settled, key=lambda pair: _seconds(pair[1]))
+        traces = [(self._space.trace(candidate), s.code) for candidate, s in found]
+        new = [
+            Duplicate(trace, code, batch, _AFTER + n)
+            for n, (trace, code) in enumerate(traces)
+            if not self._known.is_duplicate(trace)
+        ]
+        if new:
+            database.add_duplicates(search, new)
+            self._known.add_duplicates(new)
+
+    def seeds(self) -> list[Candidate]:
+        """Up to `SEEDS` candidates that were fastest with other versions, to be timed again, the best first."""
+        timed = ((c, s) for c, s in self._located(self._known.older()) if s.settled)
+        fastest = sorted(timed, key=lambda pair: _seconds(pair[1]))
+        return list(dict.fromkeys(candidate for candidate, _ in fastest))[:SEEDS]
+
+    def elsewhere(self) -> Elsewhere | None:
+        """The best record of another version over all spaces, if it is not of this space.
+
+        It is timed again too: `compile` from the database could not return it otherwise.
+        """
+        best = best_record(self._known.older(), self._known.load_numbers)
+        trace = None if best is None else self._own_trace(best)
+        if best is None or trace is None or self._space.locate(trace) is not None:
+            return None
+        return Elsewhere(trace, best.space)
+
+    def _own_trace(self, record: Record) -> str | None:
+        """The trace of a record in this program's names; None if it no longer applies to its own program."""
+        try:
+            return str(own_trace(record, self._program))
+        except (ScheduleError, LanguageError, DatabaseError):
+            return None
+
+    def _located(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:
+        outlines = [s.outline for s in summaries]
+        text_of = partial(_text_at, self._known, outlines, summaries)
+        candidates = self._space.locate_all(outlines, text_of)
+        return [(c, s) for c, s in zip(candidates, summaries, strict=True) if c is not None]
+
+
+def _text_at(known: Known, outlines: Sequence[Outline], summaries: Sequence[Summary], at: int) -> str | None:
+    return known.trace_of(outlines[at], summaries[at])
+
+
+def located(space: SearchSpace, known: Known, entries: Sequence[Entry]) -> list[Observation | None]:
+    """The recorded proposals as observations; None for those of another space."""
+    outlines = [outline for _, outline, _ in entries]
+    text_of = partial(_text_at, known, outlines, [summary for _, _, summary in entries])
+    candidates = space.locate_all(outlines, text_of)
+    return [
+        None if candidate is None else observation(candidate, summary)
+        for candidate, (_, _, summary) in zip(candidates, entries, strict=True)
+    ]
+
+
+def observation(candidate: Candidate, summary: Summary | None) -> Observation:
+    """The observation of a candidate from its record; without a record, that it is illegal."""
+    if summary is None:
+        return Observation(candidate, None)
+    return Observation(candidate, summary.search_seconds, bool(summary.raced))
+
+
+def _seconds(summary: Summary) -> float:
+    return float("inf") if summary.seconds is None else summary.seconds

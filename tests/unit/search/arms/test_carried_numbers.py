@@ -1,0 +1,78 @@
+"""The numbers of several neighbours in one structure, varied side by side."""
+
+from __future__ import annotations
+
+import metasched as ms
+from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.model import CostModel
+from metasched.lang.instructions import HOLE, Decision
+from metasched.search.arms.carried_numbers import ScoredRow, WantedNumbers, best_rows
+from metasched.search.arms.sketch_arm import SketchArm
+from tests.support.targets import AVX512
+
+OWN: dict[str, Decision] = {"i": (HOLE, 6), "j": (HOLE, 32), "k": (HOLE, 8)}
+MODEL = CostModel(0)
+
+
+@ms.rule
+def tiles(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Tile all loops of a product."""
+    for loop in sch.get_loops(block):
+        sch.split(loop, sch.sample_tile(loop, parts=2))
+
+
+@ms.rule
+def idle(sch: ms.Schedule, block: ms.BlockRV) -> None:
+    """Draw a number that decides nothing: no loop is so short."""
+    sch.annotate(block, "unroll_limit", sch.sample_categorical([4, 3, 2], probabilities=[0.5, 0.15, 0.35]))
+
+
+def arm_of(rows: int = 48) -> SketchArm:
+    space = ms.space(ms.operator("matmul_nn", M=rows, N=64, K=64), [tiles], target=AVX512)
+    return SketchArm(space[0], AVX512, DEFAULT_CORE)
+
+
+def best(arm: SketchArm, *wanted: WantedNumbers) -> list[tuple[tuple[int, ...], float] | None]:
+    found = best_rows(arm, MODEL, wanted)
+    return [None if one is None else (tuple(one.row.tolist()), round(one.score, 4)) for one in found]
+
+
+def test_what_is_found_for_one_does_not_depend_on_the_others() -> None:
+    """Some have all numbers, some lack one, and some are varied in more rounds."""
+    arm = arm_of()
+    own = {address: OWN[address[-1]] for address in (v.address for v in arm.sketch.variables)}
+    lacking = dict(list(own.items())[1:])
+    wanted = [WantedNumbers(own, 1), WantedNumbers(own, 8), WantedNumbers(lacking, 1), WantedNumbers(own, 0)]
+    together = best(arm, *wanted)
+    assert together == [only for one in wanted for only in best(arm, one)]
+    assert together[3] is not None
+    assert together[3][0] == (6, 32, 8)
+
+
+def test_more_rounds_find_nothing_worse() -> None:
+    arm = arm_of()
+    scores = [one.score for one in best_rows(arm, MODEL, [WantedNumbers({}, n) for n in (0, 1, 4, 8)]) if one]
+    assert scores == sorted(scores)
+    assert len(scores) == 4
+
+
+def test_a_number_that_is_lacking_is_the_likely_one_where_nothing_is_gained() -> None:
+    space = ms.space(ms.operator("matmul_nn", M=48, N=64, K=64), [tiles, idle], target=AVX512)
+    arm = SketchArm(space[0], AVX512, DEFAULT_CORE)
+    own = {v.address: OWN[v.address[-1]] for v in arm.sketch.variables if v.address.startswith("tiles")}
+    (place,) = (v.span for v in arm.sketch.variables if v.address not in own)
+    (found,) = best_rows(arm, MODEL, [WantedNumbers(own, 0)])
+    assert found is not None
+    assert found.row[place].tolist() == [4]
+
+
+def test_the_row_is_legal() -> None:
+    arm = arm_of(rows=7)
+    (found,) = best_rows(arm, MODEL, [WantedNumbers({"tiles(C)/i": (HOLE, 48)}, 1)])
+    assert isinstance(found, ScoredRow)
+    assert arm.mask(found.row[None]).all()
+    assert (arm.repair(found.row[None]) == found.row).all()
+
+
+def test_nothing_is_asked_for() -> None:
+    assert best_rows(arm_of(), MODEL, []) == []
