@@ -283,6 +283,12 @@ def partitions(found: list[Block]) -> list[list[Block]]:
     return groups
 
 
+def parts_of(func: Func, block: Block) -> list[Block]:
+    """The blocks that write parts of what a block writes, itself included."""
+    found = [b for b in blocks(func) if not set(written(b)).isdisjoint(written(block))]
+    return next(group for group in partitions(found) if block in group)
+
+
 def _are_parts(a: Block, b: Block) -> bool:
     same = a.iters == b.iters and a.store.indices == b.store.indices and a.reducer is b.reducer
     return same and is_fill(a) is is_fill(b)

@@ -627,9 +627,10 @@ class PrimitiveMethods:
                 random variables: "i, j -> j//t, i, j%t". A function uses random variables as they are.
 
         Requires:
-            The block's loops are untransformed, one for each variable and around nothing else. The map is a bijection, and
-            does not mix spatial and reduction variables. If variables that index the buffer change, the buffer is
-            intermediate, has no layout and no other writer, and tiles divide its dimensions evenly.
+            The block's loops are untransformed, one for each variable and around nothing else, and no other block writes a
+            part of its result. The map is a bijection, and does not mix spatial and reduction variables. If variables that
+            index the buffer change, the buffer is intermediate, has no layout and no other writer, and tiles divide its
+            dimensions evenly.
 
         Rewrite:
             for i, j in grid(8, 16):                     for i_j in 128:

@@ -53,9 +53,10 @@ def transform_block_layout(
             random variables: "i, j -> j//t, i, j%t". A function uses random variables as they are.
 
     Requires:
-        The block's loops are untransformed, one for each variable and around nothing else. The map is a bijection, and
-        does not mix spatial and reduction variables. If variables that index the buffer change, the buffer is
-        intermediate, has no layout and no other writer, and tiles divide its dimensions evenly.
+        The block's loops are untransformed, one for each variable and around nothing else, and no other block writes a
+        part of its result. The map is a bijection, and does not mix spatial and reduction variables. If variables that
+        index the buffer change, the buffer is intermediate, has no layout and no other writer, and tiles divide its
+        dimensions evenly.
 
     Rewrite:
         for i, j in grid(8, 16):                     for i_j in 128:
@@ -71,6 +72,12 @@ def transform_block_layout(
             f"block `{block}` finds a position, and which of equal ones comes first would change",
             (block,),
             "leave its iteration variables as they are",
+        )
+    parts = query.parts_of(ctx.func, target)
+    if len(parts) > 1:
+        others = ", ".join(f"`{part.name}`" for part in parts if part.name != target.name)
+        raise ScheduleError(
+            OP, f"block `{target.name}` and {others} write parts of one result", (block,), f"{OP} before loop_partition"
         )
     read = read_index_map(ctx, OP, index_map, sizes, len(target.iters), f"block `{block}`")
     mapped = _Mapped(ctx, target, read.index_map, index_map, read)

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.evaluate import evaluate
 from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.decompose_padding import decompose_padding
 from metasched.schedule.primitives.decompose_reduction import decompose_reduction
+from metasched.schedule.primitives.loop_partition import loop_partition
 from metasched.schedule.primitives.parallel import parallel
 from metasched.schedule.primitives.reindex import reindex
 from metasched.schedule.primitives.rfactor import rfactor
@@ -188,6 +190,14 @@ def test_another_writer() -> None:
     decompose_reduction(ctx, "dense", "i")
     with refused("`C` is written by `dense.init` as well as by `dense`"):
         transform_block_layout(ctx, "dense", "i, j, k -> i*9 + j, k")
+
+
+def test_a_part_of_a_result() -> None:
+    """One that has all iterations has untransformed loops; the other has none."""
+    ctx = start(DENSE_RELU)
+    loop_partition(ctx, "i", (query.find_loop(ctx.func, "i").extent,))
+    with refused("block `dense` and `dense.tail` write parts of one result"):
+        transform_block_layout(ctx, "dense", "i, j, k -> j, i, k")
 
 
 def test_a_layout_in_memory() -> None:
