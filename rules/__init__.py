@@ -33,6 +33,7 @@ Its files, in reading order:
 - `row_chain`: Chains of row reductions, such as softmax and norms, computed a row at a time
 - `row_parts`: Sums of exponentials over long rows, part by part
 - `row_runs`: Loops over what lies in a row, as one
+- `scans`: Running sums, products and extrema, in blocks that go on from those before them
 - `short_rows`: Element-wise blocks over rows of few elements, several rows to a vector
 - `scatter`: Sums of what belongs to each place, by going to the place of each term
 - `stream`: Stores past the caches

@@ -28,6 +28,7 @@ from metasched.rules.rolling import rolling
 from metasched.rules.row_chain import row_chain
 from metasched.rules.row_parts import row_parts
 from metasched.rules.row_runs import row_runs
+from metasched.rules.scans import scans
 from metasched.rules.scatter import scatter
 from metasched.rules.short_rows import short_rows
 from metasched.rules.stream import stream
@@ -48,6 +49,7 @@ from metasched.rules.winograd import winograd
 cpu = (
     winograd,
     padding_terms,
+    scans,
     blocked_sums,
     unpacking,
     row_parts,

@@ -155,6 +155,35 @@ class PrimitiveMethods:
                                                              for k in 64:
                                                                  sum: C[i] += A[i, k]
         """
+    def decompose_scan(self, block: BlockRV, size: int, *, labels: Sequence[str] = ...) -> BlockRV:
+        """Take a running reduction in blocks of so many elements. Returns the block that reduces what comes before a block.
+
+        An element of `sum[k < N if k <= j](X[k])` is a sum of its own, N * N / 2 terms in all. In blocks of `size` it is
+        that of the terms of its block up to it, plus that of the blocks before: N * size terms, and a running sum over
+        N / size blocks, which may be taken in blocks in turn. (Reduce-then-scan, as in Blelloch 1990, "Prefix sums and
+        their applications", section 1; Chaurasia et al. 2015, "Compiling high-performance recursive filters", section 4.)
+        Sums of floats are added up in another order.
+
+        Args:
+            block: the running reduction: `<=`, `<`, `>=` or `>` between its reduction variable and one of its elements'.
+            size: elements of a block, at least 2 and fewer than there are.
+
+        Requires:
+            The block's loops are untransformed and around nothing else, and it has its `init`. There is one reduction
+            variable, over as many values as the variable of the elements that it is compared with, and terms depend on that
+            in no other way.
+
+        Rewrite:
+            for j, k in grid(64, 64):                        for b, q, r in grid(8, 8, 8):
+                y: Y[j] += X[k] if k <= j else 0                 y.within: Y_within[b, q] +=
+                                                                     X[b*8 + r] if r <= q else 0
+                                                      ->     for b_1, r_1 in grid(8, 8):
+                                                                 y.totals: Y_totals[b] += X[b*8 + r]
+                                                             for b_2, c in grid(8, 8):
+                                                                 y.before: Y_before[b] += Y_totals[c] if c < b else 0
+                                                             for j_1 in 64:
+                                                                 y: Y[j] = Y_before[j // 8] + Y_within[j // 8, j % 8]
+        """
     def fuse(self, *loops: LoopRV, labels: Sequence[str] = ...) -> LoopRV:
         """Fuse loops, each directly inside the one before, into one over all their iterations.
 

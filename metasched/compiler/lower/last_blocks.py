@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 
 from metasched.compiler.lower.nest import NestLoop, NestStmt, assigns, many, map_assigns, map_children
-from metasched.compiler.lower.specialise import clipped
+from metasched.compiler.lower.specialise import shortened
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.policy import MOST_IN_TWO_BLOCKS
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear
@@ -82,4 +82,11 @@ def _peeled(loop: NestLoop, whole: int) -> NestStmt:
     body = map_assigns(loop.body, lambda a: replace(a, guards=tuple(g for g in a.guards if not always(g))))
     first = replace(loop, extent=whole, body=body) if whole > 1 else substitute_loops(body, {loop.var: const(0)})
     last = substitute_loops(loop.body, {loop.var: const(whole)})
-    return many([first, clipped(last)])
+    return many([first, _without_absent(last)])
+
+
+def _without_absent(stmt: NestStmt) -> NestStmt:
+    """`stmt` without the terms that the last block lacks. Vectors have masks: those of an accumulator are all of
+    one length."""
+    stmt = map_children(stmt, _without_absent)
+    return shortened(stmt) if isinstance(stmt, NestLoop) and not stmt.is_vector else stmt

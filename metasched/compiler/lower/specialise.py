@@ -297,12 +297,17 @@ def clipped(stmt: NestStmt) -> NestStmt:
     """`stmt` with loops whose every iteration from some on is left out shortened."""
     if not isinstance(stmt, NestLoop):
         return map_children(stmt, clipped)
-    body = clipped(stmt.body)
-    limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, stmt.var))}
+    return shortened(replace(stmt, body=clipped(stmt.body)))
+
+
+def shortened(loop: NestLoop) -> NestLoop:
+    """A loop without the iterations from which on all of it is left out."""
+    body = loop.body
+    limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, loop.var))}
     for guard, extent in limits.items():
         if all(guard in a.guards for _, a in assigns(body)):
-            return replace(stmt, extent=extent, body=_without(body, guard))
-    return replace(stmt, body=body)
+            return replace(loop, extent=extent, body=_without(body, guard))
+    return loop
 
 
 def _limit(guard: Expr, var: str) -> int | None:

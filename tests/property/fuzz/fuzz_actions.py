@@ -302,6 +302,11 @@ def _partial_maxima(s: Spot) -> None:
     s.sch.use_partial_maxima(partial[1], partial[0])
 
 
+def _decompose_scan(s: Spot) -> None:
+    spot = s.on(lambda info: info.reduces and info.conditional)
+    s.sch.decompose_scan(spot.block, s.number(2, 6))
+
+
 def _scatter(s: Spot) -> None:
     """At the loop over places, mostly inside all that decide them."""
     spot = s.on(lambda info: bool(info.places))
@@ -378,6 +383,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "winograd": (_winograd,),
     "skip_padding": (_skip_padding,),
     "use_partial_maxima": (_partial_maxima,),
+    "decompose_scan": (_decompose_scan,),
     "sample_compute_location": (_located, _located_at_source, _located_together),
 }
 # Queries that every attempt begins with, and what has a method of its own.

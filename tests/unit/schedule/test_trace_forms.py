@@ -16,6 +16,7 @@ from metasched.schedule.handlers import FREE, Free, Site
 from metasched.schedule.primitive import registry
 from tests.support.programs import CONV, RELU_PAD_MATMUL
 from tests.support.schedules import loops_of, program, schedule
+from tests.unit.schedule.primitives.test_decompose_scan import done as in_blocks
 from tests.unit.schedule.primitives.test_skip_padding import done as without_padding
 from tests.unit.schedule.primitives.test_store_at import done as stored
 from tests.unit.schedule.primitives.test_tensorize import done as tensorized
@@ -92,6 +93,7 @@ SCHEDULES: dict[str, Callable[[], ms.Schedule]] = {
     "in_winograds_form": in_winograds_form,
     "without_padding": without_padding,
     "relative_to_parts": relative_to_parts,
+    "in_blocks": in_blocks,
     "scattered": _scattered,
 }
 

@@ -39,6 +39,7 @@ TENSORS = ("use_amx", "use_avx512_bf16", "use_vnni")
 EARLY = (
     "winograd",
     "padding_terms",
+    "scans",
     "blocked_sums",
     "unpacking",
     "row_parts",

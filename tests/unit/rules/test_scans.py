@@ -1,0 +1,62 @@
+"""The rule that takes running reductions in blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+import metasched as ms
+from tests.support.rulework import apply, correct, reasons
+
+RUNNING = """
+program running[M=3, N=300](X: f32[M, N]) -> Y: f32[M, N]:
+    Y[i, j < N] = sum[k < N if k <= j](X[i, k])
+"""
+ADDRESS = "scans(Y)/blocks"
+
+
+def choices(text: str, **params: int) -> set[object]:
+    return {apply(text, "scans", seed=seed, **params)[0].trace.decisions[ADDRESS] for seed in range(30)}
+
+
+def test_blocks_of_several_sizes_or_each_element_as_it_is() -> None:
+    assert choices(RUNNING) == {"of 8", "of 16", "of 32", "of 64", ms.LEFT_ALONE}
+
+
+def test_long_rows_are_always_taken_in_blocks() -> None:
+    assert choices(RUNNING, N=5000) == {"of 8", "of 16", "of 32", "of 64"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_it_makes_is_right(seed: int) -> None:
+    correct(apply(RUNNING, "scans", seed=seed)[0])
+
+
+def test_many_blocks_are_taken_in_blocks_in_turn() -> None:
+    names = {
+        str(sch.trace.decisions[ADDRESS]): sch.block_names()
+        for sch in (apply(RUNNING, "scans", seed=seed, N=5000)[0] for seed in range(30))
+    }
+    assert [name for name in names["of 64"] if "before" in name] == [
+        "Y.before.within",
+        "Y.before.totals",
+        "Y.before.before",
+        "Y.before",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (RUNNING.replace("N=300", "N=40"), "its rows are short (40 elements)"),
+        (RUNNING.replace(" if k <= j", ""), "it is no reduction whose terms have a condition"),
+    ],
+)
+def test_why_not(text: str, reason: str) -> None:
+    assert reasons(text, "scans") == {"Y": reason}
+
+
+def test_a_condition_that_is_no_relation_of_the_two() -> None:
+    text = RUNNING.replace("k <= j", "(k + j) % 2 == 0")
+    (reason,) = reasons(text, "scans").values()
+    assert reason is not None
+    assert "no running reduction" in reason
