@@ -131,10 +131,10 @@ def test_a_rule_that_the_list_has_is_said() -> None:
         (("my.py", "p.ms"), "my.py has 2 rules; try one: my.py:rows or my.py:idle"),
         (("my.py:row", "p.ms"), "my.py has no `row`; its rules are `idle`, `rows`"),
         (("your.py", "p.ms"), "there is no file your.py"),
-        (("cpu", "p.ms"), " rules; try one of winograd, padding_terms, blocked_sums"),
+        (("cpu", "p.ms"), " rules; try one of winograd, padding_terms, scans, blocked_sums"),
         (
             ("my.py:rows", "p.ms", "--at", "tile"),
-            "no rule `tile` is in the list: there are winograd, padding_terms, blocked_sums",
+            "no rule `tile` is in the list: there are winograd, padding_terms, scans, blocked_sums",
         ),
         (("my.py:rows", "p.ms", "--instead-of", "tile"), "no rule `tile` is in the list"),
         (("my.py:rows", "q.ms"), "q.ms: No such file"),
