@@ -10,6 +10,8 @@ from metasched.rules.facts import Factored, SmallNests, Threaded, Tiled
 import metasched as ms
 
 PARALLEL, SERIAL = "parallel", "serial"
+# How many instances of other blocks take as long as one that calls an expensive function.
+_EXPENSIVE = 8
 
 
 @ms.rule
@@ -47,7 +49,8 @@ def parallelize(
     if depth == 0:
         return ms.skip("its outermost loop is not data-parallel")
     instances = _instances(sch, block)
-    if instances is not None and instances < tiny:
+    costly = any(sch.describe(sch.get_block(name)).expensive for name in nest)
+    if instances is not None and instances * (_EXPENSIVE if costly else 1) < tiny:
         return ms.skip(f"it is so small ({instances} instances) that starting threads would take longer")
     reason = sch.refusal(partial(_share, block=block, depth=depth))
     if reason is not None:
