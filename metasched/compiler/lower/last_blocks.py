@@ -21,16 +21,19 @@ from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 from metasched.ir.ranges import bounds
 
 
-def peel_last_blocks(stmt: NestStmt) -> NestStmt:
-    """`stmt` with such loops ended before their last iteration, which follows them."""
-    if isinstance(stmt, NestLoop) and _is_over_blocks(stmt):
+def peel_last_blocks(stmt: NestStmt, copies: int = 1) -> NestStmt:
+    """`stmt` with such loops ended before their last iteration, which follows them. Unrolled loops around make so many
+    copies of it."""
+    if isinstance(stmt, NestLoop) and _is_over_blocks(stmt, copies):
         whole = _whole_blocks(stmt)
         if whole:
             return _peeled(stmt, whole)
-    return map_children(stmt, peel_last_blocks)
+    if isinstance(stmt, NestLoop) and stmt.unroll:
+        copies *= stmt.steps
+    return map_children(stmt, lambda child: peel_last_blocks(child, copies))
 
 
-def _is_over_blocks(loop: NestLoop) -> bool:
+def _is_over_blocks(loop: NestLoop, copies: int) -> bool:
     """Whether a loop is over blocks of terms that are straight code, of which two are not too much."""
     if loop.kind is not LoopKind.SERIAL or loop.tensor is not None or loop.prefetch_tile:
         return False
@@ -39,7 +42,8 @@ def _is_over_blocks(loop: NestLoop) -> bool:
     straight = all(inner.unroll or (inner.is_vector and inner.extent <= inner.lanes) for inner in inside)
     if not straight or any(a.reducer is None or loop.var not in a.reduction - a.spatial for _, a in found):
         return False
-    return loop.unroll or sum(prod(inner.steps for inner in path) for path, _ in found) <= MOST_IN_TWO_BLOCKS
+    statements = copies * sum(prod(inner.steps for inner in path) for path, _ in found)
+    return loop.unroll or statements <= MOST_IN_TWO_BLOCKS
 
 
 def _whole_blocks(loop: NestLoop) -> int:

@@ -305,8 +305,8 @@ def shortened(loop: NestLoop) -> NestLoop:
     body = loop.body
     limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, loop.var))}
     for guard, extent in limits.items():
-        if all(guard in a.guards for _, a in assigns(body)):
-            return replace(loop, extent=extent, body=_without(body, guard))
+        if extent > 0 and all(guard in a.guards for _, a in assigns(body)):
+            return replace(loop, extent=min(extent, loop.extent), body=_without(body, guard))
     return loop
 
 

@@ -50,7 +50,7 @@ def decompose_scan(ctx: Context, block: BlockName, size: Number) -> BlockName:
     that of the terms of its block up to it, plus that of the blocks before: N * size terms, and a running sum over
     N / size blocks, which may be taken in blocks in turn. (Reduce-then-scan, as in Blelloch 1990, "Prefix sums and
     their applications", section 1; Chaurasia et al. 2015, "Compiling high-performance recursive filters", section 4.)
-    Sums of floats are added up in another order.
+    Sums and products of floats are taken in another order: in a block alone, some may be beyond the largest number.
 
     Args:
         block: the running reduction: `<=`, `<`, `>=` or `>` between its reduction variable and one of its elements'.

@@ -8,6 +8,7 @@ import pytest
 from metasched.compiler.lir import If, Loop, LoopMode, LStmt
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
+from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
@@ -96,3 +97,33 @@ def test_a_block_with_other_statements_is_left_alone() -> None:
     sch.compute_at(copy, sch.get_loops(block)[0])
     assert conditions(lower(sch.func, AVX512).body) > 0
     right(sch)
+
+
+@pytest.mark.parametrize(("blocks", "condition"), [(3, "l < 2*q"), (5, "q*3 + l < 12"), (3, "l + 1 < 4 - 2*q")])
+def test_other_conditions_of_a_block_leave_no_more_terms_than_there_are(blocks: int, condition: str) -> None:
+    """What the last block always meets is no longer a condition of it, and no extent either."""
+    program = parse_program(
+        "program p[N=4, M=16](A: f32[N, 48, 3], B: f32[48, M]) -> C: f32[N, M]:\n"
+        f"    C[i, j] = sum[q < {blocks}, r < 8, l < 3 if q*8 + r < 20 and {condition}]"
+        "(A[i, q*8 + r, l] * B[q*8 + r, j])\n"
+    )
+    sch = Schedule(program)
+    *_, r, last = sch.get_loops(sch.get_block("C"))
+    sch.unroll(r)
+    sch.unroll(last)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((4, 48, 3), (48, 16)))
+    out = np.full((4, 16), np.nan, np.float32)
+    build(sch.func, Target.detect())(a, b, out)
+    np.testing.assert_array_equal(out, reference(program)(a, b))
+
+
+def test_blocks_that_unrolled_loops_around_repeat_are_not_repeated_twice() -> None:
+    sch = Schedule(parse_program(PRODUCT, N=20, K=255))
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    k0, k1 = sch.split(k, [None, 128])
+    sch.unroll(i)
+    sch.unroll(k1)
+    sch.reorder(i, j, k0, k1)
+    sch.vectorize(j, lanes=16)
+    assert extents(lower(sch.func, AVX512).body, LoopMode.UNROLLED) == ["128"]
