@@ -18,7 +18,7 @@ from metasched.runtime.kernel import Origin
 from metasched.search.guesses import expert_guess
 from metasched.search.guesses.guess import Guess
 from metasched.search.guesses.guess import guess as best_guess
-from tests.support.targets import AVX2
+from tests.support.targets import AVX2, AVX512
 
 FEATURES = frozenset(
     {"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq", "fma", "avx512vnni", "amx-tile", "amx-int8"}
@@ -338,3 +338,10 @@ def test_weights_that_are_packed_once_cost_a_call_nothing() -> None:
     assert "once for constant arguments" in str(found)
     changing = ms.parse_program(str(program).replace("const ", ""), M=4, N=256, K=256)
     assert guess(changing, SERVER.with_threads(1)).expert == "dense_bias_relu.from_bias"
+
+
+def test_a_copy_that_does_not_pay_is_left_out() -> None:
+    """Two rows read each weight twice: a copy, which pays where a neighbour has many rows, takes longer than that."""
+    found = best_guess(ms.operator("matmul_nn", M=2, N=4096, K=4096), AVX512)
+    assert found.neighbour is not None
+    assert found.trace.decisions["packing(C)/packed"] == "none"
