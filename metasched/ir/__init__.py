@@ -6,6 +6,7 @@ Its files, in reading order:
 - `node_methods`: The methods by which a kind of node is traversed, written out for its fields
 - `query`: Finding things in a `Func`, and replacing them
 - `data`: Which integers depend on data, so that a program does not say what numbers they may be
+- `bit_ranges`: The ranges of integers whose bits are combined or shifted, by those of the operands
 - `data_ranges`: What values an integer that data says may take, whatever the data is
 - `polynomial`: Polynomials with integer coefficients over expressions that are taken as they are
 - `affine`: Integer index arithmetic: its normal form

@@ -12,6 +12,7 @@ left alone.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -283,6 +284,39 @@ def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
     return combine
 
 
+_OF_BITS: Mapping[BinOp, Callable[[int, int], int]] = {
+    BinOp.BIT_AND: operator.and_,
+    BinOp.BIT_OR: operator.or_,
+    BinOp.BIT_XOR: operator.xor,
+}
+
+
+def _bits(op: BinOp) -> Callable[[Poly, Poly], Poly]:
+    def combine(a: Poly, b: Poly) -> Poly:
+        x, y = constant_value(a), constant_value(b)
+        if x is not None and y is not None:
+            return constant_poly(_OF_BITS[op](x, y))
+        # The lowest places are what is left of a division.
+        mask, of = (x, b) if y is None else (y, a)
+        if op is BinOp.BIT_AND and mask is not None and 0 <= mask < _LARGEST - 1 and mask & (mask + 1) == 0:
+            return _mod(of, constant_poly(mask + 1))
+        first, second = sorted((from_poly(a), from_poly(b)), key=repr)
+        return {(Binary(op, first, second),): 1}
+
+    return combine
+
+
+def _shift(op: BinOp) -> Callable[[Poly, Poly], Poly]:
+    def shifted(a: Poly, b: Poly) -> Poly:
+        places = constant_value(b)
+        if places is None or not 0 <= places < _PLACES:
+            return _opaque(op, a, b)
+        by = constant_poly(2**places)
+        return multiply(a, by) if op is BinOp.SHIFT_LEFT else _floordiv(a, by)
+
+    return shifted
+
+
 # For each operation: the function from the polynomials of its operands to that of its result.
 POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.ADD: _sum,
@@ -293,10 +327,15 @@ POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.CEILDIV: _ceildiv,
     BinOp.MIN: _extremum(BinOp.MIN),
     BinOp.MAX: _extremum(BinOp.MAX),
+    **{op: _bits(op) for op in _OF_BITS},
+    BinOp.SHIFT_LEFT: _shift(BinOp.SHIFT_LEFT),
+    BinOp.SHIFT_RIGHT: _shift(BinOp.SHIFT_RIGHT),
 }
 # The operations that are also valid modulo 2**64.
 # What an index of 64 bits may be divided by.
 _LARGEST = 2**63
+# What an index may be shifted by to be multiplied or divided by a number of 64 bits.
+_PLACES = 63
 _RING = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL})
 DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 

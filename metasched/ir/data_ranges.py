@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import product
 
 from metasched.dtypes import DType, fits, integer_range
+from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Select
 
 Interval = tuple[int, int]  # inclusive
@@ -31,6 +32,9 @@ def data_range(e: Expr) -> Interval:
 
 
 def _of_binary(e: Binary, whole: Interval, dtype: DType) -> Interval:
+    if e.op.is_of_bits or e.op.is_shift:
+        found = range_of_bits(e.op, data_range(e.a), data_range(e.b))
+        return found if fits(dtype, *found) else whole
     if e.op not in (*_RING, BinOp.MIN, BinOp.MAX):
         return whole
     (a, b), (c, d) = data_range(e.a), data_range(e.b)

@@ -35,6 +35,11 @@ BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = {
     BinOp.NE: np.not_equal,
     BinOp.AND: np.logical_and,
     BinOp.OR: np.logical_or,
+    BinOp.BIT_AND: np.bitwise_and,
+    BinOp.BIT_OR: np.bitwise_or,
+    BinOp.BIT_XOR: np.bitwise_xor,
+    BinOp.SHIFT_LEFT: np.left_shift,
+    BinOp.SHIFT_RIGHT: np.right_shift,
 }
 
 

@@ -133,6 +133,11 @@ class BinOp(Enum):
     NE = "!="
     AND = "and"
     OR = "or"
+    BIT_AND = "&"
+    BIT_OR = "|"
+    BIT_XOR = "^"
+    SHIFT_LEFT = "<<"
+    SHIFT_RIGHT = ">>"
 
     @property
     def is_comparison(self) -> bool:
@@ -142,8 +147,18 @@ class BinOp(Enum):
     def is_logical(self) -> bool:
         return self is BinOp.AND or self is BinOp.OR
 
+    @property
+    def is_of_bits(self) -> bool:
+        """Whether it combines the bits of two integers, each with the one at its place."""
+        return self in _OF_BITS
+
+    @property
+    def is_shift(self) -> bool:
+        return self is BinOp.SHIFT_LEFT or self is BinOp.SHIFT_RIGHT
+
 
 _COMPARISONS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE, BinOp.EQ, BinOp.NE})
+_OF_BITS = frozenset({BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR})
 # What gives a truth value.
 _TRUTHS = _COMPARISONS | {BinOp.AND, BinOp.OR}
 
@@ -151,6 +166,7 @@ _TRUTHS = _COMPARISONS | {BinOp.AND, BinOp.OR}
 class UnOp(Enum):
     NEG = "-"
     NOT = "not"
+    INVERT = "~"  # of sources alone: elsewhere it is `^` with all bits
 
 
 class Expr(Node):

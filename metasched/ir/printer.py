@@ -54,7 +54,7 @@ INDENT = "    "
 
 # --- expressions -----------------------------------------------------------------------------------------
 
-_SELECT, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
+_SELECT, _OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(13)
 
 _PRECEDENCE = {
     BinOp.OR: _OR,
@@ -65,6 +65,11 @@ _PRECEDENCE = {
     BinOp.GE: _COMPARE,
     BinOp.EQ: _COMPARE,
     BinOp.NE: _COMPARE,
+    BinOp.BIT_OR: _BIT_OR,
+    BinOp.BIT_XOR: _BIT_XOR,
+    BinOp.BIT_AND: _BIT_AND,
+    BinOp.SHIFT_LEFT: _SHIFT,
+    BinOp.SHIFT_RIGHT: _SHIFT,
     BinOp.ADD: _SUM,
     BinOp.SUB: _SUM,
     BinOp.MUL: _PRODUCT,
@@ -132,8 +137,12 @@ def _binary(e: Binary) -> tuple[str, int]:
     if precedence is None:
         return f"{e.op.value}({print_expr(e.a)}, {print_expr(e.b)})", _ATOM
     # Operators associate to the left; comparisons do not chain.
-    left = _at(e.a, precedence + 1 if precedence == _COMPARE else precedence)
+    left = _at(e.a, precedence)
     right = _at(e.b, precedence + 1)
+    if _COMPARE <= precedence <= _SHIFT:
+        # Few know which of these binds tighter, so one inside another is in parentheses.
+        same = precedence > _COMPARE and isinstance(e.a, Binary) and e.a.op is e.op
+        left, right = _at(e.a, precedence if same else _SUM), _at(e.b, _SUM)
     if e.op is BinOp.MUL and isinstance(e.a, Binary) and e.a.op in (BinOp.FLOORDIV, BinOp.MOD):
         left = f"({print_expr(e.a)})"  # `a // b*c` would read as something else
     tight = e.op is BinOp.MUL and e.dtype is INDEX and not any(isinstance(n, Load) for n in e.walk())

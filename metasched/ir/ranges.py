@@ -53,8 +53,10 @@ def _atom_nonnegative(atom: Expr) -> bool:
             return False
         if atom.op is BinOp.MOD:
             return True
-        if atom.op is BinOp.MAX:
+        if atom.op in (BinOp.MAX, BinOp.BIT_AND):
             return nonnegative(atom.a) or nonnegative(atom.b)
+        if atom.op.is_shift:
+            return nonnegative(atom.a)
         return nonnegative(atom.a) and nonnegative(atom.b)
     return False
 
@@ -100,6 +102,8 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Expr], names: frozenset[str]) 
         return POLY_OPERATIONS[BinOp.MIN](l1, l2), POLY_OPERATIONS[BinOp.MAX](h1, h2)
     if not isinstance(atom, Binary):
         raise NotAffine(f"{type(atom).__name__} in an index")
+    if atom.op.is_of_bits or atom.op.is_shift:
+        raise NotAffine("bits of an index")
     a, b = to_poly(atom.a), to_poly(atom.b)
     if atom.op in (BinOp.MIN, BinOp.MAX):
         (l1, h1), (l2, h2) = _bounds(a, ranges, names), _bounds(b, ranges, names)

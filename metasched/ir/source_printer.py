@@ -41,13 +41,27 @@ class _Level(IntEnum):
     AND = 2
     NOT = 3
     COMPARISON = 4
-    ADDITIVE = 5
-    MULTIPLICATIVE = 6
-    UNARY = 7
-    ATOM = 8
+    BIT_OR = 5
+    BIT_XOR = 6
+    BIT_AND = 7
+    SHIFT = 8
+    ADDITIVE = 9
+    MULTIPLICATIVE = 10
+    UNARY = 11
+    ATOM = 12
 
 
-_LEVELS = {BinOp.OR: _Level.OR, BinOp.AND: _Level.AND, BinOp.ADD: _Level.ADDITIVE, BinOp.SUB: _Level.ADDITIVE}
+_LEVELS = {
+    BinOp.OR: _Level.OR,
+    BinOp.AND: _Level.AND,
+    BinOp.BIT_OR: _Level.BIT_OR,
+    BinOp.BIT_XOR: _Level.BIT_XOR,
+    BinOp.BIT_AND: _Level.BIT_AND,
+    BinOp.SHIFT_LEFT: _Level.SHIFT,
+    BinOp.SHIFT_RIGHT: _Level.SHIFT,
+    BinOp.ADD: _Level.ADDITIVE,
+    BinOp.SUB: _Level.ADDITIVE,
+}
 
 
 def print_source(expr: SourceExpr) -> str:
@@ -130,10 +144,10 @@ def _render(expr: SourceExpr) -> tuple[_Level, str]:
             return _Level.ATOM, f"{reducer.value}[{print_domain(expr)}]({print_source(operand)})"
         case Operation():
             return _operation(expr)
-        case Prefix(op=UnOp.NEG, a=a):
-            return _Level.UNARY, f"-{_text(a, _Level.UNARY)}"
         case Prefix(op=UnOp.NOT, a=a):
             return _Level.NOT, f"not {_text(a, _Level.NOT)}"
+        case Prefix(op=op, a=a):
+            return _Level.UNARY, f"{op.value}{_text(a, _Level.UNARY)}"
         case IfElse(then=then, cond=cond, otherwise=otherwise):
             parts = _text(then, _Level.OR), _text(cond, _Level.OR), _text(otherwise, _Level.CONDITIONAL)
             return _Level.CONDITIONAL, f"{parts[0]} if {parts[1]} else {parts[2]}"
@@ -163,5 +177,10 @@ def _operation(expr: Operation) -> tuple[_Level, str]:
         a, b = _text(expr.a, _Level.ADDITIVE), _text(expr.b, _Level.ADDITIVE)
         return _Level.COMPARISON, f"{a} {expr.op.value} {b}"
     level = _LEVELS.get(expr.op, _Level.MULTIPLICATIVE)
-    a, b = _text(expr.a, level), _text(expr.b, _Level(level + 1))
+    if expr.op.is_of_bits or expr.op.is_shift:
+        # Few know which of these binds tighter, so one inside another is in parentheses.
+        same = isinstance(expr.a, Operation) and expr.a.op is expr.op
+        a, b = _text(expr.a, level if same else _Level.ADDITIVE), _text(expr.b, _Level.ADDITIVE)
+    else:
+        a, b = _text(expr.a, level), _text(expr.b, _Level(level + 1))
     return level, f"{a} {expr.op.value} {b}"

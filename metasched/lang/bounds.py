@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
-from metasched.dtypes import INDEX, fits, integer_range
+from metasched.dtypes import INDEX, DType, fits, integer_range
 from metasched.ir.affine import simplify
+from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.data import depends_on_data
 from metasched.ir.linear import Linear, form_of_sum
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Select, Unary, UnOp, Var
@@ -200,6 +201,9 @@ class Assumptions:
                 one, two = self.range(a), self.range(b)
                 pick = min if op is BinOp.MIN else max
                 return Range(pick(one.lo, two.lo), pick(one.hi, two.hi))
+            case Binary(op=op, a=a, b=b) if op.is_of_bits or op.is_shift:
+                bits = range_of_bits(op, _inside(a.dtype, self.range(a)), _inside(b.dtype, self.range(b)))
+                return Range(*bits)
             case Binary(op=BinOp.MUL, a=a, b=b):
                 corners = [_times(x, y) for x in self.range(a) for y in self.range(b)]
                 return Range(min(corners), max(corners))
@@ -254,7 +258,17 @@ def _in_type(atom: Expr, found: Range) -> Range:
         return found
     if atom.dtype is not INDEX:
         return Range(*integer_range(atom.dtype))
-    return _UNKNOWN if isinstance(atom, Binary) and atom.op is BinOp.MUL else found
+    return _UNKNOWN if isinstance(atom, Binary) and atom.op in _LEAVING else found
+
+
+def _inside(dtype: DType, found: Range) -> tuple[int, int]:
+    """A range within that of a type, which has ends."""
+    lowest, highest = integer_range(dtype)
+    return int(max(found.lo, lowest)), int(min(found.hi, highest))
+
+
+# What makes numbers beyond 64 bits of some within.
+_LEAVING = (BinOp.MUL, BinOp.SHIFT_LEFT)
 
 
 def _nonnegative(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, ...]:

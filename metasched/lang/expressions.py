@@ -101,6 +101,8 @@ class ExpressionReader:
                 return Operation(_OPERATORS[token(tree, 1)], a, b, at=at_token(token(tree, 1)))
             case "negative":
                 return negate(self.read(subtree(tree, 1)), at=at)
+            case "inverted":
+                return Prefix(UnOp.INVERT, self.read(subtree(tree, 1)), at=at)
             case "logical_not":
                 return Prefix(UnOp.NOT, self.read(subtree(tree, 0)), at=at)
             case "conditional":

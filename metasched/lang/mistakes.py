@@ -28,14 +28,15 @@ _WORDS = {
     "STRING": "a text in quotes",
     "FLOAT": "a number",
 }
-_EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "LPAR", "SIGN", "NOT", "TRUE", "FALSE", "INF"})
+_EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "LPAR", "SIGN", "TILDE", "NOT", "TRUE", "FALSE", "INF"})
 # Rare first tokens of an expression, left out of lists of what was expected.
 _VALUE = frozenset({"STRING", "NONE", "LSQB", "STAR"})
-_OPERATOR = frozenset({"PLUS", "SIGN", "TIMES", "COMPARE", "AND", "OR", "IF", "LPAR", "LSQB"})
+_ARITHMETIC = frozenset({"PLUS", "SIGN", "TIMES", "SHIFT", "BIT_AND", "BIT_XOR", "BIT_OR"})
+_OPERATOR = _ARITHMETIC | {"COMPARE", "AND", "OR", "IF", "LPAR", "LSQB"}
 _NO_WORD = frozenset({NEWLINE, INDENT, DEDENT, "$END"})
 # Tokens with many possible texts: the text does not characterise the mistake.
 _OPEN_CLASS = frozenset({"NAME", "INT", "FLOAT", "STRING"})
-_SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//")
+_SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//", "<<", ">>")
 # Brackets; comments and texts are matched whole, so that brackets inside them do not count.
 _BRACKETS = re.compile(r"""[()\[\]]|#[^\n]*|"([^"\\\n]|\\.)*\"""")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

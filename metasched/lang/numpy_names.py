@@ -25,6 +25,17 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
         "relu": "max(x, 0)",
         "where": "x if c else y",
         "square": "x * x",
+        **{
+            function: f"x {operator} y"
+            for function, operator in (
+                ("bitwise_and", "&"),
+                ("bitwise_or", "|"),
+                ("bitwise_xor", "^"),
+                ("left_shift", "<<"),
+                ("right_shift", ">>"),
+            )
+        },
+        **dict.fromkeys(("bitwise_not", "invert"), "~x"),
         "reciprocal": "1 / x",
         "log10": "log(x) / log(10)",
         **dict.fromkeys(("round", "around"), "rint(x)"),

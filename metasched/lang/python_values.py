@@ -15,7 +15,8 @@ FILE = "<python>"
 
 
 class Value:
-    """An expression of the language. Python's operators build larger ones; `& | ~` are `and`, `or` and `not`."""
+    """An expression of the language. Python's operators build larger ones; of conditions `& | ~` are `and`, `or` and
+    `not`, and of integers they are of bits."""
 
     __slots__ = ("node", "symbols")
 
@@ -90,13 +91,37 @@ class Value:
         return _operation(BinOp.MOD, other, self)
 
     def __and__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.AND, self, other)
+        return _of_bits(BinOp.BIT_AND, self, other)
+
+    def __rand__(self, other: ValueLike) -> Value:
+        return _of_bits(BinOp.BIT_AND, other, self)
 
     def __or__(self, other: ValueLike) -> Value:
-        return _operation(BinOp.OR, self, other)
+        return _of_bits(BinOp.BIT_OR, self, other)
+
+    def __ror__(self, other: ValueLike) -> Value:
+        return _of_bits(BinOp.BIT_OR, other, self)
+
+    def __xor__(self, other: ValueLike) -> Value:
+        return _of_bits(BinOp.BIT_XOR, self, other)
+
+    def __rxor__(self, other: ValueLike) -> Value:
+        return _of_bits(BinOp.BIT_XOR, other, self)
+
+    def __lshift__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.SHIFT_LEFT, self, other)
+
+    def __rlshift__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.SHIFT_LEFT, other, self)
+
+    def __rshift__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.SHIFT_RIGHT, self, other)
+
+    def __rrshift__(self, other: ValueLike) -> Value:
+        return _operation(BinOp.SHIFT_RIGHT, other, self)
 
     def __invert__(self) -> Value:
-        return Term(Prefix(UnOp.NOT, self.node), self.symbols)
+        return Term(Prefix(UnOp.NOT if _is_truth(self.node) else UnOp.INVERT, self.node), self.symbols)
 
     def __neg__(self) -> Value:
         return Term(negate(self.node), self.symbols)
@@ -209,6 +234,25 @@ def lift(value: object) -> Value:
 def _operation(op: BinOp, a: object, b: object) -> Value:
     left, right = lift(a), lift(b)
     return Term(Operation(op, left.node, right.node), merge(left.symbols, right.symbols))
+
+
+_OF_TRUTHS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR}
+
+
+def _of_bits(op: BinOp, a: object, b: object) -> Value:
+    """Of conditions `&` and `|` are `and` and `or`, as which they are printed."""
+    left, right = lift(a), lift(b)
+    is_of_truths = _is_truth(left.node) or _is_truth(right.node)
+    return _operation(_OF_TRUTHS.get(op, op) if is_of_truths else op, left, right)
+
+
+def _is_truth(node: SourceExpr) -> bool:
+    match node:
+        case Operation(op=op):
+            return op.is_comparison or op.is_logical
+        case Prefix(op=op):
+            return op is UnOp.NOT
+    return isinstance(node, BoolLit)
 
 
 def merge(*groups: tuple[Symbol, ...]) -> tuple[Symbol, ...]:

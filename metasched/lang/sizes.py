@@ -27,6 +27,16 @@ from metasched.lang.report import Report, did_you_mean
 
 Number: TypeAlias = int | float | bool
 
+
+def _shifted_left(a: int, b: int) -> int:
+    """What is beyond 64 bits stays so, and no number is made of more bits than there is memory for."""
+    return a << min(b, 2 * INDEX.bits)
+
+
+def _inverted(a: int) -> Number:
+    return (not a) if isinstance(a, bool) else ~a
+
+
 # Of numbers, and of whatever else has Python's operators.
 OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.ADD: operator.add,
@@ -41,6 +51,16 @@ OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.GE: operator.ge,
     BinOp.EQ: operator.eq,
     BinOp.NE: operator.ne,
+    BinOp.BIT_AND: operator.and_,
+    BinOp.BIT_OR: operator.or_,
+    BinOp.BIT_XOR: operator.xor,
+    BinOp.SHIFT_LEFT: _shifted_left,
+    BinOp.SHIFT_RIGHT: operator.rshift,
+}
+_PREFIXES: Mapping[UnOp, Callable[[Any], Any]] = {
+    UnOp.NEG: operator.neg,
+    UnOp.NOT: operator.not_,
+    UnOp.INVERT: _inverted,
 }
 _CHOICES: Mapping[str, Callable[[float, float], float]] = {"max": max, "min": min}
 
@@ -103,7 +123,10 @@ class Sizes:
                 inner = self.value(a)
                 if inner is None:
                     return None
-                return (not inner) if op is UnOp.NOT else -inner
+                if op is UnOp.INVERT and isinstance(inner, float):
+                    self._no_bits(op, e)
+                    return None
+                return self._compute(e, lambda: _PREFIXES[op](inner))
             case IfElse(then=then, cond=cond, otherwise=otherwise):
                 chosen = self.value(cond)
                 return None if chosen is None else self.value(then if chosen else otherwise)
@@ -129,7 +152,13 @@ class Sizes:
             return None
         if op.is_logical:
             return (left and right) if op is BinOp.AND else (left or right)
+        if (op.is_of_bits or op.is_shift) and (isinstance(left, float) or isinstance(right, float)):
+            self._no_bits(op, e)
+            return None
         return self._compute(e, lambda: OPERATORS[op](left, right))
+
+    def _no_bits(self, op: BinOp | UnOp, e: SourceExpr) -> None:
+        self._report.error(e.at, f"`{op.value}` is for the bits of integers, in `{print_source(e)}`")
 
     def _apply(self, e: Apply) -> Number | None:
         function = functions().get(e.func)

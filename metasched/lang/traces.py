@@ -154,7 +154,7 @@ class _TraceReader:
         handles, sign = optional(tree, 0), optional(tree, 1)
         operation, address, decision = (subtree(tree, n) for n in range(2, 5))
         outputs = tuple(str(t) for t in handles.children) if isinstance(handles, Tree) else ()
-        random = isinstance(sign, Token) and sign.type == "DRAW"
+        random = isinstance(sign, Token) and sign.type == "TILDE"
         op, version = token(operation, 0), subtree(operation, 1)
         args, kwargs = self._fields(subtrees(subtree(operation, 2)))
         if not random and (address.children or decision.children):

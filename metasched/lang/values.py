@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-import numpy as np
-
 from metasched.dtypes import INDEX, DType, fits, integer_range
 from metasched.errors import counted
 from metasched.functions.registry import functions
@@ -45,6 +43,7 @@ from metasched.ir.source import (
 from metasched.ir.source_printer import print_source
 from metasched.lang.borders import BORDERS
 from metasched.lang.bounds import Assumptions, Bound
+from metasched.lang.conversions import cast_to, nearest, rounded
 from metasched.lang.numpy_names import written_as
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Number, Sizes
@@ -52,6 +51,7 @@ from metasched.support.data_classes import dataclass
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _EXTREMA = {"max": BinOp.MAX, "min": BinOp.MIN}
+_OF_BOOLS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR, BinOp.BIT_XOR: BinOp.NE}
 _INTEGER_ONLY = frozenset({BinOp.FLOORDIV, BinOp.MOD})
 
 
@@ -137,6 +137,8 @@ class Values:
             case Read(buffer=buffer):
                 info = self._scope.buffers.get(buffer)
                 return info.dtype if info is not None else None
+            case Operation(op=op, a=a) if op.is_shift:
+                return self.dtype(a)
             case Operation(op=op, a=a, b=b):
                 return DType.BOOL if op.is_comparison or op.is_logical else self._common(a, b)
             case Prefix(op=op, a=a):
@@ -157,7 +159,7 @@ class Values:
     def stored(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
         """`e` as a value to be stored in a buffer of dtype `want`, under the conditions `assumed`."""
         built = self.build(e, want, assumed)
-        return None if built is None else _rounded(built, want)
+        return None if built is None else rounded(built, want)
 
     def build(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
         """`e` as an expression of dtype `want`, under the conditions `assumed`; of f32 where that is what `want`
@@ -214,6 +216,8 @@ class Values:
             case Prefix(op=UnOp.NOT, a=a):
                 inner = self.build(a, DType.BOOL, assumed)
                 return None if inner is None else Unary(UnOp.NOT, inner)
+            case Prefix(op=UnOp.INVERT, a=a):
+                return self._inverted(e, self.dtype(a) or want, assumed)
             case Prefix(op=op, a=a):
                 dtype = self.dtype(a) or want
                 inner = self.build(a, dtype, assumed)
@@ -246,6 +250,8 @@ class Values:
 
     def _operation(self, e: Operation, want: DType, assumed: Assumptions) -> Expr | None:
         op = e.op
+        if op.is_shift:
+            return self._shift(e, want, assumed)
         if op.is_logical:
             dtype = DType.BOOL
         elif op.is_comparison:
@@ -255,10 +261,44 @@ class Values:
         a, b = self.build(e.a, dtype, assumed), self.build(e.b, dtype, assumed)
         if not self._operator_takes(op, dtype, e) or a is None or b is None or self._divides_by_zero(e, a, b, assumed):
             return None
-        out = Binary(op, a, b)
+        out = Binary(_OF_BOOLS[op] if dtype.is_bool and op.is_of_bits else op, a, b)
         if op.is_comparison and dtype is INDEX and not depends_on_data(out):
             return simplify(out)
         return self._inside_64_bits(out, e, assumed)
+
+    def _shift(self, e: Operation, want: DType, assumed: Assumptions) -> Expr | None:
+        """The places are of any integer type where they are known to be fewer than the type has."""
+        dtype = self.dtype(e.a) or want
+        places = self.dtype(e.b) or (dtype if self._scope.sizes.is_literal(e.b, self._scope.axes) else INDEX)
+        a, b = self.build(e.a, dtype, assumed), self.build(e.b, places, assumed)
+        if not self._operator_takes(e.op, dtype, e) or a is None or b is None:
+            return None
+        text, bits = print_source(e.b), a.dtype.bits
+        lo, hi = assumed.range(b)
+        inside = assumed.dead or (lo >= 0 and hi < bits)
+        if isinstance(b, Const) and not inside:
+            hint = f"a number of {dtype} is shifted by 0 to {bits - 1} places"
+            self._report.error(e.b.start, f"`{print_source(e)}` shifts {bits} bits by {text}", hint)
+            return None
+        if b.dtype is not a.dtype and not inside:
+            hint = f"types are never converted silently; cast it: `{dtype}({text})`"
+            message = f"`{text}` is {places} where {dtype} is needed, as it may not be from 0 to {bits - 1}"
+            self._report.error(e.b.start, message, hint)
+            return None
+        return self._inside_64_bits(Binary(e.op, a, cast_to(b, a.dtype)), e, assumed)
+
+    def _inverted(self, e: Prefix, dtype: DType, assumed: Assumptions) -> Expr | None:
+        inner = self.build(e.a, dtype, assumed)
+        if dtype.is_float:
+            hint = "write `-` for what is subtracted from 0"
+            self._report.error(e.at, f"`~` is not defined on {dtype}, in `{print_source(e)}`", hint)
+            return None
+        if inner is None:
+            return None
+        if dtype.is_bool:
+            return Unary(UnOp.NOT, inner)
+        lowest, highest = integer_range(inner.dtype)
+        return Binary(BinOp.BIT_XOR, inner, Const(highest if lowest == 0 else -1, inner.dtype))
 
     def _inside_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
         """What was built, unless it is index arithmetic that may leave 64 bits.
@@ -301,7 +341,11 @@ class Values:
             hint = "`/` is for floats; write `//`, which floors, or cast both sides"
         elif op in _INTEGER_ONLY and not dtype.is_integer:
             hint = "`//` and `%` are for integers; write `/`" if op is BinOp.FLOORDIV else "`%` is for integers"
-        elif dtype.is_bool and not (op.is_logical or op in (BinOp.EQ, BinOp.NE)):
+        elif (op.is_of_bits or op.is_shift) and dtype.is_float:
+            hint = f"`{op.value}` is for the bits of integers"
+            if op is BinOp.BIT_XOR:
+                hint += "; a power is written `x * x`, or `pow(x, y)`"
+        elif dtype.is_bool and not (op.is_logical or op.is_of_bits or op in (BinOp.EQ, BinOp.NE)):
             hint = "combine bools with `and`, `or` and `not`"
         else:
             return True
@@ -391,18 +435,18 @@ class Values:
             if value is None:
                 return None
             if isinstance(value, bool) is dtype.is_bool and (dtype.is_float or isinstance(value, int)):
-                return self._constant(_nearest(value, dtype) if dtype.is_storage else value, dtype, arg)
+                return self._constant(nearest(value, dtype) if dtype.is_storage else value, dtype, arg)
         source = self.dtype(arg) or self._natural(arg)
         inner = self.build(arg, source, assumed)
         if inner is None:
             return None
         if dtype.is_storage and dtype.is_integer and source.is_float:
             lowest, highest = (Const(end, DType.I32) for end in integer_range(dtype))
-            inner = Binary(BinOp.MIN, Binary(BinOp.MAX, _cast_to(inner, DType.I32), lowest), highest)
+            inner = Binary(BinOp.MIN, Binary(BinOp.MAX, cast_to(inner, DType.I32), lowest), highest)
         if dtype.is_storage:
             # An explicit cast rounds at once.
-            return Cast(_rounded(inner, dtype), dtype.compute)
-        return _cast_to(inner, dtype)
+            return Cast(rounded(inner, dtype), dtype.compute)
+        return cast_to(inner, dtype)
 
     # --- reads -----------------------------------------------------------------------------------------
 
@@ -419,7 +463,7 @@ class Values:
             return None
         indices = [self._index(index, e, dim, info.shape[dim], assumed) for dim, index in enumerate(e.indices)]
         good = tuple(index for index in indices if index is not None)
-        return _cast_to(Load(e.buffer, good, info.dtype), info.dtype.compute) if len(good) == rank else None
+        return cast_to(Load(e.buffer, good, info.dtype), info.dtype.compute) if len(good) == rank else None
 
     def _readable(self, e: Read) -> BufferInfo | None:
         scope = self._scope
@@ -445,7 +489,7 @@ class Values:
         built = self.build(index, dtype if dtype is not None and dtype.is_integer else INDEX, assumed)
         if built is None:
             return None
-        built = _cast_to(built, INDEX)
+        built = cast_to(built, INDEX)
         if self._divides_by_nonpositive(index):
             message = f"the index `{print_source(index)}` divides by what may not be positive"
             self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
@@ -515,32 +559,6 @@ def _moved_axis(index: SourceExpr) -> str | None:
         ):
             return name
     return None
-
-
-def _cast_to(e: Expr, dtype: DType) -> Expr:
-    return e if e.dtype is dtype else Cast(e, dtype)
-
-
-def _rounded(e: Expr, dtype: DType) -> Expr:
-    """`e` rounded to a type of storage; a value read from a buffer of it is unchanged."""
-    if not dtype.is_storage:
-        return e
-    if isinstance(e, Cast) and e.value.dtype is dtype:
-        return e.value
-    if isinstance(e, Select):
-        return Select(e.cond, _rounded(e.then, dtype), _rounded(e.otherwise, dtype))
-    if isinstance(e, Const):
-        return Const(_nearest(e.value, dtype), dtype)
-    return Cast(_cast_to(e, dtype.compute), dtype)
-
-
-def _nearest(value: float, dtype: DType) -> float:
-    """The value of a type of storage nearest to a number: ties to even, infinity beyond the largest; integers wrap."""
-    if dtype.is_integer:
-        lowest, highest = integer_range(dtype)
-        return (int(value) - lowest) % (highest - lowest + 1) + lowest
-    with np.errstate(over="ignore"):
-        return float(dtype.numpy.type(np.float32(value)))
 
 
 def _folded(e: Expr, assumed: Assumptions) -> Expr:

@@ -52,6 +52,12 @@ _WRAPS = 2**63
 _DEEPEST_LOOPS = 16
 _DEEPEST_PARENTHESES = 40
 
+
+def _shifted(numpy: np.ufunc, a: Value, b: Value) -> Value:
+    """NumPy's: by less than 0 places, or by as many as there are or more, all bits are those that come in."""
+    return int(numpy(a, b)) if isinstance(a, int) else numpy(a, b)
+
+
 _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
     {
         BinOp.ADD: operator.add,
@@ -69,13 +75,19 @@ _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
         BinOp.GE: operator.ge,
         BinOp.EQ: operator.eq,
         BinOp.NE: operator.ne,
+        BinOp.BIT_AND: operator.and_,
+        BinOp.BIT_OR: operator.or_,
+        BinOp.BIT_XOR: operator.xor,
+        BinOp.SHIFT_LEFT: partial(_shifted, np.left_shift),
+        BinOp.SHIFT_RIGHT: partial(_shifted, np.right_shift),
     }
 )
 
 _PLAIN_FLOATS = frozenset({DType.F32, DType.F64})  # in which Python rounds as C does
 
 # What Python writes as it is; the rest are calls.
-_AS_WRITTEN = frozenset(_BINARY) - {BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV, BinOp.MIN, BinOp.MAX}
+_CALLED = {BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV, BinOp.MIN, BinOp.MAX, BinOp.SHIFT_LEFT, BinOp.SHIFT_RIGHT}
+_AS_WRITTEN = frozenset(_BINARY) - _CALLED
 
 
 def wins(reducer: Reducer, new: list[Value], old: list[Value]) -> bool:
@@ -243,6 +255,10 @@ class ExpressionSource(ABC):
             return None
         if e.op in (BinOp.ADD, BinOp.SUB):
             return a + b
+        if e.op.is_of_bits:
+            return int(2 ** max(a, b).bit_length())
+        if e.op is BinOp.SHIFT_LEFT:
+            return None
         return a * b if e.op is BinOp.MUL else max(a, b)
 
 

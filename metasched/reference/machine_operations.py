@@ -32,7 +32,14 @@ _BEYOND: Mapping[Beyond, Callable[[float], float]] = MappingProxyType(
         Beyond.NOTHING: lambda largest: largest,
     }
 )
-_INTEGERS = {BinOp.ADD: ir.IRBuilder.add, BinOp.SUB: ir.IRBuilder.sub, BinOp.MUL: ir.IRBuilder.mul}
+_INTEGERS = {
+    BinOp.ADD: ir.IRBuilder.add,
+    BinOp.SUB: ir.IRBuilder.sub,
+    BinOp.MUL: ir.IRBuilder.mul,
+    BinOp.BIT_AND: ir.IRBuilder.and_,
+    BinOp.BIT_OR: ir.IRBuilder.or_,
+    BinOp.BIT_XOR: ir.IRBuilder.xor,
+}
 
 
 def register_type(dtype: DType) -> ir.Type:
@@ -74,6 +81,8 @@ class OperationWriter:
             return _INTEGERS[op](self._builder, a, b)
         if dtype.is_integer and op in (BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV):
             return self._divided(op, dtype, a, b)
+        if dtype.is_integer and op.is_shift:
+            return self._shifted(op, dtype, a, b)
         raise TypeError(f"there is no `{op.value}` of {dtype}")
 
     def negated(self, dtype: DType, a: ir.Value) -> ir.Value:
@@ -119,6 +128,19 @@ class OperationWriter:
         quotient = self._builder.sub(self._builder.sdiv(a, divisor), self._builder.zext(below, a.type))
         quotient = self._builder.select(by_minus_one, self._builder.neg(a), quotient)
         return self._builder.select(by_zero, zero, quotient)
+
+    def _shifted(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
+        """By less than 0 places, or by as many as there are or more, it is 0, or -1 for a negative number that is
+        shifted to the right."""
+        zero = ir.Constant(a.type, 0)
+        inside = self._builder.icmp_unsigned("<", b, ir.Constant(a.type, a.type.width))
+        places = self._builder.select(inside, b, zero)
+        if op is BinOp.SHIFT_LEFT:
+            return self._builder.select(inside, self._builder.shl(a, places), zero)
+        if dtype.is_unsigned:
+            return self._builder.select(inside, self._builder.lshr(a, places), zero)
+        sign = self._builder.ashr(a, ir.Constant(a.type, a.type.width - 1))
+        return self._builder.select(inside, self._builder.ashr(a, places), sign)
 
     # --- types -------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from itertools import product
 from metasched.compiler import lir
 from metasched.dtypes import INDEX, fits, integer_range
 from metasched.errors import BuildError
+from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Node, ScalarVar, Select, Unary, UnOp, Var
 from metasched.ir.printer import print_expr
@@ -121,6 +122,9 @@ class _Widths:
                 return min(corners), max(corners)
             return (a + c, b + d) if e.op is BinOp.ADD else (a - d, b - c)
         (a, b), (c, d) = self._fitting(e.a, "an operand"), self._fitting(e.b, "an operand")
+        if e.op.is_of_bits or e.op.is_shift:
+            found = range_of_bits(e.op, (a, b), (c, d))
+            return found if fits(e.dtype, *found) else integer_range(e.dtype)
         match e.op:
             case BinOp.MIN:
                 return min(a, c), min(b, d)

@@ -85,9 +85,9 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "arctan": Form(floats="atan({0})"),
         "arctan2": Form(floats="atan2({0}, {1})"),
         "arctanh": Form(floats="atanh({0})"),
-        "bitwise_and": Form(bools="{0} and {1}"),
-        "bitwise_or": Form(bools="{0} or {1}"),
-        "bitwise_xor": Form(bools="{0} != {1}"),
+        "bitwise_and": Form(integers="{0} & {1}", bools="{0} and {1}"),
+        "bitwise_or": Form(integers="{0} | {1}", bools="{0} or {1}"),
+        "bitwise_xor": Form(integers="{0} ^ {1}", bools="{0} != {1}"),
         "cbrt": Form(floats=_CBRT),
         "ceil": Form("{0}", floats="ceil({0})"),
         "conjugate": Form("{0}"),
@@ -117,10 +117,11 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "greater_equal": Form("{0} >= {1}", bools="{0} or not {1}"),
         "heaviside": Form(floats="({0} if {0} != {0} else 0.0 if {0} < 0.0 else 1.0 if {0} > 0.0 else {1})"),
         "hypot": Form(floats=_HYPOT),
-        "invert": Form(bools="not {0}"),
+        "invert": Form(integers="~{0}", bools="not {0}"),
         "isfinite": Form("{0} == {0}", floats="abs({0}) < inf"),
         "isinf": Form("{0} != {0}", floats="abs({0}) == inf"),
         "isnan": Form("{0} != {0}"),
+        "left_shift": Form(integers="{0} << {1}"),
         "less": Form("{0} < {1}", bools="not {0} and {1}"),
         "less_equal": Form("{0} <= {1}", bools="not {0} or {1}"),
         "log": Form(floats="log({0})"),
@@ -146,6 +147,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "rad2deg": Form(floats="{0} * 57.29577951308232"),
         "reciprocal": Form(floats="1.0 / {0}", divides=True),
         "remainder": Form(floats=_REMAINDER, integers="{0} % {1}", divides=True, wide=True),
+        "right_shift": Form(integers="{0} >> {1}"),
         "rint": Form("{0}", floats="rint({0})"),
         "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})"),
         "signbit": Form("{0} < 0", floats=_NEGATIVE),
@@ -231,14 +233,6 @@ def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> Gr
     return trace.nodes.expression("Pow", "pow({0}, {1})", values, [result] * 2, result)
 
 
-def _of_node(op: str, **attributes: Any) -> Special:
-    def run(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
-        del result
-        return trace.nodes.call(op, *values, **attributes)
-
-    return run
-
-
 def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
     del result
     return trace.nodes.call("MatMul", *values)
@@ -246,14 +240,8 @@ def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> G
 
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
-        "bitwise_and": _of_node("BitwiseAnd"),
-        "bitwise_or": _of_node("BitwiseOr"),
-        "bitwise_xor": _of_node("BitwiseXor"),
-        "invert": _of_node("BitwiseNot"),
-        "left_shift": _of_node("BitShift", direction="LEFT"),
         "matmul": _matmul,
         "power": _power,
-        "right_shift": _of_node("BitShift", direction="RIGHT"),
     }
 )
 

@@ -116,29 +116,3 @@ def clip(site: NodeSite) -> Results:
             operands.append(site.view(bound, ()))
             text = f"{function}({text}, {{{len(operands) - 1}}})"
     return (site.elementwise(text, *operands),) if len(operands) > 1 else (operands[0],)
-
-
-@node_type("BitShift")
-def bit_shift(site: NodeSite) -> Results:
-    """By multiplying or dividing by powers of two; where all bits are shifted out, nothing is left but the sign."""
-    x, by = _same_types(site)
-    bits = x.type.dtype.bits
-    inside = f"({{1}} >= 0 and {{1}} < {bits})"
-    if site.one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT":
-        factor = "1"
-        for n in range(1, bits):
-            factor = f"({_power(n, x.type.dtype)} if {{1}} == {n} else {factor})"
-        return (site.elementwise(f"({{0}} * {factor} if {inside} else 0)", x, by),)
-    factor = "{0}"
-    for n in range(1, bits):
-        # No signed number is 2^(bits - 1), and what is left of any is its sign.
-        sign = n == bits - 1 and not x.type.dtype.is_unsigned
-        shifted = "(-1 if {0} < 0 else 0)" if sign else f"{{0}} // {2**n}"
-        factor = f"({shifted} if {{1}} == {n} else {factor})"
-    rest = "0" if x.type.dtype.is_unsigned else "(-1 if {0} < 0 else 0)"
-    return (site.elementwise(f"({factor} if {inside} else {rest})", x, by),)
-
-
-def _power(n: int, dtype: DType) -> str:
-    """2^n as a number of a type, which wraps."""
-    return f"(-{2**n})" if n == dtype.bits - 1 and not dtype.is_unsigned else str(2**n)

@@ -67,13 +67,6 @@ def logical_not(site: NodeSite) -> Results:
     return (site.elementwise("not {0}", site.operand(0)),)
 
 
-@node_type("BitwiseNot")
-def bitwise_not(site: NodeSite) -> Results:
-    x = site.operand(0)
-    ones = 2**x.type.dtype.bits - 1 if x.type.dtype.is_unsigned else -1
-    return (site.elementwise(f"{ones} - {{0}}", x),)
-
-
 @node_type("IsInf")
 def is_inf(site: NodeSite) -> Results:
     x = site.operand(0)

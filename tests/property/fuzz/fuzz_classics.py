@@ -99,6 +99,19 @@ program gather[N=7, M=5, V=8](T: {0}[V, M], I: i32[N]) -> (C: {0}[N, M], S: {0}[
     sums: S[i] = sum[j](R[i, j])
 """
 
+BUTTERFLY = """
+program butterfly[N=7](X: {0}[N, 8]) -> Y: {0}[N, 8]:
+    pairs: A[n, i] = X[n, i ^ 1] - X[n, i] if i & 1 == 1 else X[n, i] + X[n, i ^ 1]
+    fours: B[n, i < 8] = A[n, i ^ 2] - A[n, i] if i >> 1 & 1 == 1 else A[n, i] + A[n, i ^ 2]
+    order: Y[n, i] = B[n, (i & 1) << 2 | i & 2 | i >> 2]
+"""
+
+NIBBLES = """
+program nibbles[N=7, M=5](Q: u8[M, N], X: i32[2*N]) -> Y: i32[M]:
+    unpack: W[m, k < 2*N] = i32(Q[m, k >> 1] >> 4 * (k & 1) & 15)
+    product: Y[m] = sum[k](W[m, k] * X[k])
+"""
+
 SIZES: Mapping[str, tuple[str, ...]] = {
     CHAIN: ("N", "M"),
     EXPONENTIALS: ("N", "K"),
@@ -115,4 +128,6 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     LARGEST: ("N", "K"),
     LEAST: ("N", "K"),
     GATHER: ("N", "M", "V"),
+    BUTTERFLY: ("N",),
+    NIBBLES: ("N", "M"),
 }

@@ -48,6 +48,15 @@ def _mod(a: int, b: int) -> int:
     return a % b if b else 0
 
 
+def _left(a: int, places: int) -> int:
+    return a << places if 0 <= places < _PLACES else 0
+
+
+def _right(a: int, places: int) -> int:
+    return a >> (places if 0 <= places < _PLACES else _PLACES)
+
+
+_PLACES = 64
 _OPERATIONS: Mapping[BinOp, Callable[[int, int], int]] = {
     BinOp.ADD: lambda a, b: a + b,
     BinOp.SUB: lambda a, b: a - b,
@@ -60,6 +69,16 @@ _OPERATIONS: Mapping[BinOp, Callable[[int, int], int]] = {
     BinOp.GE: lambda a, b: a >= b,
     BinOp.EQ: lambda a, b: a == b,
     BinOp.NE: lambda a, b: a != b,
+    BinOp.BIT_AND: lambda a, b: a & b,
+    BinOp.BIT_OR: lambda a, b: a | b,
+    BinOp.BIT_XOR: lambda a, b: a ^ b,
+    BinOp.SHIFT_LEFT: _left,
+    BinOp.SHIFT_RIGHT: _right,
+}
+_PREFIXES: Mapping[UnOp, Callable[[int], int]] = {
+    UnOp.NOT: lambda a: not a,
+    UnOp.NEG: lambda a: wrapped(-a),
+    UnOp.INVERT: lambda a: ~a,
 }
 
 
@@ -148,7 +167,7 @@ class _Run:
             case Operation(op=op, a=a, b=b):
                 return self._operation(op, a, b, env)
             case Prefix(op=op, a=a):
-                return (not self.value(a, env)) if op is UnOp.NOT else wrapped(-self.value(a, env))
+                return _PREFIXES[op](self.value(a, env))
             case Apply(func=func, args=args):
                 return _FUNCTIONS[func](*(self.value(arg, env) for arg in args))
             case IfElse(then=then, cond=cond, otherwise=otherwise):

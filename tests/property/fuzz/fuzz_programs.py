@@ -239,7 +239,8 @@ class _Maker:
 
     def _call(self, a: str, b: str) -> str:
         if self.dtype not in FLOATS:
-            return pick(self.rng, [f"(0 - {a})", f"(-{a})", f"({a} // {b})", f"({a} % {b})", f"({a} // 3)"])
+            bits = [f"({a} {op} {b})" for op in ("&", "|", "^", "<<", ">>")] + [f"(~{a})", f"({a} & 7)", f"({a} >> 2)"]
+            return pick(self.rng, [f"(0 - {a})", f"(-{a})", f"({a} // {b})", f"({a} % {b})", f"({a} // 3)", *bits])
         return pick(
             self.rng,
             [f"abs({a})", f"(-{a})", f"tanh({a})", f"sqrt(abs({a}))", f"exp(min({a}, 2))", f"({a} / (abs({b}) + 1))"],
@@ -356,6 +357,10 @@ class _Maker:
             options += [(f"2*{name} + {other.name}", None)] * 4
         if n > e.value:
             options.append((f"{name} // {-(-n // e.value)}", None))
+        options.append((f"{name} ^ 1", f"{name} ^ 1 < {e.text}"))
+        if 2 ** int(n - 1).bit_length() <= e.value:
+            options.append((f"{name} ^ {other.name} & {2 ** int(n - 1).bit_length() - 1}", None))
+            options.append((f"{name} >> 1", None))
         options.append((SCALAR, f"{SCALAR} >= 0 and {SCALAR} < {e.text}"))
         shift = int(self.rng.integers(0, 3))
         options.append((f"{name} - {shift}", f"{name} >= {shift} and {name} - {shift} < {e.text}"))

@@ -15,6 +15,7 @@ EXTENTS = {"i": 5, "j": 3, "k": 1}
 
 small = st.integers(-4, 6).map(Const)
 divisors = st.integers(1, 4).map(Const)
+places = st.integers(0, 3).map(Const)
 leaves = st.one_of(small, st.sampled_from(sorted(EXTENTS)).map(Var))
 
 
@@ -24,6 +25,8 @@ def larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     return st.one_of(
         st.builds(Binary, linear, inner, inner),
         st.builds(Binary, divided, inner, divisors),
+        st.builds(Binary, st.sampled_from([BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR]), inner, inner),
+        st.builds(Binary, st.sampled_from([BinOp.SHIFT_LEFT, BinOp.SHIFT_RIGHT]), inner, places),
         st.builds(Unary, st.just(UnOp.NEG), inner),
         st.builds(Select, comparisons(inner), inner, inner),
     )
@@ -60,6 +63,11 @@ COMPUTE = {
     BinOp.NE: lambda a, b: a != b,
     BinOp.AND: lambda a, b: a and b,
     BinOp.OR: lambda a, b: a or b,
+    BinOp.BIT_AND: lambda a, b: a & b,
+    BinOp.BIT_OR: lambda a, b: a | b,
+    BinOp.BIT_XOR: lambda a, b: a ^ b,
+    BinOp.SHIFT_LEFT: lambda a, b: a << b,
+    BinOp.SHIFT_RIGHT: lambda a, b: a >> b,
 }
 
 

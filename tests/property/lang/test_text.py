@@ -120,7 +120,7 @@ def larger(inner: st.SearchStrategy[SourceExpr]) -> st.SearchStrategy[SourceExpr
     return st.one_of(
         st.builds(Operation, operators, inner, inner),
         inner.map(negate),
-        st.builds(Prefix, st.just(UnOp.NOT), inner),
+        st.builds(Prefix, st.sampled_from([UnOp.NOT, UnOp.INVERT]), inner),
         st.builds(Apply, names, some),
         st.builds(Read, names, some),
         st.builds(IfElse, inner, inner, inner),

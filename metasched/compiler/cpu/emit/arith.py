@@ -24,6 +24,7 @@ from metasched.ir.nodes import BinOp
 
 _FLOAT = {BinOp.ADD: "fadd", BinOp.SUB: "fsub", BinOp.MUL: "fmul", BinOp.DIV: "fdiv"}
 _INTEGER = {BinOp.ADD: "add", BinOp.SUB: "sub", BinOp.MUL: "mul"}
+_BITS = {BinOp.BIT_AND: "and", BinOp.BIT_OR: "or", BinOp.BIT_XOR: "xor"}
 _COMPARE = {BinOp.LT: "lt", BinOp.LE: "le", BinOp.GT: "gt", BinOp.GE: "ge", BinOp.EQ: "eq", BinOp.NE: "ne"}
 _STRICT = "contract"
 _FAST = "nnan nsz arcp contract reassoc"
@@ -111,10 +112,15 @@ class Arithmetic:
             return self._extremum(op, a, b)
         if a.dtype.is_float:
             if op not in _FLOAT:
-                raise BuildError(f"`{op.value}` on {a.dtype}", "floor division and modulo are for integers")
+                hint = "floor division, modulo, bits and shifts are for integers"
+                raise BuildError(f"`{op.value}` on {a.dtype}", hint)
             return self._result(f"{_FLOAT[op]} {self._flags}", a, b)
         if op in _INTEGER:
             return self._result(_INTEGER[op], a, b)
+        if op in _BITS:
+            return self._result(_BITS[op], a, b)
+        if op.is_shift:
+            return self._shift(op, a, b)
         if op is BinOp.CEILDIV:
             one = constant(1, a.dtype, a.width)
             return self.binary(BinOp.FLOORDIV, self._result("sub", self._result("add", a, b), one), b)
@@ -176,6 +182,18 @@ class Arithmetic:
         symbol = f"@{name}.{suffix(a.dtype, a.width)}"
         self._declarations[symbol] = f"declare {a.type} {symbol}({a.type}, {a.type})"
         return SSAValue(self._text.pure(f"call nsz {a.type} {symbol}({a.typed}, {b.typed})"), a.dtype, a.width)
+
+    def _shift(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
+        """By less than 0 places, or by as many as there are or more, all bits are those that come in."""
+        signed = op is BinOp.SHIFT_RIGHT and not _unsigned(a.dtype)
+        name = "shl" if op is BinOp.SHIFT_LEFT else "ashr" if signed else "lshr"
+        bits = a.dtype.bits
+        if b.text[0] != "%" and 0 <= _first_number(b.text) < bits:
+            return self._result(name, a, b)
+        last = constant(bits - 1, a.dtype, a.width)
+        inside = SSAValue(self._text.pure(f"icmp ule {b.typed}, {last.text}"), DType.BOOL, a.width)
+        shifted = self._result(name, a, self.select(inside, b, last))
+        return shifted if signed else self.select(inside, shifted, constant(0, a.dtype, a.width))
 
     def _divide(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """Floor division and modulo of integers."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from math import gcd
 
 from metasched.dtypes import INDEX
+from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.data import depends_on_data
 from metasched.ir.data_ranges import data_range
 from metasched.ir.linear import Linear, combine, form_of_sum, product, to_expr
@@ -217,6 +218,8 @@ class Indices:
             return _lowest(a[0], b[0], strict=True), _lowest(a[1], b[1], strict=False)
         if atom.op is BinOp.MAX:
             return _highest(a[0], b[0], strict=False), _highest(a[1], b[1], strict=True)
+        if atom.op.is_of_bits or atom.op.is_shift:
+            return _of_bits(atom, a, b)
         divisor = b[0]
         if divisor is None or divisor < 1 or b[1] != divisor:
             return UNKNOWN
@@ -231,6 +234,13 @@ def _of_data(atom: Expr) -> Range:
     """Bounds of what is no arithmetic over loops: what data may say, where that is little beside 64 bits."""
     lo, hi = data_range(atom)
     return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
+
+
+def _of_bits(atom: Binary, a: Range, b: Range) -> Range:
+    (lo, hi), (fewest, most) = a, b
+    if lo is None or hi is None or fewest is None or most is None:
+        return UNKNOWN
+    return range_of_bits(atom.op, (lo, hi), (fewest, most))
 
 
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})

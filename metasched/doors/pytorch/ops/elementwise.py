@@ -52,12 +52,7 @@ _LOGIC = {
     "logical_xor": "logical_xor",
     "logical_not": "logical_not",
 }
-_BITS = {
-    "bitwise_and": "BitwiseAnd",
-    "bitwise_or": "BitwiseOr",
-    "bitwise_xor": "BitwiseXor",
-    "bitwise_not": "BitwiseNot",
-}
+_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 def _expression(text: str) -> AtenOperator:
@@ -77,15 +72,6 @@ def _logic(name: str) -> AtenOperator:
     return lambda site, *operands: site.form(name, *operands, computed=DType.BOOL)
 
 
-def _bits(op: str) -> AtenOperator:
-    def run(site: AtenSite, *operands: Any) -> GraphValue:
-        if site.result.is_bool:
-            return site.form({"BitwiseNot": "invert"}.get(op, "bitwise_" + op[7:].lower()), *operands)
-        return site.call(op, *(site.value(x, site.result) for x in operands))
-
-    return run
-
-
 _SHIFTS = [f"{name}.{kind}" for name in ("__lshift__", "__rshift__") for kind in ("Scalar", "Tensor")]
 _SHIFTS += [f"bitwise_{side}_shift.{kind}" for side in ("left", "right") for kind in ("Tensor", "Tensor_Scalar")]
 
@@ -94,8 +80,7 @@ _SHIFTS += [f"bitwise_{side}_shift.{kind}" for side in ("left", "right") for kin
 def shift(site: AtenSite, x: Any, count: Any) -> GraphValue:
     if not site.result.is_integer:
         raise Unsupported("it is of integers")
-    direction = "LEFT" if "lshift" in site.name or "left" in site.name else "RIGHT"
-    return site.call("BitShift", *(site.value(operand, site.result) for operand in (x, count)), direction=direction)
+    return site.form("left_shift" if "lshift" in site.name or "left" in site.name else "right_shift", x, count)
 
 
 @aten("round.decimals")
@@ -224,11 +209,6 @@ TABLE: Mapping[str, AtenOperator] = {
     **{f"{name}.{kind}": _of_operands(u) for name, u in _COMPARISONS.items() for kind in ("Tensor", "Scalar")},
     **{name: _of_operands(ufunc) for name, ufunc in _CLASSIFIED.items()},
     **{name: _logic(ufunc) for name, ufunc in _LOGIC.items()},
-    **{
-        f"{name}.{kind}": _bits(op)
-        for name, op in _BITS.items()
-        for kind in ("Tensor", "Scalar")
-        if name != "bitwise_not"
-    },
-    "bitwise_not": _bits("BitwiseNot"),
+    **{f"{name}.{kind}": _ufunc(name) for name in _BITS for kind in ("Tensor", "Scalar")},
+    "bitwise_not": _ufunc("invert"),
 }

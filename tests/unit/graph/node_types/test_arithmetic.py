@@ -51,13 +51,6 @@ def test_extrema_of_several_operands_propagate_nan(op: str, function: Callable[[
     np.testing.assert_array_equal(run(op, a, b, c), function(function(a, b), c))
 
 
-@pytest.mark.parametrize("bits", [8, 32])
-def test_shifts_past_the_last_bit_leave_the_sign(bits: int) -> None:
-    dtype = np.dtype(f"i{bits // 8}")
-    x, by = np.array([-8, 5, -8, 5, -1], dtype), np.array([1, 1, bits, bits - 1, -2], dtype)
-    np.testing.assert_array_equal(run("BitShift", x, by, opset=28, direction="RIGHT"), [-4, 2, -1, 0, -1])
-
-
 def test_a_bound_that_is_left_out_does_not_clip() -> None:
     np.testing.assert_array_equal(run("Clip", X, None, np.float32(0.5)), np.minimum(X, 0.5))
     np.testing.assert_array_equal(run("Clip", X, np.float32(1), np.float32(-1), constants=(1, 2)), np.full_like(X, -1))

@@ -66,9 +66,3 @@ def test_nan_and_infinity_are_found() -> None:
     np.testing.assert_array_equal(run("IsNaN", x), np.isnan(x))
     np.testing.assert_array_equal(run("IsInf", x, detect_negative=0), np.isposinf(x))
     np.testing.assert_array_equal(run("IsInf", x, detect_negative=0, detect_positive=0), [False] * 4)
-
-
-@pytest.mark.parametrize("dtype", ["u1", "u2", "i1", "i4"])
-def test_bits_are_inverted_in_integers_of_every_size(dtype: str) -> None:
-    x = np.array([0, 1, 100, np.iinfo(dtype).max], dtype)
-    np.testing.assert_array_equal(run("BitwiseNot", x), ~x)

@@ -242,7 +242,7 @@ def test_constants_are_exact(lanes: int) -> None:
 
 
 def test_floor_division_of_floats_is_refused() -> None:
-    with pytest.raises(BuildError, match="floor division and modulo are for integers"):
+    with pytest.raises(BuildError, match="floor division, modulo, bits and shifts are for integers"):
         evaluate(Binary(BinOp.FLOORDIV, c(1.0, F32), c(2.0, F32)), 0)
 
 
