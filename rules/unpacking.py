@@ -21,10 +21,13 @@ def unpacking(
     A row times a matrix of such weights takes as long as reading them, if nothing else is in the way: a tile of
     neighbouring columns goes through all terms with its sums in registers, and the terms of a block of weights, which
     have one scale, are straight code, in which it is known where in a byte each number is. Their sum is multiplied by
-    the scale.
+    the scale. Neighbouring weights that are terms of one result are unpacked in vectors of terms.
 
     For several rows a tile of weights is unpacked into panels in a near cache, once for all rows, and multiplied as
-    any other matrix is (Goto and van de Geijn 2008, section 4).
+    any other matrix is (Goto and van de Geijn 2008, section 4). Where neighbouring weights are terms of one result, a
+    tile is unpacked as it lies, and sums are in lanes along the terms.
+
+    It is no choice, as packed weights are what keeps a network's memory small: `cpu,-unpacking` leaves it out.
 
     Few operators: the library has no weights of a few bits; networks of language models do.
 
@@ -38,8 +41,14 @@ def unpacking(
     if weights is None:
         return ms.skip("it is no sum over one index of products with weights that are unpacked for it")
     once = math.prod(it.extent or 0 for it in weights.rows) == 1
-    how = partial(_in_lanes, most=run) if once else partial(_in_tiles, terms=terms)
-    steps = partial(how, block=block, weights=weights, width=vectors * sch.target.lanes(info.dtype))
+    width = vectors * sch.target.lanes(info.dtype)
+    steps = partial(_in_tiles, block=block, weights=weights, width=width, terms=terms)
+    if once and weights.along_terms:
+        steps = partial(_where_used, weights=weights)
+    elif weights.along_terms:
+        steps = partial(_in_rows, block=block, weights=weights)
+    elif once:
+        steps = partial(_in_lanes, block=block, weights=weights, width=width, most=run)
     refusal = sch.refusal(steps)
     if refusal is not None:
         return ms.skip(refusal)
@@ -50,11 +59,14 @@ def unpacking(
 @dataclass(frozen=True)
 class _Weights:
     """The block that unpacks weights for a reduction; `rows` are the variables of results that it does not go along,
-    `columns` is its dimension along the other.
+    `columns` is its dimension along the other, and `terms` that along the sum, which `along_terms` says whether the
+    packed numbers lie along.
     """
 
     block: str
     columns: int
+    terms: int
+    along_terms: bool
     rows: tuple[ms.IterInfo, ...]
 
 
@@ -69,8 +81,26 @@ def _weights(sch: ms.Schedule, info: ms.BlockInfo) -> _Weights | None:
             (read,) = reads
             *rows, last = info.spatial
             if last.name in read.bare and read.iters.isdisjoint(it.name for it in rows):
-                return _Weights(name, read.bare.index(last.name), tuple(rows))
+                columns, terms = read.bare.index(last.name), _dimension_of(info.reduction[0].name, read)
+                if terms is not None:
+                    return _Weights(name, columns, terms, _lies_along(source, terms, columns), tuple(rows))
     return None
+
+
+def _dimension_of(name: str, read: ms.ReadInfo) -> int | None:
+    return read.bare.index(name) if name in read.bare else None
+
+
+def _lies_along(source: ms.BlockInfo, dim: int, other: int) -> bool:
+    """Whether neighbours in memory of what a block unpacks are neighbours along a dimension, and not along another."""
+    packed = max(source.reads, key=lambda read: math.prod(n or 1 for n in read.shape))
+    along = packed.uses[-1] if packed.uses else frozenset()
+    return source.iters[dim].name in along and source.iters[other].name not in along
+
+
+def _where_used(sch: ms.Schedule, weights: _Weights) -> None:
+    """Terms in lanes are left to the rule for them: each vector of weights is used once, and unpacked there."""
+    sch.compute_inline(sch.get_block(weights.block))
 
 
 def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int, most: int) -> None:
@@ -110,6 +140,48 @@ def _in_tiles(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     _unpacked(sch, weights, blocks, panel)
     _multiplied(sch, block, inner, sch.target.registers * panel)
     _finished_in(sch, block, outer)
+
+
+def _in_rows(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights) -> None:
+    """Multiply rows by rows in lanes along the terms: a tile of rows of weights is unpacked as it lies."""
+    info = sch.describe(block)
+    lanes, side = sch.target.lanes(info.dtype), _side_of_tile(sch.target.registers)
+    *others, rows, columns, along = sch.get_loops(block)
+    mine, its = weights.rows[-1].extent or 1, info.spatial[-1].extent or 1
+    column = _rows_of_tile(its, side)
+    row_bytes = (info.reduction[0].extent or 1) * info.dtype.bytes
+    tiles = max(min(_TILES, sch.target.l2 // 2 // (row_bytes * column)), 1)
+    outer, middle, inner = sch.split(columns, [None, tiles, column])
+    blocks, row = sch.split(rows, [None, _rows_of_tile(mine, side)])
+    vectors, lane = sch.split(along, [None, lanes])
+    sch.reorder(outer, *others, blocks, middle, vectors, row, inner, lane)
+    _unpacked_as_it_lies(sch, weights, outer, lanes)
+    _multiplied(sch, block, lane, side * side)
+    _finished_in(sch, block, outer)
+
+
+def _unpacked_as_it_lies(sch: ms.Schedule, weights: _Weights, at: ms.LoopRV, lanes: int) -> None:
+    block = sch.get_block(weights.block)
+    dims = range(len(sch.describe(block).iters))
+    order = [dim for dim in dims if dim != weights.terms] + [weights.terms]
+    sch.compute_at(block, at)
+    if order != list(dims):
+        sch.transform_layout(block, f"{', '.join(f'd{dim}' for dim in dims)} -> {', '.join(f'd{n}' for n in order)}")
+    loops = sch.get_loops(block)[-len(dims) :]
+    sch.reorder(*(loops[dim] for dim in order))
+    _, run = sch.split(loops[weights.terms], [None, lanes])
+    sch.vectorize(run, lanes=lanes)
+    sch.add_fact(block, Vectorized())
+    sch.add_fact(block, Placed())
+
+
+# The most tiles of registers along the columns for which weights are unpacked together.
+_TILES = 4
+
+
+def _side_of_tile(registers: int) -> int:
+    """The most sums each way of which each row and one of the columns' vectors are in registers, too."""
+    return next(side for side in range(math.isqrt(registers), 0, -1) if side * side + side < registers)
 
 
 def _rows_of_tile(extent: int, most: int) -> int:

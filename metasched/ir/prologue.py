@@ -16,7 +16,8 @@ from math import prod
 
 from metasched.ir import query
 from metasched.ir.affine import as_int
-from metasched.ir.nodes import Block, Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
+from metasched.ir.data import depends_on_data
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
 from metasched.support.data_classes import dataclass
 
 # How many times the bytes that it is computed from a constant may take, and bytes that it may take besides.
@@ -110,17 +111,38 @@ def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[i
 
 
 def unpacks(func: Func, block: Block) -> bool:
-    """Whether a block makes numbers wider, element by element, so that they take much more memory than before."""
+    """Whether a block makes numbers wider, element by element, so that they take much more memory than before.
+
+    They are of a narrower type, or some bits of a word.
+    """
     if block.reducer is not None:
         return False
     given, made = ([func.buffer(name) for name in names] for names in (_read_in(block), query.written(block)))
-    if not given or min(b.dtype.bytes for b in given) >= max(b.dtype.bytes for b in made):
+    if not given:
+        return False
+    if min(b.dtype.bytes for b in given) >= max(b.dtype.bytes for b in made) and not _takes_bits(block):
         return False
     sizes = [_bytes(b) for b in (*given, *made)]
     if any(size is None for size in sizes):
         return False
     before, after = (sum(size for b in part if (size := _bytes(b)) is not None) for part in (given, made))
     return after > MOST_GROWTH * before + NO_MATTER
+
+
+def _takes_bits(block: Block) -> bool:
+    """Whether it reads words of which an element is some bits."""
+    return any(
+        isinstance(node, Binary) and (node.op is BinOp.SHIFT_RIGHT or _is_remainder(node)) and depends_on_data(node.a)
+        for store in block.stores
+        for node in store.value.walk()
+    )
+
+
+def _is_remainder(node: Binary) -> bool:
+    """By a power of two, as a mask or as arithmetic."""
+    by = as_int(node.b) if node.op in (BinOp.MOD, BinOp.BIT_AND) else None
+    size = by if node.op is BinOp.MOD or by is None else by + 1
+    return size is not None and size > 1 and size & (size - 1) == 0
 
 
 def _bytes(buffer: Buffer) -> int | None:

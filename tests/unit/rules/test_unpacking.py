@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from metasched.rules.dot_products import IN_LANES
 
 import metasched as ms
 from metasched.ir.prologue import divide
@@ -53,6 +54,44 @@ def test_for_several_rows_a_tile_is_unpacked_once(text: str, rows: int, columns:
     assert {it.name for loop in shared for it in sums.iter_of(loop)} == {"j", "k"}  # no loop over rows is around it
     assert unpacked.kinds[-2:] == (ms.LoopKind.UNROLLED, ms.LoopKind.VECTORIZED)
     assert unpacked.extents[-2] == 2  # the numbers in a byte
+    correct(sch)
+
+
+# Numbers of four bits along the terms of a result, eight in a word.
+ALONG_TERMS = """
+program product[M=1, N=192, K=640, B=16](
+    X: f32[M, K], const Q: u32[N, K // 8], const S: f32[N, K // B], b: f32[N]
+) -> Y: f32[M, N]:
+    W: f32[N, K]
+    T: f32[M, N]
+    weights: W[j, k] = f32(i32(Q[j, k // 8] >> 4 * (k % 8) & 15) - 8) * S[j, k // B]
+    sums: T[i, j] = sum[k](X[i, k] * W[j, k])
+    bias: Y[i, j] = max(T[i, j] + b[j], 0)
+"""
+ACROSS = ALONG_TERMS.replace("W: f32[N, K]", "W: f32[K, N]").replace("W[j, k]", "W[k, j]")
+
+
+@pytest.mark.parametrize("text", [ALONG_TERMS, ACROSS], ids=["rows", "columns"])
+@pytest.mark.parametrize("columns", [192, 50])
+def test_for_one_row_numbers_along_the_terms_are_unpacked_in_lanes_of_terms(text: str, columns: int) -> None:
+    drawn = (apply(text, NAME, "dot_products", seed=seed, N=columns)[0] for seed in range(20))
+    sch = next(sch for sch in drawn if f':= "{IN_LANES}"' in str(sch.trace))
+    info = sch.describe(sch.get_block("sums"))
+    assert info.sources == ()
+    assert info.kinds[-1] is ms.LoopKind.VECTORIZED
+    assert [it.name for it in info.iter_of(info.loops[-1])] == ["k"]
+    correct(sch)
+
+
+@pytest.mark.parametrize("text", [ALONG_TERMS, ACROSS], ids=["rows", "columns"])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 192), (29, 192), (16, 50)])
+def test_for_several_rows_a_tile_of_them_is_unpacked_as_it_lies(text: str, rows: int, columns: int) -> None:
+    sch, _ = apply(text, NAME, M=rows, N=columns)
+    unpacked, sums = (sch.describe(sch.get_block(name)) for name in ("weights", "sums"))
+    shared = [loop for loop in sums.loops if loop in unpacked.loops]
+    assert {it.name for loop in shared for it in sums.iter_of(loop)} == {"j"}  # no loop over rows or terms is around it
+    assert unpacked.kinds[-1] is sums.kinds[-1] is ms.LoopKind.VECTORIZED
+    assert [it.name for it in sums.iter_of(sums.loops[-1])] == ["k"]
     correct(sch)
 
 
