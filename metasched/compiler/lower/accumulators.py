@@ -134,6 +134,8 @@ class Promotion:
             return None
         if any(loop.var in free_vars(i) for i in update.indices):
             return None
+        if any(outer.kind is LoopKind.SCATTERED for outer in path):
+            return None  # Where its terms are is found in the statement as it stands.
         if not _alone(loop, update):
             if _alone(loop, update, cases=True):
                 # Cases of a tile are inside the reduction where a loop of the tile is not unrolled.
