@@ -251,19 +251,27 @@ def test_prefetchers_follow_a_few_rows_at_a_time() -> None:
     assert cycles_of_strips(48) > 1.5 * cycles_of_strips(16)
 
 
-def memory_cycles_of_rows(columns: int) -> float:
-    """Of reading 256 MiB, whose rows are four pages long, so many columns of each row at a time."""
+def memory_cycles_of_rows(columns: int, rows: int = 1) -> float:
+    """Of reading 256 MiB, whose rows are four pages long, so many columns of each row at a time, and so many rows of
+    these in turns."""
     sch = ms.Schedule(ms.parse_program("program s(A: f32[16384, 4096]) -> S: f32[4096]:\n    S[j] = sum[i](A[i, j])\n"))
     j, i = sch.get_loops(sch.get_block("S"))
-    _, j1 = sch.split(j, [None, columns])
-    sch.reorder(i, j1)
-    sch.vectorize(j1, lanes=16)
+    _, j1, j2 = sch.split(j, [None, columns // 16, 16])
+    i0, i1 = sch.split(i, [None, rows])
+    sch.reorder(i0, j1, i1, j2)
+    sch.vectorize(j2, lanes=16)
     return exp2(float(features_of(sch.func, AVX512)[NAMES.index("s0.memory_cycles")])) - 1.0
 
 
 def test_parts_of_pages_take_longer_from_memory_than_whole_ones() -> None:
-    assert memory_cycles_of_rows(1024) == memory_cycles_of_rows(2048)
     assert memory_cycles_of_rows(192) > 1.2 * memory_cycles_of_rows(1024)
+    assert memory_cycles_of_rows(1024) > memory_cycles_of_rows(2048)
+
+
+def test_rows_read_in_turns_are_followed_from_memory_without_a_wait_for_each() -> None:
+    alone, two, eight = (memory_cycles_of_rows(1024, rows) for rows in (1, 2, 8))
+    assert alone > 1.1 * two > 1.2 * eight
+    assert memory_cycles_of_rows(2048, 8) == eight
 
 
 def port_cycles_of_rows(columns: int) -> float:
