@@ -57,7 +57,7 @@ OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.SHIFT_LEFT: _shifted_left,
     BinOp.SHIFT_RIGHT: operator.rshift,
 }
-_PREFIXES: Mapping[UnOp, Callable[[Any], Any]] = {
+PREFIXES: Mapping[UnOp, Callable[[Any], Any]] = {
     UnOp.NEG: operator.neg,
     UnOp.NOT: operator.not_,
     UnOp.INVERT: _inverted,
@@ -126,7 +126,7 @@ class Sizes:
                 if op is UnOp.INVERT and isinstance(inner, float):
                     self._no_bits(op, e)
                     return None
-                return self._compute(e, lambda: _PREFIXES[op](inner))
+                return self._compute(e, lambda: PREFIXES[op](inner))
             case IfElse(then=then, cond=cond, otherwise=otherwise):
                 chosen = self.value(cond)
                 return None if chosen is None else self.value(then if chosen else otherwise)

@@ -224,9 +224,9 @@ class _TraceReader:
             case Name(name=name):
                 self._check_handle(name, e.at)
                 return Var(name)
-            case Operation(op=op, a=a, b=b):
+            case Operation(op=op, a=a, b=b) if not (op.is_of_bits or op.is_shift):
                 return Binary(op, self._arithmetic(a), self._arithmetic(b))
-            case Prefix(op=op, a=a):
+            case Prefix(op=UnOp.NEG | UnOp.NOT as op, a=a):
                 return Unary(op, self._arithmetic(a))
             case IfElse(then=then, cond=cond, otherwise=otherwise):
                 return Select(self._arithmetic(cond), self._arithmetic(then), self._arithmetic(otherwise))

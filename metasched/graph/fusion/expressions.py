@@ -79,7 +79,7 @@ def dtype_of(e: SourceExpr, types: Mapping[str, DType]) -> DType | None:
         case Operation(op=op, a=a, b=b):
             if op.is_comparison or op.is_logical:
                 return DType.BOOL
-            return dtype_of(a, types) or dtype_of(b, types)
+            return dtype_of(a, types) or (None if op.is_shift else dtype_of(b, types))
         case IfElse(then=then, otherwise=otherwise):
             return dtype_of(then, types) or dtype_of(otherwise, types)
         case Prefix(a=a) | Reduce(operand=a):

@@ -42,7 +42,7 @@ from metasched.lang.module_tree import (
     SkipLine,
     Statement,
 )
-from metasched.lang.sizes import OPERATORS
+from metasched.lang.sizes import OPERATORS, PREFIXES
 from metasched.schedule.arguments import bind, wrong
 from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
@@ -293,8 +293,8 @@ class _Activation:
                 return self._operation(e, op, a, b)
             case Prefix(op=UnOp.NOT, a=a):
                 return not self._truth(a)
-            case Prefix(a=a):
-                return self._compute(e, lambda: -self._value(a))
+            case Prefix(op=op, a=a):
+                return self._compute(e, lambda: PREFIXES[op](self._value(a)))
             case IfElse(then=then, cond=cond, otherwise=otherwise):
                 return self._value(then if self._truth(cond) else otherwise)
             case ListLit(items=items):

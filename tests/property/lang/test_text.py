@@ -175,9 +175,10 @@ floats = st.floats(allow_nan=False)
 plain = st.one_of(st.text(), st.booleans(), st.integers(-(2**63), 2**63), floats)
 
 
+OF_TRACES = [op for op in BinOp if not (op is BinOp.DIV or op.is_of_bits or op.is_shift)]
 arithmetic = st.recursive(
     st.one_of(st.sampled_from(LABELS).map(Var), st.integers(0, 99).map(lambda n: Const(n, INDEX))),
-    lambda inner: st.builds(Binary, st.sampled_from([op for op in BinOp if op is not BinOp.DIV]), inner, inner),
+    lambda inner: st.builds(Binary, st.sampled_from(OF_TRACES), inner, inner),
     max_leaves=6,
 ).filter(lambda e: isinstance(e, Binary))
 values: st.SearchStrategy[Value] = st.recursive(

@@ -89,6 +89,8 @@ def test_what_has_no_text() -> None:
         ("a = f(a)", "`a` is not defined by a line above"),
         ("f(b[1])", "`b[1]` has no meaning in a trace"),
         ("f(sqrt(b))", "`sqrt(b)` has no meaning in a trace"),
+        ("f(b & 1)", "`b & 1` has no meaning in a trace"),
+        ("f(~b)", "`~b` has no meaning in a trace"),
         ("f(x=1, 2)", "an argument without a name comes after one with a name"),
         ("f(x=1, x=2)", "`x` is given twice"),
         ('f("\\q")', "this is not a JSON string"),

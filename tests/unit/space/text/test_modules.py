@@ -444,3 +444,13 @@ def test_wrong_arguments_from_python() -> None:
     sch = ms.Schedule(PROGRAM)
     with pytest.raises(TypeError, match="module main takes no handle after the schedule, and got 1 handles"):
         module(sch, sch.get_block("dense"))
+
+
+def test_numbers_have_bits_and_random_variables_have_none() -> None:
+    text = "module m[n=13](dense):\n    i = get_loops(dense)[0]\n    x, y = split(i, [None, (n & ~3) >> 1])\n"
+    sch = ms.Schedule(PROGRAM)
+    ms.parse_module(text)(sch, sch.get_block("dense"))
+    assert sch.describe(sch.get_block("dense")).extents[1] == 6
+    drawn = "module m(b):\n    i = get_loops(b)[0]\n    x, y ~ sample_tile(i, parts=2)\n    split(i, [x, y & 3])\n"
+    with pytest.raises(ms.ScheduleError, match=re.escape("`y & 3` has no value")):
+        ms.parse_module(drawn)(sch, sch.get_block("dense"))
