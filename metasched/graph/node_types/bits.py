@@ -34,7 +34,10 @@ def bitwise_xor(site: NodeSite) -> Results:
 
 @node_type("BitwiseNot")
 def bitwise_not(site: NodeSite) -> Results:
-    return (site.elementwise("~{0}", site.operand(0)),)
+    x = site.operand(0)
+    if not x.type.dtype.is_integer:
+        raise Unsupported(f"it is of integers, and its input is {x.type}")
+    return (site.elementwise("~{0}", x),)
 
 
 @node_type("BitShift")

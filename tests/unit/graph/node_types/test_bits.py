@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import metasched as ms
 from tests.support.onnx_models import run
 
 AND, OR, XOR = ("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)
@@ -39,3 +40,10 @@ def test_shifts_past_the_last_bit_leave_the_sign(bits: int) -> None:
 def test_bits_are_inverted_in_integers_of_every_size(dtype: str) -> None:
     x = np.array([0, 1, 100, np.iinfo(dtype).max], dtype)
     np.testing.assert_array_equal(run("BitwiseNot", x), ~x)
+
+
+def test_bits_are_of_integers() -> None:
+    with pytest.raises(ms.RefusedModel, match="it is of integers, and its input is"):
+        run("BitwiseNot", np.float32([1, 2]))
+    with pytest.raises(ms.RefusedModel, match="it is of two integers of one type"):
+        run("BitwiseAnd", np.int32([1]), np.int16([1]))
