@@ -64,8 +64,12 @@ def propose(draw: Callable[[st.SearchStrategy[object]], object], ctx: Context) -
 
 
 def take(ctx: Context, step: Step, tiles: list[str] | None = None) -> ScheduleError | None:
-    """Run a step, with these names for the factors of a split; the error when it is refused."""
+    """Run a step, with these names for the factors of a split; the error when it is refused.
+
+    As in a schedule, nothing stays of what a refused step asked for.
+    """
     op, args = step
+    before = list(ctx.constraints)
     if op == "split":
         var, inner = args
         assert isinstance(inner, list)
@@ -77,6 +81,7 @@ def take(ctx: Context, step: Step, tiles: list[str] | None = None) -> ScheduleEr
         registry()[op].run(ctx, *args)
     except ScheduleError as error:
         refused = error
+        ctx.constraints = before
     assert refused is None or refused.hint
     return refused
 
