@@ -416,17 +416,23 @@ def _share_in_two(view: View, access: int) -> Array:
     along, place = view.statement.vector, view.statement.accesses[access]
     if along is None or view.statement.tensor is not None or place.is_register:
         return view.full(0.0)
+    in_order = view.steps[access] == 1
+    if not in_order.any():
+        return view.full(0.0)
     width = _width(view, access)
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
     steps = np.full(view.rows, LINE)
     for loop in range(view.statement.depth):
         if not any(dim.uses(loop) for dim in place.dims):
             continue
-        moved = np.abs(flat_step(place, view.marks[access], view.ranges, loop)) * place.element_bytes
-        bytes_of = width if loop == along else np.where(view.iterates[loop], moved, 0.0)
+        if loop == along:
+            bytes_of = width
+        else:
+            moved = np.abs(flat_step(place, view.marks[access], view.ranges, loop)) * place.element_bytes
+            bytes_of = np.where(view.iterates[loop], moved, 0.0)
         steps |= np.fmod(bytes_of, LINE).astype(np.int64)
     unit = steps & -steps
-    found: Array = np.where(view.steps[access] == 1, np.maximum(width - unit, 0.0) / LINE, 0.0)
+    found: Array = np.where(in_order, np.maximum(width - unit, 0.0) / LINE, 0.0)
     return found
 
 

@@ -69,7 +69,9 @@ def best_rows(arm: SketchArm, model: Model, wanted: Sequence[WantedNumbers]) -> 
 
 
 def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
-    """The best row for one neighbour: in every further round, rows near the best so far are drawn."""
+    """The best row for one neighbour: in every further round, rows near the best so far are drawn, until a round finds
+    nothing better: of 341 tasks of nine networks, 31 guesses are others than after all rounds, and take as long.
+    """
     rng = np.random.default_rng(0)
     rows, complete = _filled(arm.sketch, wanted.numbers, rng)
     rounds = wanted.rounds
@@ -77,7 +79,8 @@ def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
         # There is one row to begin with: those near it are looked at beside it.
         own = legal(arm, rows[:1])
         best, varied = yield [own, _near(arm, rng, own if len(own) else rows[:1])]
-        best, rounds = _preferred(best, varied), rounds - 1
+        before, best = best, _preferred(best, varied)
+        rounds = 0 if best is before else rounds - 1
     elif complete:
         (best,) = yield [rows[:1]]
     else:
@@ -85,8 +88,11 @@ def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
         likely, drawn = yield [_likely(arm.sketch, rows), rows]
         best = _preferred(likely, drawn)
     for _ in range(rounds):
+        before = best
         (varied,) = yield [_near(arm, rng, rows[:1] if best is None else best.row[None])]
         best = _preferred(best, varied)
+        if best is before:
+            break
     return best
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
+from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.lang.instructions import HOLE, Decision
 from metasched.search.arms.carried_numbers import ScoredRow, WantedNumbers, best_rows
@@ -54,6 +57,27 @@ def test_more_rounds_find_nothing_worse() -> None:
     scores = [one.score for one in best_rows(arm, MODEL, [WantedNumbers({}, n) for n in (0, 1, 4, 8)]) if one]
     assert scores == sorted(scores)
     assert len(scores) == 4
+
+
+class Indifferent(CostModel):
+    """A model to which all rows are alike, and how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.asked = 0
+
+    def predict(self, features: Features) -> np.ndarray:
+        self.asked += 1
+        return np.zeros(len(features))
+
+
+def test_rounds_end_with_one_that_finds_nothing_better() -> None:
+    arm = arm_of()
+    own = {v.address: OWN[v.address[-1]] for v in arm.sketch.variables}
+    for numbers, asked in ((own, 1), ({}, 2)):
+        model = Indifferent()
+        best_rows(arm, model, [WantedNumbers(numbers, 8)])
+        assert model.asked == asked
 
 
 def test_a_number_that_is_lacking_is_the_likely_one_where_nothing_is_gained() -> None:
