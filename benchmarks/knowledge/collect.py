@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import metasched as ms
-from benchmarks.knowledge.first_layers import FirstLayer
-from benchmarks.knowledge.sizes import Sized, sizes
+from benchmarks.knowledge.sizes import AnySize, sizes
 from metasched.database import TaskKey, open_database
 from metasched.knowledge.anchor import anchor_of
 from metasched.knowledge.library import shipped
@@ -23,7 +22,7 @@ from metasched.knowledge.library import shipped
 _DATABASE = "sqlite:///knowledge.db"
 
 
-def collected(chosen: Sequence[Sized | FirstLayer], db: str, trials: int, until: float) -> Iterator[dict[str, object]]:
+def collected(chosen: Sequence[AnySize], db: str, trials: int, until: float) -> Iterator[dict[str, object]]:
     """Tune each size that has fewer records until a time of `time.monotonic`; yields what came of it."""
     target = ms.Target.detect()
     for size in chosen:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product, zip_longest
+from typing import TypeAlias
 
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
+from benchmarks.knowledge.numerical import Numerical, numerical
 from benchmarks.network_shapes import LAYERS
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -148,6 +150,9 @@ class Sized:
         return load(self.operator, **dict(self.params))
 
 
+AnySize: TypeAlias = Sized | FirstLayer | Numerical
+
+
 def _of(operator: str, names: str, rows: Iterable[tuple[int, ...]], **more: Setting) -> list[Sized]:
     """An operator at sizes: `names` are its parameters, separated by blanks."""
     keys = names.split()
@@ -163,7 +168,7 @@ def _dense() -> list[tuple[int, ...]]:
     return [(m, n, k) for m, (n, k) in product(_ROWS, _WEIGHTS) if m * n * k <= 1 << 30]
 
 
-def _listed() -> list[Sequence[Sized | FirstLayer]]:
+def _listed() -> list[Sequence[AnySize]]:
     """The sizes of each operator, those that matter most first."""
     image, halves = "H W CI CO R S P", {"T": "bf16", "U": "bf16"}
     volumes = [(z, size, size, *rest) for z, size, *rest in _VOLUMES]
@@ -198,11 +203,25 @@ def _listed() -> list[Sequence[Sized | FirstLayer]]:
         _of("transpose", "M N", _MATRICES[::4]),
         _of("max_pool2d_nhwc", "H W C", _square(_MAPS)),
         _of("global_avg_pool2d_nhwc", "H W C", _square(_MAPS)),
+        _of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[::3])),
+        _of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[3:9]), N=8),
+        _of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[:4]), N=4),
+        _of("max_pool2d_nchw", "H W C", _square(_MAPS[::2])),
+        _of("avg_pool2d_nchw", "H W C", _square(_MAPS[1::2])),
+        _of("avg_pool2d_nhwc", "H W C", _square(_MAPS[1::2])),
+        _of("conv2d_transpose_nchw", image, _square(_UP[::4])),
+        _of("conv1d_ncl", "L CI CO R S P D", _LINES[::3]),
+        _of("conv3d_ncdhw", "Z H W CI CO R S P", volumes[::4]),
+        _of("matmul_tn", "M N K", [*_MATRIX_PRODUCTS[::2], *dense[5::12]]),
+        _of("matmul_nt", "M N K", few[::5], T="u8", U="i8", ACC="i32"),
+        _of("matmul_tt", "M N K", _MATRIX_PRODUCTS[1::3]),
+        _of("batch_matmul_tn", "BATCH M N K", _PRODUCTS[::7]),
         FIRST_LAYERS,
+        *numerical(),
     ]
 
 
-def sizes() -> tuple[Sized | FirstLayer, ...]:
+def sizes() -> tuple[AnySize, ...]:
     """All sizes, the operators in turn and each list spread out: whoever stops early has some of each."""
     judged = judged_programs()
     turns = chain.from_iterable(zip_longest(*(map(listed.__getitem__, _spread(len(listed))) for listed in _listed())))

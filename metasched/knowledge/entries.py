@@ -27,6 +27,7 @@ from itertools import groupby
 from typing import Any
 
 from metasched.errors import MetaschedError
+from metasched.knowledge.roles import FOLLOWING
 from metasched.lang.decisions import from_json, to_stored
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.support.data_classes import dataclass
@@ -76,9 +77,10 @@ class Entry:
     def decisions(self) -> Decisions:
         return (*self.structure, *self.numbers)
 
-    def names(self, role: str) -> bool:
-        """Whether something was decided about what has a role in its program."""
-        return any(f"{{{role}}}" in address for address, _ in self.decisions)
+    @property
+    def is_followed(self) -> bool:
+        """Whether something was decided about a block after the anchor."""
+        return any(name in address for address, _ in self.decisions for name in FOLLOWING)
 
 
 def print_entries(entries: Iterable[Entry], comment: str = "") -> str:

@@ -19,7 +19,6 @@ from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
 from metasched.knowledge.joined_indices import JoinedIndices
-from metasched.knowledge.roles import WRITER
 from metasched.knowledge.single_images import kind_without_batch, without_batch
 from metasched.lang.instructions import Decision
 from metasched.support.cached import cached_property
@@ -117,7 +116,7 @@ class Knowledge:
         """
         found: dict[str, set[Decision]] = {}
         for entry in self.entries:
-            for address, decision in () if entry.names(WRITER) else entry.structure:
+            for address, decision in () if entry.is_followed else entry.structure:
                 found.setdefault(address, set()).add(decision)
         return {address: frozenset(decisions) for address, decisions in found.items()}
 

@@ -22,6 +22,9 @@ from metasched.support.data_classes import dataclass
 
 ANCHOR = "anchor"
 WRITER = "writer"
+# In addresses: what follows the anchor, and the copy of its result that a rule makes where it is computed in another
+# order.
+FOLLOWING = (f"{{{WRITER}}}", f"{{{ANCHOR}}}.{{{ANCHOR}#}}.reindex")
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
 _SCOPE = re.compile(r"\(([^()]*)\)")
 _WORD = re.compile(r"[A-Za-z_]\w*")

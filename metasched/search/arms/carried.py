@@ -31,7 +31,7 @@ from metasched.cost.trained import shipped
 from metasched.errors import ScheduleError
 from metasched.knowledge.anchor import Anchor, anchor_of
 from metasched.knowledge.library import Knowledge, Neighbour, cpu_of
-from metasched.knowledge.roles import WRITER, Roles
+from metasched.knowledge.roles import Roles
 from metasched.lang.decisions import decision_text
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
@@ -231,7 +231,7 @@ class _Carrying:
 
     def with_what_follows(self, best: Carried, knowledge: Knowledge) -> list[Carried]:
         """A candidate with each option that no program has had which ended with the anchor, as its neighbour's did."""
-        if not self._roles.follows or best.neighbour.entry.names(WRITER):
+        if not self._roles.follows or best.neighbour.entry.is_followed:
             return []
         unseen = islice(self._unseen(best, knowledge), _MOST_UNSEEN)
         why = "its program ended with the anchor"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 
 import metasched as ms
 from benchmarks.knowledge import collect
 from benchmarks.knowledge.first_layers import FIRST_LAYERS, FirstLayer
+from benchmarks.knowledge.numerical import Numerical, numerical
 from benchmarks.knowledge.sizes import Sized, _spread
 from benchmarks.network_shapes import LAYERS
 from metasched.knowledge.anchor import anchor_of
@@ -50,3 +52,37 @@ def test_no_first_layer_has_the_anchor_of_one_that_guesses_are_judged_by() -> No
 
     judged = {size(layer.program()) for layer in LAYERS}
     assert not [layer.case for layer in FIRST_LAYERS if size(layer.program()) in judged]
+
+
+_A, _B = (np.random.default_rng(n).random((8, 8)).astype(np.float32) for n in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "expected"),
+    [
+        ("column_sums", (_A,), _A.sum(0)),
+        ("column_maxima", (_A,), _A.max(0)),
+        ("matrix_vector", (_A, _B[0]), _A @ _B[0]),
+        ("vector_matrix", (_A, _B[0]), _B[0] @ _A),
+        ("gram_of_columns", (_A,), _A.T @ _A),
+        ("gram_of_rows", (_A,), _A @ _A.T),
+        ("squared_distances", (_A, _B), ((_A[:, None] - _B) ** 2).sum(-1)),
+        ("absolute_distances", (_A, _B), abs(_A[:, None] - _B).sum(-1)),
+        ("filter", (_A[0], _B[0, :3]), np.correlate(_A[0], _B[0, :3])),
+        ("filters", (_A, _B[0, :3]), np.stack([np.correlate(row, _B[0, :3]) for row in _A])),
+        ("correlation", (_A, _B[:3, :3]), np.einsum("hwrs,rs->hw", sliding_window_view(_A, (3, 3)), _B[:3, :3])),
+    ],
+)
+def test_a_numerical_program_is_what_its_name_says(
+    operator: str, inputs: tuple[np.ndarray, ...], expected: np.ndarray
+) -> None:
+    sizes = {"filter": (6, 3), "filters": (8, 6, 3), "correlation": (6, 6, 3)}
+    program = Numerical(operator, sizes.get(operator, (8,) * (3 if "distances" in operator else 2))).program()
+    found = ms.reference(program)(*inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_every_size_of_a_numerical_program_is_one_of_it() -> None:
+    for sizes in numerical():
+        for size in sizes:
+            assert tuple(dict(size.program().params).values()) == size.sizes

@@ -80,5 +80,7 @@ def test_options_of_programs_that_end_with_the_anchor() -> None:
     fused = (("tile({anchor})/fusion", "consumer at level 1"),)
     apart = (("tile({anchor})/fusion", "none"),)
     of_writer = (("vectorize({writer})/lanes", 8),)
-    known = Knowledge((entry(1, structure=fused, numbers=of_writer), entry(2, structure=apart)))
+    of_copy = (("vectorize({anchor}.{anchor#}.reindex)/lanes", 8),)
+    followed = [entry(n, structure=fused, numbers=numbers) for n, numbers in enumerate((of_writer, of_copy))]
+    known = Knowledge((*followed, entry(2, structure=apart)))
     assert known.of_last_anchors == {"tile({anchor})/fusion": {"none"}}
