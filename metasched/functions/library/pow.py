@@ -1,7 +1,7 @@
 """pow: 2^(y log2 |x|), with the logarithm to more bits than the result has, and the cases of C's `pow`.
 
-Single precision computes in double. Double precision keeps the logarithm and its product with y as unevaluated sums of
-two doubles (Dekker 1971).
+Single precision computes in double, which has bits enough: the product with y is below 150 where the result is finite.
+Double precision keeps the logarithm and its product with y as unevaluated sums of two doubles (Dekker 1971).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _slopes(x: Expr, y: Expr) -> tuple[Expr, Expr]:
 @math_function(
     f32=0.6,
     f64=1.5,
-    cost=24.0,
+    cost=230.0,
     evaluate=math.pow,
     numpy=_value,
     numba="math.pow({0}, {1})",
@@ -60,16 +60,24 @@ def _slopes(x: Expr, y: Expr) -> tuple[Expr, Expr]:
 )
 def pow(f: Formula, x: Lanes, y: Lanes) -> Lanes:  # noqa: A001
     wide = f.widened()
-    base, exponent = wide.convert(f.abs(x)), wide.convert(y)
-    high, low = _scaled(wide, _log2(wide, base), exponent)
+    base = wide.convert(f.abs(x))
+    if wide.mantissa > f.mantissa:
+        result = f.convert(wide.call("exp2", wide.call("log2", base) * wide.convert(y)))
+    else:
+        result = _of_pairs(f, base, y)
+    return _cases(f, x, y, result)
+
+
+def _of_pairs(f: Formula, x: Lanes, y: Lanes) -> Lanes:
+    """The power of a positive number, from its logarithm to more bits than the type has."""
+    high, low = _scaled(f, _log2(f, x), y)
     # A large power is halved first: the large part alone may be beyond the largest number.
     halved = high > 0.0
-    power = wide.call("exp2", wide.select(halved, high - 1.0, high))
+    power = f.call("exp2", f.select(halved, high - 1.0, high))
     # Where the power overflowed, or the product is NaN, the small part is meaningless.
-    finite = wide.both(wide.abs(high) < 2000.0, power < math.inf)
-    corrected = wide.select(finite, power * low * math.log(2.0) + power, power)
-    result = f.convert(wide.select(halved, corrected * 2.0, corrected))
-    return _cases(f, x, y, result)
+    finite = f.both(f.abs(high) < 2000.0, power < math.inf)
+    corrected = f.select(finite, power * low * math.log(2.0) + power, power)
+    return f.select(halved, corrected * 2.0, corrected)
 
 
 def _log2(f: Formula, x: Lanes) -> Pair:
