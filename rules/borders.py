@@ -119,7 +119,8 @@ class _Nest:
         outer: dict[str, ms.LoopRV] = {}
         inner: list[ms.LoopRV] = []
         sizes: dict[str, ms.Int] = {}
-        loops = dict(zip((it.name for it in self.info.iters), sch.get_loops(self.block), strict=True))
+        around = dict(zip(self.info.loops, sch.get_loops(self.block), strict=True))
+        loops = {it.name: around[it.loops[-1]] for it in self.info.iters}
         *others, last = self.info.spatial
         for it in others:
             if it.extent == 1:

@@ -31,8 +31,9 @@ def parities(sch: ms.Schedule, block: ms.BlockRV, *, copies: int = 27) -> ms.Ski
         return None
     rest: list[ms.LoopRV] = []
     digits: list[ms.LoopRV | None] = []
-    for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
-        stride = strides.get(it.name)
+    around = dict(zip(info.loops, sch.get_loops(block), strict=True))
+    for it in info.iters:
+        loop, stride = around[it.loops[-1]], strides.get(it.name)
         outer, digit = (loop, None) if stride is None else sch.split(loop, [None, stride])
         rest.append(outer)
         digits.append(digit)

@@ -57,8 +57,9 @@ def tile(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, largest: Larges
 def _split(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, largest: Largest) -> _Nest:
     nest, info = _Nest(), sch.describe(block)
     sizes = _sizes(info, fit, largest)
-    for loop, it in zip(sch.get_loops(block), info.iters, strict=True):
-        axis = fit.axis_of(it.name)
+    around = dict(zip(info.loops, sch.get_loops(block), strict=True))
+    for it in info.iters:
+        loop, axis = around[it.loops[-1]], fit.axis_of(it.name)
         if axis is not None:
             loop, *own = sch.split(loop, [None, *axis.sizes])
             nest.uses.update(zip(axis.axes, own, strict=True))

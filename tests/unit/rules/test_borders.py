@@ -65,6 +65,23 @@ def test_what_follows_is_computed_tile_by_tile(how: str, nests: int) -> None:
         correct(sch)
 
 
+def test_loops_may_be_in_another_order_than_the_variables() -> None:
+    """As those of a block that `rfactor` made: each variable's tile is that of its own loop."""
+
+    def reordered(sch: ms.Schedule) -> None:
+        block = sch.get_block("pool")
+        *elements, r, s = sch.get_loops(block)
+        sch.reorder(r, s, *elements)
+        rule("borders").apply(sch, block)
+
+    program = operators.load("max_pool2d_nhwc", **SMALL["max_pool2d_nhwc"])
+    (sketch,) = (s for s in ms.space(program, module=reordered) if "apart" in s.structure.values())
+    tiles = [f"borders(pool)/{loop}" for loop in ("h_pool", "w_pool", "c_pool")]
+    assert [v.address for v in sketch.variables][:3] == tiles
+    rows = sketch.repair(sketch.sample(np.random.default_rng(0), 8))
+    correct(sketch.trace_of(rows[sketch.mask(rows)][0]).apply_to(program))
+
+
 def test_the_inside_has_no_conditions() -> None:
     """Whatever the tile: nine nests read the input, and one does so without a choice."""
     program = operators.load("depthwise_conv2d_nhwc", H=40, W=40, C=16, R=3, S=1, P=1)
