@@ -8,6 +8,7 @@ Its files, in reading order:
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
 - `columns`: Neighbouring columns innermost in a reduction across rows
 - `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
+- `own_loops`: The loop that each iteration variable of a block is bound to
 - `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
   is
 - `interleaved`: Windows over pixels whose few channels lie side by side, along rows of all channels

@@ -8,6 +8,7 @@ from functools import partial
 
 from metasched.rules.consumers import elementwise_consumer
 from metasched.rules.facts import Threaded, Vectorized
+from metasched.rules.own_loops import own_loops
 
 import metasched as ms
 
@@ -119,8 +120,8 @@ class _Nest:
         outer: dict[str, ms.LoopRV] = {}
         inner: list[ms.LoopRV] = []
         sizes: dict[str, ms.Int] = {}
-        around = dict(zip(self.info.loops, sch.get_loops(self.block), strict=True))
-        loops = {it.name: around[it.loops[-1]] for it in self.info.iters}
+        own = own_loops(sch, self.block, self.info)
+        loops = dict(zip((it.name for it in self.info.iters), own, strict=True))
         *others, last = self.info.spatial
         for it in others:
             if it.extent == 1:

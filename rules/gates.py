@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from metasched.rules.facts import Repeated, Tiled
+from metasched.rules.own_loops import own_loops
 
 import metasched as ms
 
@@ -140,11 +141,9 @@ def _compute(sch: ms.Schedule, block: ms.BlockRV, chain: _Chain, sizes: _Sizes) 
         if not made.output:
             sch.set_scope(sch.get_block(made.name), "local")
     info = sch.describe(block)
-    own = dict(zip(info.loops, sch.get_loops(block), strict=True))
     terms: list[tuple[ms.LoopRV, ms.LoopRV]] = []
     over, elements = list[ms.LoopRV](), list[ms.LoopRV]()
-    for it in info.iters:
-        loop = own[it.loops[-1]]
+    for loop, it in zip(own_loops(sch, block, info), info.iters, strict=True):
         if it.reduces:
             tiles = sch.sample_tile(loop, parts=2, innermost=sizes.innermost_reduction)
             outside, inside = sch.split(loop, tiles)
@@ -173,7 +172,7 @@ def _tiles_of_elements(
     first = chain.blocks[0]
     outer, inner, within = list[ms.LoopRV](), list[ms.Int](), list[ms.LoopRV]()
     lanes = sch.target.lanes(first.dtype)
-    for loop, it in zip(sch.get_loops(sch.get_block(first.name)), first.iters, strict=True):
+    for loop, it in zip(own_loops(sch, sch.get_block(first.name), first), first.iters, strict=True):
         is_last = it is first.iters[-1]
         largest, step = (sizes.columns, lanes) if is_last else (sizes.rows, 1)
         tiles = sch.sample_tile(loop, parts=2, innermost=largest, step=step)

@@ -8,6 +8,7 @@ from functools import partial
 
 from metasched.rules.consumers import elementwise_consumer, reuses
 from metasched.rules.facts import Digits, Factored, Strip, Tiled
+from metasched.rules.own_loops import own_loops
 
 import metasched as ms
 
@@ -143,8 +144,7 @@ def _tile(
     tiles: list[list[ms.LoopRV]] = [[] for _ in levels]
     inner: dict[str, ms.Int] = {}
     lanes = sch.target.lanes(info.dtype)
-    own = dict(zip(info.loops, sch.get_loops(block), strict=True))
-    whole = Digits(tuple(own[it.loops[-1]] for it in info.iters), (None,) * len(info.iters))
+    whole = Digits(tuple(own_loops(sch, block, info)), (None,) * len(info.iters))
     split = sch.facts(block, Digits) or whole
     first = {False: levels.index("S") + 1, True: levels.index("R") if "R" in levels else len(levels)}
     apart: list[list[ms.LoopRV]] = [[] for _ in range(len(levels) + 1)]

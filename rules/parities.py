@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from metasched.rules.facts import Digits
+from metasched.rules.own_loops import own_loops
 
 import metasched as ms
 
@@ -31,9 +32,8 @@ def parities(sch: ms.Schedule, block: ms.BlockRV, *, copies: int = 27) -> ms.Ski
         return None
     rest: list[ms.LoopRV] = []
     digits: list[ms.LoopRV | None] = []
-    around = dict(zip(info.loops, sch.get_loops(block), strict=True))
-    for it in info.iters:
-        loop, stride = around[it.loops[-1]], strides.get(it.name)
+    for loop, it in zip(own_loops(sch, block, info), info.iters, strict=True):
+        stride = strides.get(it.name)
         outer, digit = (loop, None) if stride is None else sch.split(loop, [None, stride])
         rest.append(outer)
         digits.append(digit)

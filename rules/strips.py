@@ -7,6 +7,7 @@ from functools import partial
 
 from metasched.rules.counterparts import Counterparts, near_counterparts, own_counterparts
 from metasched.rules.facts import Strip
+from metasched.rules.own_loops import own_loops
 
 import metasched as ms
 
@@ -78,7 +79,7 @@ def _unfit(chain: _Chain, fewest_bytes: int) -> str | None:
 def _compute(sch: ms.Schedule, chain: _Chain, largest: int) -> list[ms.LoopRV]:
     """Move the producers to the strips; the loops over these."""
     outer, inner = [], []
-    for loop, it in zip(sch.get_loops(sch.get_block(chain.last.name)), chain.last.iters, strict=True):
+    for loop, it in zip(own_loops(sch, sch.get_block(chain.last.name), chain.last), chain.last.iters, strict=True):
         if it.name in chain.strips and it.extent != 1:
             over, within = sch.split(loop, sch.sample_tile(loop, parts=2, innermost=largest))
             outer.append(over)

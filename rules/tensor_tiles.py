@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from metasched.rules.own_loops import own_loops
 from metasched.rules.tensor_operands import divide, prepare
 
 import metasched as ms
@@ -57,9 +58,8 @@ def tile(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, largest: Larges
 def _split(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, largest: Largest) -> _Nest:
     nest, info = _Nest(), sch.describe(block)
     sizes = _sizes(info, fit, largest)
-    around = dict(zip(info.loops, sch.get_loops(block), strict=True))
-    for it in info.iters:
-        loop, axis = around[it.loops[-1]], fit.axis_of(it.name)
+    for loop, it in zip(own_loops(sch, block, info), info.iters, strict=True):
+        axis = fit.axis_of(it.name)
         if axis is not None:
             loop, *own = sch.split(loop, [None, *axis.sizes])
             nest.uses.update(zip(axis.axes, own, strict=True))

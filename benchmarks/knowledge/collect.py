@@ -67,6 +67,9 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only list the sizes")
     args = parser.parse_args()
     wanted = set(filter(None, args.only.split(",")))
+    known = {size.operator for size in sizes()}
+    if unknown := wanted - known:
+        parser.error(f"no sizes of {', '.join(sorted(unknown))}; there are some of {', '.join(sorted(known))}")
     chosen = [size for size in sizes() if not wanted or size.operator in wanted]
     if args.new:
         chosen = [size for size in chosen if not _ships(size.program(), ms.Target.detect())]

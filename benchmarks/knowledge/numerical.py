@@ -74,7 +74,7 @@ class Numerical:
 
     def program(self) -> Program:
         text = f"program {self.operator}{_TEXTS[self.operator]}\n"
-        names = [said.partition("=")[0].strip() for said in text[text.index("[") + 1 : text.index("]")].split(",")]
+        names = dict(parse_program(text).params)
         return parse_program(text, **dict(zip(names, self.sizes, strict=True)))
 
 

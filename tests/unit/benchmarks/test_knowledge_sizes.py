@@ -55,6 +55,9 @@ def test_no_first_layer_has_the_anchor_of_one_that_guesses_are_judged_by() -> No
 
 
 _A, _B = (np.random.default_rng(n).random((8, 8)).astype(np.float32) for n in (0, 1))
+_PLACES = np.random.default_rng(2).integers(0, 8, (8, 8)).astype(np.int32)
+_CUBE = np.random.default_rng(3).random((5, 5, 5)).astype(np.float32)
+_WINDOWS = sliding_window_view(_CUBE, (3, 3, 3))
 
 
 @pytest.mark.parametrize(
@@ -71,12 +74,14 @@ _A, _B = (np.random.default_rng(n).random((8, 8)).astype(np.float32) for n in (0
         ("filter", (_A[0], _B[0, :3]), np.correlate(_A[0], _B[0, :3])),
         ("filters", (_A, _B[0, :3]), np.stack([np.correlate(row, _B[0, :3]) for row in _A])),
         ("correlation", (_A, _B[:3, :3]), np.einsum("hwrs,rs->hw", sliding_window_view(_A, (3, 3)), _B[:3, :3])),
+        ("sparse_rows", (_A, _PLACES, _B[0]), (_A * _B[0][_PLACES]).sum(1)),
+        ("stencil", (_CUBE, _CUBE[:3, :3, :3]), np.einsum("hwzrst,rst->hwz", _WINDOWS, _CUBE[:3, :3, :3])),
     ],
 )
 def test_a_numerical_program_is_what_its_name_says(
     operator: str, inputs: tuple[np.ndarray, ...], expected: np.ndarray
 ) -> None:
-    sizes = {"filter": (6, 3), "filters": (8, 6, 3), "correlation": (6, 6, 3)}
+    sizes = {"filter": (6, 3), "filters": (8, 6, 3), "correlation": (6, 6, 3), "stencil": (3, 3), "sparse_rows": (8, 8)}
     program = Numerical(operator, sizes.get(operator, (8,) * (3 if "distances" in operator else 2))).program()
     found = ms.reference(program)(*inputs)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
