@@ -9,12 +9,14 @@ Its files, in reading order:
 - `value_type`: Element types and shapes of a network's values
 - `placement`: Where values lie that have no memory of their own, and how much of what grows is there
 - `ir`: The graph: values, nodes that are programs, views or loops, constants
+- `live_graph`: A graph without what no output depends on
 - `builder`: A graph while it is made; what depends on constants alone is computed at once
 - `text`: Pieces of a program's text: subscripts, broadcasting, literals
 - `site`: A node of a model as the functions of `node_types/` see it
 - `registry`: The node types that are known, found by their files
 - `reading/`: A model's file, read as data: its message, its weights, and what it says of sizes
-- `node_helpers/`: What functions of several node types take: windows, sorted rows, known places, packed numbers
+- `node_helpers/`: What functions of several node types take: parts, windows, running and sorted rows, known
+  places, packed numbers
 - `loops/`: Loops of a graph: made from models, rewritten, and made stretches of its nodes
 - `counted/`: Values of which only a call knows how many elements there are
 - `node_types/`: What each node type computes, as programs: a file a family

@@ -21,7 +21,7 @@ from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.stages import parsed
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.reference.execution import reference

@@ -17,8 +17,8 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import run_on_sizes
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.ir import Array, Graph
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.node_helpers.packed_numbers import numbers_in
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.reading.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of

@@ -16,12 +16,12 @@ from metasched.graph.code.step_code import TaskCode
 from metasched.graph.growing.calls import with_room, without_room
 from metasched.graph.inputs import UsualInputs, as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import ASSUMED_STEPS
 from metasched.graph.loops.bodies import with_constants
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.members import MembersFace
 from metasched.graph.passes.constant_folding import constant_folding
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
 from metasched.graph.passes.strips import StripGroup, strip_groups, strips

@@ -496,6 +496,24 @@ def test_no_module_needs_itself_through_others() -> None:
     assert not found, f"modules that import one another; move what both need into a third, below: {found}"
 
 
+def test_no_two_packages_of_one_folder_need_each_other() -> None:
+    """Of packages beside one another, one is above the other: else there is no order in which to read them."""
+    known = our_modules()
+    packages = {module: package_of(module, path) for module, path in known.items()}
+    needs = {
+        (packages[module], packages[other])
+        for module, path in known.items()
+        for other in named_modules(module, path, known)
+    }
+    both = {(one, other) for one, other in needs if one < other and (other, one) in needs}
+    found = sorted(pair for pair in both if pair[0].rpartition(".")[0] == pair[1].rpartition(".")[0])
+    assert not found, f"packages that import each other; move what both need into a third: {found}"
+
+
+def package_of(module: str, path: Path) -> str:
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
 # What the docstring of a folder of registered things begins with, instead of naming them.
 OF_REGISTERED_FILES = re.compile(r"\ba file (each|for each)\b")
 

@@ -18,7 +18,7 @@ from metasched.doors.jit.views import viewed
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import replaced, sliced
+from metasched.graph.node_helpers.moved_elements import replaced, sliced
 from metasched.graph.text import broadcast
 from metasched.support.data_classes import dataclass
 

@@ -17,7 +17,7 @@ from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.traced_array import MaskedElements, TracedArray
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 

@@ -12,7 +12,7 @@ from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import add_at
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
-from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scanned
 
 # Takes the trace, the ufunc and what its method takes. Gives a value, or an array.
 Method: TypeAlias = Callable[..., Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
 from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, permutation, torch_module
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.network import Network
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.repeated_elements import tally_of
-from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scanned
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType

@@ -15,8 +15,8 @@ from metasched.graph.builder import ValueCount
 from metasched.graph.counted.filled_rows import RowGroup, is_outermost, row_groups
 from metasched.graph.fusion.stages import parsed, program_of
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass

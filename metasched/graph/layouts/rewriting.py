@@ -12,7 +12,7 @@ from metasched.graph.layouts.orders import Order, identity, in_orders, moves_ele
 from metasched.graph.layouts.preferences import preferences, weight_order
 from metasched.graph.layouts.regions import Site, Sites
 from metasched.graph.layouts.reshaping import is_read_by_quotients
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import packed_strides, reshaped

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.layouts.constant_names import with_names_of
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 

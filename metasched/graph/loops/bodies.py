@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Graph, LoopNode
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.loops.building import reading_what_it_needs
-from metasched.graph.passes.dead_code import without_dead_code
 
 ChangeGraph = Callable[[Graph], Graph]
 

@@ -11,7 +11,7 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.node_types.movement import transposed
+from metasched.graph.node_helpers.moved_elements import transposed
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass

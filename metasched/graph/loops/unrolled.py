@@ -15,7 +15,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Compute
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopResults, RunStep, StepResults
-from metasched.graph.node_types.movement import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import sliced, stacked
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType

@@ -1,7 +1,10 @@
-"""What functions of several node types take: windows, sorted rows, known places, packed numbers.
+"""What functions of several node types take: parts, windows, running and sorted rows, known places, packed numbers.
 
 Its files, in reading order:
 
+- `moved_elements`: Values whose elements are those of others elsewhere: other orders of dimensions, parts, values side
+  by side
+- `running_reductions`: Running sums, products and extrema of rows
 - `windows`: Windows that slide over spatial dimensions
 - `merged_blocks`: Rows in order: blocks of them are ranked, and merged in pairs
 - `repeated_elements`: Values that repeat another along dimensions of which that has one element

@@ -13,7 +13,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices, real

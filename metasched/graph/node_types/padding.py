@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, number, operand_text

@@ -16,7 +16,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
 from metasched.graph.loops.unrolled import are_few
-from metasched.graph.node_types.movement import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real

@@ -10,7 +10,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import sliced, stacked
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import called, node_type
 from metasched.graph.site import NodeSite

@@ -21,7 +21,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
-from metasched.graph.node_types.movement import stacked
+from metasched.graph.node_helpers.moved_elements import stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, limits

@@ -11,8 +11,8 @@ import numpy as np
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
+from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.node_types.matmul import product
-from metasched.graph.node_types.movement import sliced
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import called, node_type
 from metasched.graph.site import NodeSite

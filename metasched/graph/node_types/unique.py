@@ -19,7 +19,7 @@ from metasched.graph.counted.views import reshaped
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
-from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scanned
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices

@@ -14,7 +14,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.narrowing import WIDE, FloatFlow, narrowed

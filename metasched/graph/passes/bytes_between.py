@@ -13,7 +13,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, substituted, with_reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import new_name
 from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised

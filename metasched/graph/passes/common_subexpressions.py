@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
 # Elements of a constant that are compared before all are.

@@ -13,7 +13,7 @@ import numpy as np
 
 from metasched.graph.fusion.stages import program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import type_of
 from metasched.ir.program import Program

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInputKind
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
 

@@ -34,7 +34,7 @@ from metasched.graph.fusion.rows import rows
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.rotations import rotated_by
 from metasched.ir.source import IfElse, IntLit, Name, Read

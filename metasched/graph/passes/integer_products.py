@@ -21,7 +21,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, substituted
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import cast, literal, new_name
 from metasched.graph.precision.products_of_bytes import GraphValues, with_products_of_bytes

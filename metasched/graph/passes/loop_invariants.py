@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind
 from metasched.graph.loops.building import reading_what_it_needs
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
 

@@ -24,7 +24,7 @@ from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import type_of
 from metasched.ir.nodes import BinOp

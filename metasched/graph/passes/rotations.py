@@ -14,7 +14,7 @@ from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.movement import is_movement
 from metasched.ir.nodes import BinOp

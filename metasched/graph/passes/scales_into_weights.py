@@ -18,8 +18,8 @@ from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.constant_folding import computed
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer

@@ -16,7 +16,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.kinds import Kind, kind_of
 from metasched.graph.fusion.stages import Stages, parsed, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType

@@ -21,7 +21,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.merge import merged, replaced
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, PassOptions, graph_pass
 from metasched.ir.program import Program
 from metasched.ir.source import Reduce

@@ -11,7 +11,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph.ir import GraphError
-from metasched.graph.passes.dead_code import without_dead_code
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.value_type import ValueType
 from tests.support.onnx_models import model, node, random, value
 

@@ -11,7 +11,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.text import real
 
 # The kinds of masks that PyTorch numbers: of places, of padding, and one for each head.

@@ -10,7 +10,7 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import replaced, sliced
+from metasched.graph.node_helpers.moved_elements import replaced, sliced
 from metasched.graph.text import at, indices, number
 
 

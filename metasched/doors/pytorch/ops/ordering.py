@@ -12,8 +12,8 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
-from metasched.graph.node_types.scans import Scan, log_sum_exp_scan, position_of_scan, scanned
+from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scanned
 
 Values = tuple[GraphValue | None, ...]
 

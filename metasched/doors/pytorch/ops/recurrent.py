@@ -8,7 +8,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_helpers.moved_elements import sliced
 
 _LSTM = 2
 # PyTorch's gates are input, forget, cell, output; ONNX's are input, output, forget, cell.

@@ -11,7 +11,7 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scanned
 from metasched.graph.text import real
 
 Dims: TypeAlias = int | Sequence[int] | None

@@ -15,8 +15,8 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.movement import sliced
-from metasched.graph.node_types.scans import Scan, scanned
+from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.running_reductions import Scan, scanned
 from metasched.graph.text import broadcast
 
 # PyTorch's reductions as those of ScatterElements.

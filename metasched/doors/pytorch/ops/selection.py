@@ -11,7 +11,7 @@ from metasched.doors.indexed_places import picked
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
-from metasched.graph.node_types.movement import sliced
+from metasched.graph.node_helpers.moved_elements import sliced
 
 
 @aten("embedding")

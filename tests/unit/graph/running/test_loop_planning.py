@@ -10,8 +10,8 @@ import onnx.parser
 import pytest
 
 import metasched as ms
+from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loops.flat_graph import flat, with_each_array_once
-from metasched.graph.passes.dead_code import without_dead_code
 from metasched.graph.running.execution_plan import TableAction
 from metasched.graph.running.loop_planning import StateWay, loop_memory
 from metasched.graph.running.plan import Arena, arena, lifetimes, places

@@ -1,0 +1,27 @@
+"""Running reductions of long rows, in blocks of them, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metasched.graph.node_helpers import running_reductions
+from tests.unit.graph.node_types.test_scans import by_numpy, summed
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("extent", [12, 13, 64])
+def test_in_blocks_of_blocks(monkeypatch: pytest.MonkeyPatch, reverse: int, exclusive: int, extent: int) -> None:
+    monkeypatch.setattr(running_reductions, "_AT_ONCE", 4)
+    monkeypatch.setattr(running_reductions, "_BLOCK", 3)
+    x = np.random.default_rng(0).integers(-9, 9, (2, extent, 2))
+    np.testing.assert_array_equal(summed(x, 1, reverse, exclusive), by_numpy(x, 1, reverse, exclusive))
+    half = x.astype(np.float16)
+    np.testing.assert_array_equal(summed(half, -2, reverse, exclusive), by_numpy(half, 1, reverse, exclusive))
+
+
+def test_long_rows_are_not_quadratic() -> None:
+    """What a hundred thousand elements take fits in the reference's patience."""
+    x = np.ones(100_000, np.int64)
+    np.testing.assert_array_equal(summed(x, 0, 0, 0), np.arange(1, x.size + 1))
