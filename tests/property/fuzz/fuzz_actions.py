@@ -137,7 +137,7 @@ def _tile(s: Spot) -> None:
 
 
 def _vectorize(s: Spot) -> None:
-    s.sch.vectorize(s.loops[-1] if s.chance(0.6) else s.loop, lanes=s.pick([1, 2, 3, 4, 8, 16]))
+    s.sch.vectorize(s.loops[-1] if s.chance(0.6) else s.loop, lanes=s.pick([1, 2, 3, 4, 8, 12, 16, 24]))
 
 
 def _lanes(s: Spot) -> None:

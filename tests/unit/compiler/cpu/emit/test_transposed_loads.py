@@ -114,6 +114,12 @@ def test_the_rest_is_read_as_ever(text: str, rows: int, sizes: dict[str, int]) -
     right_between_guards(tiles(text, "f32", rows, 8, 8, **sizes))
 
 
+@pytest.mark.parametrize("lanes", [12, 24])
+def test_vectors_of_three_or_six_runs_are_gathered(lanes: int) -> None:
+    """Runs are joined two by two, which makes only vectors whose lanes are a power of two."""
+    right_between_guards(tiles(PLAIN, "f32", 4, lanes, lanes, N=2 * lanes))
+
+
 @pytest.mark.parametrize("dtype", [DType.F64, DType.F32, DType.F16, DType.I8])
 @pytest.mark.parametrize("pieces", [1, 2, 4])
 def test_the_network_of_shuffles(dtype: DType, pieces: int) -> None:
