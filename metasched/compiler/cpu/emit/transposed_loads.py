@@ -46,8 +46,8 @@ class LanesApart:
 def find_apart(offsets: Sequence[int], run: int) -> LanesApart | None:
     """How lanes that read so far from a common place are apart.
 
-    None where they are near one another, where a run has no more than a unit, or where the runs of a vector are no power
-    of two, by which they are joined.
+    None where they are near one another, where a run has no more than a unit, or where the runs of a vector are no
+    power of two, by which they are joined.
     """
     first = offsets[0]
     unit = next((n for n, at in enumerate(offsets) if at != first + n), len(offsets))
