@@ -240,13 +240,17 @@ class _Spans:
 
     def __init__(self, pieces: Sequence[MappedMemory]) -> None:
         self._pieces = pieces
-        self._begins = list(itertools.accumulate((len(piece.bytes) for piece in pieces), initial=0))
+        self._begins = [0, *itertools.accumulate(len(piece.bytes) for piece in pieces[:-1])]
 
     def joined(self, address: int) -> int:
-        """Where an address is, counted through all pieces."""
-        for begin, piece in zip(self._begins, self._pieces, strict=False):
-            if piece.address <= address < piece.address + len(piece.bytes):
-                return begin + address - piece.address
+        """Where an address is, counted through all pieces. A weight without elements may be at a piece's very end."""
+        places = [
+            (address == piece.address + len(piece.bytes), begin + address - piece.address)
+            for begin, piece in zip(self._begins, self._pieces, strict=True)
+            if piece.address <= address <= piece.address + len(piece.bytes)
+        ]
+        if places:
+            return min(places)[1]
         raise ValueError("a weight lies in none of the pieces")
 
     def apart(self, offset: int) -> int:

@@ -83,6 +83,22 @@ def test_a_network_from_disk_is_whole(cache: NetworkCache, path: Path) -> None:
     np.testing.assert_array_equal(second(x=X), first(X))
 
 
+def test_weights_without_elements_are_kept(cache: NetworkCache, tmp_path: Path) -> None:
+    """They lie at an end of the memory of weights, which may have nothing at all."""
+    none = np.zeros((0, 4), np.float32)
+    nodes = [node("MatMul", "x none_", "y"), node("Concat", "x none", "z", axis=0), node("Add", "x w", "s")]
+    path = tmp_path / "empty.onnx"
+    for weights, outputs in (({}, ["y"]), ({"none": none}, ["y", "z"]), ({"none": none, "w": X}, ["y", "z", "s"])):
+        made = model(nodes[: len(outputs)], [value("x", X)], outputs, {"none_": none.T, **weights})
+        path.write_bytes(made.SerializeToString())
+        for _ in range(2):
+            got = ms.load_onnx(path)(X)
+            whole = got if isinstance(got, tuple) else (got,)
+            assert [one.shape for one in whole] == [(3, 0), (3, 4), (3, 4)][: len(outputs)]
+    np.testing.assert_array_equal(whole[2], X + X)
+    assert not cache.ignored
+
+
 def test_states_and_positions_are_kept(cache: NetworkCache) -> None:
     decoder = Decoder()
     data = decoder.model(1).SerializeToString()
