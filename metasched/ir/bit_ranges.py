@@ -24,9 +24,16 @@ def range_of_bits(op: BinOp, a: Interval, b: Interval) -> Interval:
         # The sign and the higher places are 0 where one operand has them so.
         return 0, min(hi for lo, hi in (a, b) if lo >= 0)
     places = max(end.bit_length() if end >= 0 else (~end).bit_length() for end in (*a, *b))
-    if min(a[0], b[0]) < 0:
-        return -(2**places), 2**places - 1
-    return max(a[0], b[0]) if op is BinOp.BIT_OR else 0, 2**places - 1
+    found = [(-(2**places) if min(a[0], b[0]) < 0 else 0, 2**places - 1)]
+    found += [_lowest_changed(op, one, other) for one, other in ((a, b), (b, a)) if other[0] >= 0]
+    return max(lo for lo, _ in found), min(hi for _, hi in found)
+
+
+def _lowest_changed(op: BinOp, number: Interval, other: Interval) -> Interval:
+    """Bounds where only the lowest places of a number change: those that another one has, which is not negative."""
+    places = other[1].bit_length()
+    lo, hi = (end >> places << places for end in number)
+    return number[0] if op is BinOp.BIT_OR else lo, hi + 2**places - 1
 
 
 def _shifted(op: BinOp, a: Interval, b: Interval) -> Interval:

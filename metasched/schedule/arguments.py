@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from metasched.errors import ScheduleError
 from metasched.lang.instructions import Hole, Ref, Value
 from metasched.schedule.kinds import ArgumentKind
@@ -29,7 +31,10 @@ def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, A
         elif rest:
             value = rest.pop(0)
         elif param.required:
-            raise ScheduleError(declaration.name, f"argument `{param.name}` is missing", hint=declaration.signature)
+            strange = sorted(kwargs.keys() - {other.name for other in declaration.params})
+            beside = f", and there is no `{strange[0]}`" if strange else ""
+            reason = f"argument `{param.name}` is missing{beside}"
+            raise ScheduleError(declaration.name, reason, hint=declaration.signature)
         else:
             value = param.default
         bound.append((param, value))
@@ -49,6 +54,11 @@ def items(declaration: Declaration, param: Param, value: Any) -> tuple[Any, ...]
     if not isinstance(value, tuple | list):
         raise wrong(declaration, param, value)
     return tuple(value)
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, as which a trace has them."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def is_default(param: Param, written: Value) -> bool:

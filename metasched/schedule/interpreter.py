@@ -24,7 +24,7 @@ from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.permissions import Allow, Allowed, Permission
 from metasched.schedule.analysis import BlockInfo, describe_block
-from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, wrong
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, plain, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import FixedDecisions, Free, Handler, Prior, Repair, Site, Tentative, Unasked
@@ -130,7 +130,7 @@ class Interpreter(PrimitiveMethods):
 
     def describe(self, block: BlockRV) -> BlockInfo:
         """The current properties of a block; not recorded in the trace."""
-        return describe_block(self.func, self.name_of(block))
+        return describe_block(self.func, self._ctx.block("describe", self.name_of(block)).name)
 
     def tensor_fits(self, block: BlockRV, *intrinsics: str) -> tuple[TensorFit, ...]:
         """The ways to compute a block with one of these tensor intrinsics, the most promising first; not recorded.
@@ -142,8 +142,9 @@ class Interpreter(PrimitiveMethods):
             hint = f"there are {', '.join(known_intrinsics())}"
             raise ScheduleError("tensor_fits", f'there is no intrinsic "{unknown[0]}"', hint=hint)
         name = self.name_of(block)
+        found = self._ctx.block("tensor_fits", name)
         try:
-            return fits_of(self.func, query.find_block(self.func, name), intrinsics)
+            return fits_of(self.func, found, intrinsics)
         except Mismatch as error:
             raise ScheduleError("tensor_fits", str(error), (name,)) from None
 
@@ -168,7 +169,8 @@ class Interpreter(PrimitiveMethods):
 
     def add_fact(self, block: BlockRV, fact: object) -> None:
         """Attach a typed fact to a block for later rules. It is not recorded in the trace."""
-        self._facts.setdefault(self.name_of(block), {})[type(fact)] = fact
+        name = self._ctx.block("add_fact", self.name_of(block)).name
+        self._facts.setdefault(name, {})[type(fact)] = fact
 
     def facts(self, block: BlockRV, kind: type[T]) -> T | None:
         """The fact of this type attached to a block, or None."""
@@ -287,7 +289,7 @@ class Interpreter(PrimitiveMethods):
             setattr(PrimitiveMethods, name, method)
             return MethodType(method, self)
 
-    def choose(self, name: str, options: list[T] | tuple[T, ...], **settings: Any) -> T:
+    def choose(self, name: str, options: Sequence[T] = (), **settings: Any) -> T:
         """A structural decision: one of `options` (strings, numbers or booleans), as a plain value.
 
         `name` gives its address, unless `address` gives the whole of it. Python may branch on the result: each option
@@ -302,7 +304,9 @@ class Interpreter(PrimitiveMethods):
         if len(args) != 2:
             raise ScheduleError(op, "it takes a name and a list of options", hint=form)
         name, options = args
-        if not isinstance(options, list | tuple):
+        if not isinstance(name, str):
+            raise ScheduleError(op, f"its name is {name!r}", hint=f"name the decision first: {form}")
+        if not isinstance(options, list | tuple | range):
             raise ScheduleError(op, f'the options of "{name}" are {options!r}', hint="give a list of them")
         if not options:
             raise ScheduleError(op, f'"{name}" has no options', hint="give at least one")
@@ -311,7 +315,13 @@ class Interpreter(PrimitiveMethods):
             raise ScheduleError(op, f"unexpected argument `{min(unknown)}`", hint=form)
         how = SiteOptions.of(declaration, {**kwargs, "name": name})
         instruction = Instruction(
-            op, tuple(options), (), how.labels, random=True, address=how.address, version=declaration.version
+            op,
+            tuple(map(plain, options)),
+            (),
+            how.labels,
+            random=True,
+            address=how.address,
+            version=declaration.version,
         )
         return self._execute(declaration, instruction, how, bind(declaration, instruction.args, {}))
 
@@ -346,10 +356,10 @@ class Interpreter(PrimitiveMethods):
     def _written(self, declaration: Declaration, param: Param, value: Any) -> Value:
         """An argument as it goes into the trace."""
         if param.many:
-            if isinstance(value, str) or not isinstance(value, list | tuple):
+            if not isinstance(value, list | tuple | range):
                 raise wrong(declaration, param, value)
-            return tuple(self._written_one(declaration, param, item) for item in value)
-        return self._written_one(declaration, param, value)
+            return tuple(self._written_one(declaration, param, plain(item)) for item in value)
+        return self._written_one(declaration, param, plain(value))
 
     def _written_one(self, declaration: Declaration, param: Param, value: Any) -> Value:
         kind = param.kind

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import NoReturn
 
 from metasched.ir.affine import const
-from metasched.ir.nodes import Binary, BinOp, Expr, Unary, UnOp
+from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp
+from metasched.ir.printer import print_expr
 from metasched.support.data_classes import dataclass
 
+_DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
-def _refuse(what: str, name: str) -> NoReturn:
+
+def _refuse(what: str, name: str, also: str = "") -> NoReturn:
     raise TypeError(
         f"cannot {what} the random variable `{name}` inside a module: its value differs between candidates.\n"
         f'  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
+        + also
     )
 
 
@@ -88,6 +93,8 @@ class Int:
     """
 
     __slots__ = ("expr",)
+    # NumPy's numbers leave arithmetic with one to it.
+    __array_ufunc__ = None
 
     def __init__(self, expr: Expr) -> None:
         self.expr = expr
@@ -98,8 +105,6 @@ class Int:
         return cls(const(value))
 
     def __repr__(self) -> str:
-        from metasched.ir.printer import print_expr
-
         return print_expr(self.expr)
 
     def __eq__(self, other: object) -> bool:
@@ -126,59 +131,83 @@ class Int:
         self._refuse("count or index with")
 
     def __lt__(self, other: object) -> bool:
-        self._refuse("compare")
+        _refuse("compare", repr(self), "; of two numbers, take `ms.minimum(a, b)` or `ms.maximum(a, b)`")
 
     __le__ = __gt__ = __ge__ = __lt__
 
     def __add__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.ADD, self.expr, as_expr(other)))
+        return _combined(BinOp.ADD, self, other)
 
     def __radd__(self, other: int) -> Int:
-        return Int(Binary(BinOp.ADD, const(other), self.expr))
+        return _combined(BinOp.ADD, other, self)
 
     def __sub__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.SUB, self.expr, as_expr(other)))
+        return _combined(BinOp.SUB, self, other)
 
     def __rsub__(self, other: int) -> Int:
-        return Int(Binary(BinOp.SUB, const(other), self.expr))
+        return _combined(BinOp.SUB, other, self)
 
     def __mul__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.MUL, self.expr, as_expr(other)))
+        return _combined(BinOp.MUL, self, other)
 
     def __rmul__(self, other: int) -> Int:
-        return Int(Binary(BinOp.MUL, const(other), self.expr))
+        return _combined(BinOp.MUL, other, self)
 
     def __floordiv__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.FLOORDIV, self.expr, as_expr(other)))
-
-    def __mod__(self, other: Int | int) -> Int:
-        return Int(Binary(BinOp.MOD, self.expr, as_expr(other)))
+        return _combined(BinOp.FLOORDIV, self, other)
 
     def __rfloordiv__(self, other: int) -> Int:
-        return Int(Binary(BinOp.FLOORDIV, const(other), self.expr))
+        return _combined(BinOp.FLOORDIV, other, self)
+
+    def __mod__(self, other: Int | int) -> Int:
+        return _combined(BinOp.MOD, self, other)
 
     def __rmod__(self, other: int) -> Int:
-        return Int(Binary(BinOp.MOD, const(other), self.expr))
+        return _combined(BinOp.MOD, other, self)
+
+    def __truediv__(self, other: object) -> NoReturn:
+        raise TypeError(f"`{self!r} / {other!r}` is no integer: write `//`, which rounds down, or `ms.ceildiv`")
 
     def __neg__(self) -> Int:
         return Int(Unary(UnOp.NEG, self.expr))
 
 
 def as_expr(value: Int | int) -> Expr:
-    """An integer or a random variable as an expression."""
-    return value.expr if isinstance(value, Int) else const(value)
+    """An integer, of Python or NumPy, or a random variable as an expression. Raises TypeError for anything else."""
+    return value.expr if isinstance(value, Int) else const(_integer(value))
+
+
+def _integer(value: object) -> int:
+    # True is an integer to Python, and would be another value in the text of a trace.
+    if not isinstance(value, bool):
+        try:
+            return index(value)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise TypeError(
+        f"a random variable cannot be combined with {value!r}: it is an integer, and combines with integers by "
+        f"+ - * // %, `ms.ceildiv`, `ms.minimum` and `ms.maximum`"
+    )
+
+
+def _combined(op: BinOp, a: Int | int, b: Int | int) -> Int:
+    """Raises ZeroDivisionError for a division by the number zero."""
+    first, second = as_expr(a), as_expr(b)
+    if op in _DIVISIONS and isinstance(second, Const) and second.value == 0:
+        raise ZeroDivisionError(f"{print_expr(Binary(op, first, second))} divides by zero")
+    return Int(Binary(op, first, second))
 
 
 def ceildiv(a: Int | int, b: Int | int) -> Int:
     """`a / b` rounded up, as an expression."""
-    return Int(Binary(BinOp.CEILDIV, as_expr(a), as_expr(b)))
+    return _combined(BinOp.CEILDIV, a, b)
 
 
 def minimum(a: Int | int, b: Int | int) -> Int:
     """The smaller of two, as an expression; Python's `min` would compare them."""
-    return Int(Binary(BinOp.MIN, as_expr(a), as_expr(b)))
+    return _combined(BinOp.MIN, a, b)
 
 
 def maximum(a: Int | int, b: Int | int) -> Int:
-    """The larger of two, as an expression."""
-    return Int(Binary(BinOp.MAX, as_expr(a), as_expr(b)))
+    """The larger of two, as an expression; Python's `max` would compare them."""
+    return _combined(BinOp.MAX, a, b)

@@ -34,7 +34,12 @@ class Skip:
 
 
 def skip(reason: str) -> Skip:
-    """What a rule returns when it does not apply to a block; `Space.explain` shows the reason."""
+    """What a rule returns when it does not apply to a block; `Space.explain` shows the reason.
+
+    Raises RuleError where it is no text, or says nothing.
+    """
+    if not reason:
+        raise RuleError(f"a rule skips a block for the reason {reason!r}: say in words why it does not apply")
     return Skip(reason)
 
 
@@ -248,6 +253,11 @@ def rule(fn: RuleFunction) -> Rule:
     positional = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(positional) != 2:
         raise RuleError(f"rule {fn.__name__}: the parameters are (schedule, block), and the others keyword-only")
+    required = [
+        p.name for p in parameters if p not in positional and p.default is p.empty and p.kind is not p.VAR_KEYWORD
+    ]
+    if required:
+        raise RuleError(f"rule {fn.__name__}: its parameter `{required[0]}` has no default, by which it is run")
     return Rule(fn.__name__, fn, doc)
 
 

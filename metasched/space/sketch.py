@@ -153,6 +153,11 @@ class Sketch:
             out &= np.asarray(value, dtype=np.bool_)
         return out
 
+    def unmet(self, rows: Rows) -> tuple[str, ...]:
+        """The reasons of the constraints that none of the rows meets."""
+        values = self._conditions(self._env(rows))
+        return tuple(c.reason for c, value in zip(self.constraints, values, strict=True) if not np.any(value))
+
     # --- single candidates
 
     def decisions(self, row: npt.NDArray[np.int64] | tuple[int, ...]) -> dict[str, Decision]:

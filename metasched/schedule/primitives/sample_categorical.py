@@ -38,7 +38,7 @@ def sample_categorical(
     if not values or len(set(values)) != len(values):
         raise ScheduleError(OP, "values must be distinct, and at least one", hint="such as [8, 16, 32]")
     weights = tuple(float(p) for p in probabilities) or (1 / len(values),) * len(values)
-    if len(weights) != len(values) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+    if len(weights) != len(values) or min(weights) < 0 or not abs(sum(weights) - 1) <= 1e-6:
         message = "probabilities must be one for each value, not negative, and add up to 1"
         raise ScheduleError(OP, message, hint="leave them out to draw uniformly")
     return Categorical(tuple(values), weights)

@@ -32,6 +32,8 @@ class SketchArm:
         self._recent = RecentFeatures() if recent is None else recent
         self._target = target
         self._core = core
+        self._is_met = False
+        self._refused: Rows | None = None
 
     @cached_property
     def name(self) -> str:
@@ -60,7 +62,16 @@ class SketchArm:
         return self.sketch.repair(rows)
 
     def mask(self, rows: Rows) -> Mask:
-        return self.sketch.mask(rows)
+        found = self.sketch.mask(rows)
+        if not self._is_met and len(rows):
+            self._is_met = bool(found.any())
+            self._refused = None if self._is_met else rows
+        return found
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Why no row is in the space, of those asked for so far: the constraints that none of them meets."""
+        return () if self._refused is None else self.sketch.unmet(self._refused)
 
     def features(self, rows: Rows) -> Features:
         """Float32 of shape (n, F), which is not to be changed."""

@@ -48,7 +48,7 @@ class SpaceArms:
         self._made: list[SketchArm] = []
         self._numbers: dict[SourceRun, int] = {}
         self._locator = Locator(self._at)
-        self.refused: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
 
     @property
     def program(self) -> Program:
@@ -62,8 +62,13 @@ class SpaceArms:
         What is not legal is counted by its reason, as are structures that are made later.
         """
         found = carried_into(self._space, self._knowledge, self._target, self._core, self._analyses)
-        self.refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH})
+        self._refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH})
         return found
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How many structures are in the space by no numbers that were drawn, or were not legal, by the reason."""
+        return self._refused + Counter(reason for arm in self._made for reason in arm.unmet)
 
     # --- structures
 
@@ -114,7 +119,7 @@ class SpaceArms:
         try:
             return self._number(make())
         except ScheduleError as error:
-            self.refused[error.reason] += 1
+            self._refused[error.reason] += 1
             return None
 
     def _number(self, run: SourceRun | None) -> int | None:

@@ -276,6 +276,8 @@ class _Activation:
         except TypeError:
             given = ", ".join(kind_of(arg) for arg in args)
             return self._fail(call, f"`{call.func}` cannot take {given}", FUNCTIONS[call.func].doc)
+        except ZeroDivisionError:
+            return self._fail(call, f"`{print_source(call)}` divides by zero")
 
     # --- expressions
 

@@ -46,8 +46,12 @@ def test_every_value_is_inside(op: BinOp, compute: Callable[[int, int], int], ot
     [
         (BinOp.BIT_AND, (-(2**31), 2**31 - 1), (15, 15), (0, 15)),
         (BinOp.BIT_AND, (0, 9), (0, 200), (0, 9)),
-        (BinOp.BIT_OR, (4, 9), (0, 1), (4, 15)),
+        (BinOp.BIT_OR, (4, 9), (0, 1), (4, 9)),
+        (BinOp.BIT_OR, (-9, 9), (0, 1), (-9, 9)),
         (BinOp.BIT_XOR, (0, 7), (1, 1), (0, 7)),
+        (BinOp.BIT_XOR, (0, 49), (1, 1), (0, 49)),
+        (BinOp.BIT_XOR, (0, 48), (1, 1), (0, 49)),
+        (BinOp.BIT_XOR, (8, 48), (0, 3), (8, 51)),
         (BinOp.BIT_XOR, (-8, 7), (-1, -1), (-8, 7)),
         (BinOp.SHIFT_RIGHT, (-9, 9), (1, 1), (-5, 4)),
         (BinOp.SHIFT_RIGHT, (0, 255), (0, 4), (0, 255)),

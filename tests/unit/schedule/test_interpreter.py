@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import metasched as ms
@@ -12,16 +13,9 @@ from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.lang.instructions import HOLE, Instruction
 from metasched.schedule.handlers import Policy, Prior, Replay, stream
-from metasched.schedule.values import BlockRV, Int, LoopRV, ceildiv
+from metasched.schedule.values import BlockRV, LoopRV, ceildiv
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
 from tests.support.schedules import checked, fails, lines, loops_of, program, schedule
-
-
-def an_int() -> Int:
-    sch = schedule()
-    drawn: list[Int] = sch.sample_tile(loops_of(sch, "dense")[0], parts=2)
-    return drawn[1]
-
 
 # --- what it is
 
@@ -171,6 +165,11 @@ def test_the_hint_says_what_was_given_instead() -> None:
     ("call", "message", "hint"),
     [
         (lambda s, i: s.split(i), "split: argument `factors` is missing", "split(loop, factors)"),
+        (
+            lambda s, i: s.split(i, factor=[4, None]),
+            "split: argument `factors` is missing, and there is no `factor`",
+            "split(loop, factors)",
+        ),
         (lambda s, i: s.vectorize(i), "vectorize: argument `lanes` is missing", "vectorize(loop, lanes)"),
         (lambda s, i: s.unroll(i, 4), "unroll: unexpected argument 4", "unroll(loop)"),
         (lambda s, i: s.unroll(i, i), "unroll: unexpected argument `i`", "unroll(loop)"),
@@ -192,7 +191,8 @@ def test_a_handle_of_another_schedule() -> None:
         sch.get_loops(stranger)
     with fails("handle: `first` is not a handle of this schedule"):
         sch.describe(stranger)
-    foreign = an_int()
+    other = schedule()
+    foreign = other.sample_tile(loops_of(other, "dense")[0], parts=2)[1]
     with fails("split: `t1` is not an integer that an earlier line made"):
         sch.split(loops_of(sch, "dense")[0], [None, foreign * 2])
     kind = "an integer, an integer random variable, or None"
@@ -233,51 +233,6 @@ def test_an_instruction_of_another_version() -> None:
     message = "get_block: version 2 is not known; this metasched has version 1"
     with fails(message, "replay the trace with the metasched that wrote it"):
         schedule().execute(Instruction("get_block", ("dense",), outputs=("b",), version=2))
-
-
-# --- integers
-
-
-@pytest.mark.parametrize(
-    ("use", "what"),
-    [
-        (bool, "branch on"),
-        (int, "take the value of"),
-        (range, "count or index with"),
-        (lambda t: [1, 2, 3][t], "count or index with"),
-        (lambda t: t == 4, "compare"),
-        (lambda t: t != 4, "compare"),
-        (lambda t: t < 4, "compare"),
-        (lambda t: t <= 4, "compare"),
-        (lambda t: t > 4, "compare"),
-        (lambda t: max(t, 4), "compare"),
-        (lambda t: (t * 2 + 1) < 3, "compare"),
-        (lambda t: t == 4.0, "compare"),
-        (lambda t: t == "4", "compare"),
-        (lambda t: t == t * 2, "compare"),
-        (lambda t: t in (4, 8), "compare"),
-        (lambda t: t in {4, 8}, "hash"),
-        (lambda t: {4: 1}.get(t, 2), "hash"),
-        (lambda t: {4: 1}[t], "hash"),
-        (lambda t: f"b{t}", "format"),
-        (lambda t: f"b{t:02}", "format"),
-    ],
-)
-def test_an_integer_variable_has_no_value_in_a_module(use: Any, what: str) -> None:
-    with pytest.raises(TypeError) as info:
-        use(an_int())
-    message, hint = str(info.value).splitlines()
-    assert message.startswith(f"cannot {what} the random variable `t1")
-    assert message.endswith("inside a module: its value differs between candidates.")
-    assert hint.startswith("  hint: for a structural decision write `how = sch.choose(")
-
-
-def test_integer_variables_of_one_name_are_equal() -> None:
-    """They are, whatever they take; and None is none."""
-    assert an_int() == an_int()
-    assert an_int() * 2 + 1 == an_int() * 2 + 1
-    assert an_int() != None  # noqa: E711
-    assert f"{an_int()!s} {an_int()!r} {an_int() * 2!s}" == "t1 t1 t1*2"
 
 
 # --- handles
@@ -456,6 +411,15 @@ def test_a_stream_is_of_a_seed_and_an_address() -> None:
     assert start(0, "a/b") != start(1, "a/b")
 
 
+def test_what_is_asked_of_a_block_that_is_gone() -> None:
+    sch = schedule(TWO)
+    block = sch.get_block("first")
+    sch.compute_inline(block)
+    for ask in (sch.describe, sch.tensor_fits, lambda gone: sch.add_fact(gone, "fact")):
+        with pytest.raises(ScheduleError, match="there is no block `first`"):
+            ask(block)
+
+
 # --- choose, facts
 
 
@@ -465,6 +429,21 @@ def test_choose_gives_the_plain_option() -> None:
         taken = sch.choose("how", options)
         assert any(taken is o or taken == o for o in options)
         assert type(taken) is type(options[0])
+
+
+def test_numbers_of_numpy_and_ranges_are_taken_as_those_of_python() -> None:
+    sch = schedule()
+    i, *_ = loops_of(sch, "dense")
+    sch.split(i, [None, np.int64(4)])
+    sch.sample_categorical(range(2, 5))
+    assert sch.choose("how", range(3)) in range(3)
+    assert sch.choose("size", [np.int64(7)]) == 7
+    assert ms.parse_trace(str(sch.trace)) == sch.trace
+
+
+def test_a_choice_is_named_first() -> None:
+    with fails("choose: its name is [1, 2]", "name the decision first: choose(name, options)"):
+        schedule().choose([1, 2])  # type: ignore[arg-type]
 
 
 def test_choose_without_options() -> None:

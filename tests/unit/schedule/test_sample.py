@@ -92,6 +92,7 @@ def test_probabilities() -> None:
         ([4, 4], (), "values must be distinct, and at least one"),
         ([4, 8], (1.0,), "probabilities must be one for each value, not negative, and add up to 1"),
         ([4, 8], (0.5, 0.6), "probabilities must be one for each value, not negative, and add up to 1"),
+        ([4, 8], (float("nan"), 0.5), "probabilities must be one for each value, not negative, and add up to 1"),
         ([4, 8], (1.5, -0.5), "probabilities must be one for each value, not negative, and add up to 1"),
     ],
 )

@@ -125,6 +125,20 @@ def test_parameters_are_keywords(extra: int) -> None:
         ms.rule(function)
 
 
+def test_what_a_rule_is_run_by_has_a_default() -> None:
+    def asks(sch: ms.Schedule, block: ms.BlockRV, *, size: int) -> None:
+        """Ask for a size."""
+
+    with pytest.raises(ms.RuleError, match="rule asks: its parameter `size` has no default, by which it is run"):
+        ms.rule(asks)
+
+
+@pytest.mark.parametrize("reason", [None, ""])
+def test_a_block_is_skipped_for_a_reason(reason: Any) -> None:
+    with pytest.raises(ms.RuleError, match=r"a rule skips a block for the reason .*: say in words why"):
+        ms.skip(reason)
+
+
 def test_an_error_in_a_rule_is_not_swallowed() -> None:
     @ms.rule
     def greedy(sch: ms.Schedule, block: ms.BlockRV) -> None:

@@ -109,6 +109,21 @@ def test_structures_with_an_illegal_step_are_counted() -> None:
     assert all("the factors cover less" in reason for reason in made.refused)
 
 
+def test_constraints_that_no_number_meets_are_counted() -> None:
+    def module(sch: ms.Schedule) -> None:
+        loop, *_ = sch.get_loops(sch.get_block("relu"))
+        sch.vectorize(loop, lanes=sch.sample_categorical([65, 80] if sch.choose("wide", [True, False]) else [8, 80]))
+
+    made = SpaceArms(ms.space(ms.parse_program(TEXT), module=module), ms.Target.detect(threads=2))
+    rng = np.random.default_rng(0)
+    draw_arms(rng, made, 8)
+    assert len(made) == 2
+    assert not made.refused
+    for arm in map(made.__getitem__, range(2)):
+        arm.mask(arm.sample(rng, 16))
+    assert made.refused == {"vectorize: lanes are not between 1 and 64": 1}
+
+
 def test_every_arm_has_the_same_features(arms: SpaceArms) -> None:
     for arm in (arms[n] for n in draw_arms(np.random.default_rng(0), arms, 8)):
         rows = arm.sample(np.random.default_rng(0), 20)
