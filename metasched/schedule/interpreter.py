@@ -78,6 +78,8 @@ class Interpreter(PrimitiveMethods):
         self._addresses: set[str] = set()
         self._facts: dict[str, dict[type, Any]] = {}
         self.repairs: list[Repair] = []
+        # What its handles carry, and those of its copies.
+        self._owner = object()
 
     # --- what it is now
 
@@ -178,6 +180,7 @@ class Interpreter(PrimitiveMethods):
 
     def name_of(self, handle: BlockRV | LoopRV) -> str:
         """The current name in the program of a handle's block or loop."""
+        self._require_own("handle", handle)
         table = self._env.blocks if isinstance(handle, BlockRV) else self._env.loops
         if handle.label not in table:
             raise ScheduleError("handle", f"`{handle.label}` is not a handle of this schedule")
@@ -363,6 +366,8 @@ class Interpreter(PrimitiveMethods):
 
     def _written_one(self, declaration: Declaration, param: Param, value: Any) -> Value:
         kind = param.kind
+        if isinstance(value, BlockRV | LoopRV):
+            self._require_own(declaration.name, value)
         if isinstance(value, BlockRV) and kind in (ArgumentKind.BLOCK, ArgumentKind.TARGET):
             return Ref(value.label)
         if isinstance(value, LoopRV) and (kind in LOOPLIKE or kind is ArgumentKind.TARGET):
@@ -374,6 +379,16 @@ class Interpreter(PrimitiveMethods):
         if is_literal_of(kind, value):
             return value  # type: ignore[no-any-return]
         raise wrong(declaration, param, value)
+
+    def _require_own(self, op: str, handle: BlockRV | LoopRV) -> None:
+        """Another schedule may have other loops and blocks under the same labels."""
+        if handle.owner is not None and handle.owner is not self._owner:
+            kind = "block" if isinstance(handle, BlockRV) else "loop"
+            raise ScheduleError(
+                op,
+                f"`{handle.label}` is a {kind} of another schedule",
+                hint="a handle is of the schedule that returned it, and of copies of that",
+            )
 
     # --- executing
 
@@ -443,7 +458,7 @@ class Interpreter(PrimitiveMethods):
             table[label] = target
         self._ctx.taken.update(labels)
         self._instructions.append(instruction.with_outputs(tuple(labels)))
-        handles = [handle(label) for label in labels]
+        handles = [handle(label, self._owner) for label in labels]
         if declaration.result is ArgumentKind.NONE:
             return None
         return handles if declaration.many_results else handles[0]
@@ -499,7 +514,7 @@ class Interpreter(PrimitiveMethods):
         self._log(instruction.with_outputs(labels), site, labels, decision)
         if isinstance(decision, Ref):
             self._env.loops[labels[0]] = value
-            return LocationRV(labels[0])
+            return LocationRV(labels[0], self._owner)
         return value
 
     def _take_numeric(self, instruction: Instruction, site: Site, decision: Decision | Free) -> Any:

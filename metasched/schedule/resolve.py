@@ -99,5 +99,4 @@ def _advice(name: str, labels: Iterable[str]) -> str:
     near = get_close_matches(name, known, n=3)
     if near:
         return "did you mean " + " or ".join(f"`{label}`" for label in near) + "?"
-    those = "those so far are " + ", ".join(f"`{label}`" for label in known) if known else "there is none so far"
-    return f"{those}; a handle is of the schedule that returned it, and of copies of that"
+    return "those so far are " + ", ".join(f"`{label}`" for label in known) if known else "there is none so far"

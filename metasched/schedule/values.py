@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from operator import index
 from typing import NoReturn
 
@@ -30,9 +31,13 @@ def _refuse_text(kind: str, label: str, text: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class BlockRV:
-    """A handle to a block, by its label in the trace. Comparing it with a text raises TypeError."""
+    """A handle to a block, by its label in the trace. Comparing it with a text raises TypeError.
+
+    `owner` stands for the schedule that returned it; None for one that is made of a label alone.
+    """
 
     label: str
+    owner: object = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.label
@@ -48,9 +53,13 @@ class BlockRV:
 
 @dataclass(frozen=True)
 class LoopRV:
-    """A handle to a loop, by its label in the trace. Comparing it with a text raises TypeError."""
+    """A handle to a loop, by its label in the trace. Comparing it with a text raises TypeError.
+
+    `owner` stands for the schedule that returned it; None for one that is made of a label alone.
+    """
 
     label: str
+    owner: object = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.label

@@ -187,10 +187,15 @@ def test_a_handle_of_another_schedule() -> None:
     sch = schedule()
     other = schedule(TWO)
     stranger = other.get_block("first")
-    with fails("get_loops: `first`, given for `block`, is not a block that an earlier line made"):
+    with fails(
+        "get_loops: `first` is a block of another schedule",
+        "a handle is of the schedule that returned it, and of copies of that",
+    ):
         sch.get_loops(stranger)
-    with fails("handle: `first` is not a handle of this schedule"):
+    with fails("handle: `first` is a block of another schedule"):
         sch.describe(stranger)
+    with fails("handle: `first` is not a handle of this schedule"):
+        sch.describe(BlockRV("first"))
     other = schedule()
     foreign = other.sample_tile(loops_of(other, "dense")[0], parts=2)[1]
     with fails("split: `t1` is not an integer that an earlier line made"):
@@ -198,6 +203,27 @@ def test_a_handle_of_another_schedule() -> None:
     kind = "an integer, an integer random variable, or None"
     with fails(f"split: `t1`, given for `factors`, is not {kind} that an earlier line made"):
         sch.split(loops_of(sch, "dense")[0], [None, foreign])
+
+
+def test_a_handle_of_another_schedule_with_the_same_label() -> None:
+    """It would stand for a loop of another extent."""
+    sch, other = schedule(), schedule()
+    _, four = other.split(loops_of(other, "dense")[0], [None, 4])
+    sch.split(loops_of(sch, "dense")[0], [None, 8])
+    with fails("unroll: `i_1` is a loop of another schedule"):
+        sch.unroll(four)
+
+
+def test_a_handle_is_of_copies_too() -> None:
+    """What a rule looked up on a trial stands for the same here, once it is there."""
+    sch = schedule()
+    i, *_ = loops_of(sch, "dense")
+    _, inner = sch.trial().split(i, [None, 4])
+    with fails("unroll: `i_1`, given for `loop`, is not a loop that an earlier line made"):
+        sch.unroll(inner)
+    sch.split(i, [None, 4])
+    sch.trial().unroll(inner)
+    sch.unroll(inner)
 
 
 def test_a_stale_handle() -> None:
