@@ -117,6 +117,15 @@ def test_divisors(value: int) -> None:
     assert divisors(value).tolist() == [d for d in range(1, value + 1) if value % d == 0]
 
 
+def test_divisors_of_large_extents() -> None:
+    """No number beyond a million is tried: programs may have as many iterations as 62 bits say."""
+    assert divisors(2**62).tolist() == [2**n for n in range(63)]
+    assert divisors(2**61 - 1).tolist() == [1, 2**61 - 1]
+    large = (2**30 - 35) ** 2
+    assert divisors(6 * large).tolist() == [1, 2, 3, 6, large, 2 * large, 3 * large, 6 * large]
+    assert divisors(999_983 * 1_000_003).tolist() == [1, 999_983, 1_000_003, 999_983 * 1_000_003]
+
+
 @given(tiles, seeds)
 def test_draws_are_in_the_support(dist: Tile, seed: int) -> None:
     rng = np.random.default_rng(seed)
