@@ -108,8 +108,6 @@ class MembersFace(ABC):
             progress: how to show where it stands: by default a table where somebody looks on; False shows nothing, a
                 function is called with a `NetworkProgress` after each measurement.
             seed, rules, allow, knowledge, runner, strategy, model: as of `tune`.
-
-        Raises NetworkError where no kernel is large enough to be tuned.
         """
         from metasched.graph.tuning.graphs import NetworkSettings
         from metasched.graph.tuning.networks import tune_networks

@@ -16,7 +16,6 @@ from metasched.database.record import Record
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice
 from metasched.graph.code.default_choice import is_small
-from metasched.graph.errors import NetworkError
 from metasched.graph.ir import Graph
 from metasched.graph.tasks import NetworkTask, TaskRow, TaskTable, tasks_of
 from metasched.graph.tuning.recorded import best_records, choices_of, surroundings_of
@@ -109,6 +108,8 @@ class NetworkReport:
             if before and after:
                 gain = f"{before / after:.2f} times as fast"
                 lines.append(f"tuned kernels: {duration(before)} by the guess, {duration(after)} now, {gain}")
+        if not self.reports:
+            lines.append("no kernel is large enough to be tuned")
         lines += [str(one) for one in self.strips if str(one)]
         lines += map(str, self.settlements)
         lines.append(f"{self.trials} trials, {self.measured} of them new, in {clock(self.elapsed_s)}")
@@ -146,12 +147,10 @@ def tune_graphs(
     """Tune the tasks of graphs. `prepare` is called before anything is measured, and is in the budget, as are the
     seconds that it returns: they are kept for what follows.
 
-    Raises MetaschedError for settings that are wrong, NetworkError where nothing is there to tune.
+    Raises MetaschedError for settings that are wrong.
     """
     started = time.perf_counter()
     shared = _shared(tuned, settings)
-    if not shared:
-        raise NetworkError("no kernel of this network is large enough to be tuned")
     networks = [{n: one.weights[j] for n, one in enumerate(shared) if j in one.weights} for j in range(len(tuned))]
     if trials is None and budget is None and patience is None:
         budget = DEFAULT_BUDGET_S
@@ -159,6 +158,8 @@ def tune_graphs(
     with ExitStack() as own:
         db = settings.db
         database = own.enter_context(opened_database(db))
+        if not shared:
+            return _nothing_to_tune(tuned, time.perf_counter() - started)
         view = network_view_of(settings.progress)
         own.callback(view.close)
         watch = _Watch(shared, networks, view, started, None if budget is None else started + budget, trials)
@@ -183,6 +184,13 @@ def tune_graphs(
         reports = session.run(budget=_left(watch.until), total=trials, patience=patience)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
+
+
+def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:
+    """Each of the kernels is so small that it runs as it is written."""
+    tables = tuple(TaskTable([TaskRow(task) for task in tasks_of(graph)]) for graph, _ in tuned)
+    nothing = (0.0,) * len(tuned)
+    return NetworkReport(tables, {}, nothing, nothing, 0, 0, elapsed, choices=({},) * len(tuned))
 
 
 def _left(until: float | None) -> float | None:

@@ -45,8 +45,6 @@ def tune_networks(
         settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
             after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
             each has to meet.
-
-    Raises NetworkError where no kernel is large enough to be tuned.
     """
     how = settings or NetworkSettings(**given)
     if trials is None and budget is None and patience is None:

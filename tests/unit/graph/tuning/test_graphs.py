@@ -14,7 +14,6 @@ import metasched as ms
 from metasched.database.backends import open_database
 from metasched.errors import MetaschedError
 from metasched.graph.code.choices import TUNED
-from metasched.graph.errors import NetworkError
 from metasched.graph.network import Network
 from metasched.graph.tasks import tasks_of
 from metasched.graph.tuning import settling
@@ -280,10 +279,16 @@ def test_a_large_network_is_timed_with_cold_weights(url: str) -> None:
         assert searched == {Surroundings.LAST_CACHE.value}
 
 
-def test_what_cannot_be_tuned_is_said(url: str) -> None:
+def test_a_network_of_small_kernels_runs_as_it_is_written(url: str) -> None:
     tiny = ms.load_onnx(model([node("Relu", "X", "Y")], [value("X", X)], outputs=("Y",)))
-    with pytest.raises(NetworkError, match="no kernel of this network is large enough"):
-        tuned(tiny, url, 2)
+    report = tiny.tune(2, url, progress=False)
+    assert (report.trials, report.measured, report.reports) == (0, 0, {})
+    assert str(report.tables[0]) == str(tiny.tasks())
+    assert "no kernel is large enough to be tuned\n" in str(report)
+    np.testing.assert_array_equal(tiny(X), np.maximum(X, 0))
+
+
+def test_wrong_settings_are_said(url: str) -> None:
     with pytest.raises(MetaschedError, match="there is no task scheduler `greedy`"):
         tuned(network(), url, 2, scheduler="greedy")
     with pytest.raises(MetaschedError, match=r"budget is -2.0; it is how many seconds"):
