@@ -10,7 +10,8 @@ The other commit needs the contest, too.
 With `--live` both tune on this machine, as `ms.tune` does there by default; codes are distinct. What each had found
 after 16, 32, 64 and 128 codes (`--trials 128` makes so many), and after as many seconds as the quicker took, is timed
 again in turns, in one process and by this checkout's compiler: so schedules are compared, not compilers. A trace that
-this one does not run is left out, and counted.
+this one does not run is left out, and counted. How many trials it took to come within 5 % of the best of both is told
+by the times of the search itself, from its last.
 
 Lines at the end have this checkout's times over the other's (below 1: faster): geometric means over operators and
 seeds, each pair of the same seed, and where these lie in 95 % of samples of as many operators, and of as many seeds.

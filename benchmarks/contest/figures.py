@@ -70,8 +70,12 @@ def codes_until(courses: Courses, near: float = NEAR) -> float:
         reached = of_task <= near
         first = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1.0, np.inf)
         found += first.tolist()
-    # The upper of the two in the middle: a mean of a number and infinity is no median.
-    return float(np.quantile(found, 0.5, method="higher"))
+    return median_or_beyond(found)
+
+
+def median_or_beyond(numbers: Sequence[float]) -> float:
+    """The upper of the two in the middle: a mean of a number and infinity is no median."""
+    return float(np.quantile(numbers, 0.5, method="higher"))
 
 
 def wins(contest: Mapping[str, Courses], codes: int) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from typing import Protocol
 import numpy as np
 
 import metasched as ms
-from benchmarks.contest.figures import LOOKS, against, interval, mean_at
+from benchmarks.contest.figures import LOOKS, NEAR, against, interval, mean_at, median_or_beyond
 from benchmarks.registry import Options, Result
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.cost.ranking import Array
@@ -41,6 +41,7 @@ from metasched.space.conditions import SpaceLike
 SEEDS = 5
 _QUICK_TRIALS = 8
 _PLAN = replace(IN_TURNS, samples=2, visits=6)
+_UNTIL = f"trials_until_{NEAR:g}"
 # What is no part of a file name.
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
 
@@ -70,6 +71,14 @@ class Search:
     def trials_within(self, seconds: float) -> int:
         """How many trials it had made by then, one at least."""
         return max(1, sum(trial.at <= seconds for trial in self.trials))
+
+    def trials_until(self, over: float, near: float = NEAR) -> float:
+        """How many trials it took to come so near to the best known; infinite where it did not.
+
+        `over` is what it found in all, over that, as timed in turns; what it had before is told by its own times.
+        """
+        found = list(accumulate((trial.seconds or inf for trial in self.trials), min))
+        return next((n for n, best in enumerate(found, 1) if best / found[-1] * over <= near), inf)
 
     def dumps(self) -> str:
         return json.dumps([self.seconds, [astuple(trial) for trial in self.trials]])
@@ -194,15 +203,18 @@ class _Comparison:
         if seconds is None:
             return None
         known = min(seconds.values())
+        over = {
+            each: {look: inf if trace is None else seconds[trace] / known for look, trace in of_one.items()}
+            for each, of_one in found_at.items()
+        }
+        in_all = f"at_{self.looks[-1]}"
         return {
             "case": f"{self.name}, seed {self.seed}",
             "task": self.name,
             "seed": self.seed,
             "best_ms": known * 1e3,
-            "over_best": {
-                each: {look: inf if trace is None else seconds[trace] / known for look, trace in of_one.items()}
-                for each, of_one in found_at.items()
-            },
+            "over_best": over,
+            _UNTIL: {each: one.trials_until(over[each][in_all]) for each, one in searches.items()},
             "equal_seconds": least,
             "search_s": {each: one.seconds for each, one in searches.items()},
             "trials_in_equal_seconds": {each: one.trials_within(least) for each, one in searches.items()},
@@ -258,11 +270,13 @@ def summary(lines: Sequence[Result], baseline: str) -> Iterator[Result]:
     """A line for each way, over tasks and seeds, and how it compares with the baseline."""
     over: dict[str, dict[str, dict[str, list[float]]]] = {}
     took: dict[str, list[float]] = {}
+    until: dict[str, list[float]] = {}
     for line in lines:
         of_strategies: Mapping[str, Mapping[str, float]] = line["over_best"]  # type: ignore[assignment]
         spent: Mapping[str, float] = line["search_s"]  # type: ignore[assignment]
         for name, looks in of_strategies.items():
             took.setdefault(name, []).append(spent[name])
+            until.setdefault(name, []).append(line[_UNTIL][name])  # type: ignore[index]
             for look, ratio in looks.items():
                 over.setdefault(name, {}).setdefault(look, {}).setdefault(str(line["task"]), []).append(ratio)
     for name, by_look in over.items():
@@ -274,6 +288,7 @@ def summary(lines: Sequence[Result], baseline: str) -> Iterator[Result]:
             found[f"{look}_interval"] = interval(mine, 1)
             if baseline in over:
                 found[f"{look}_over_{baseline}"] = against(mine, _columns(over[baseline][look]), 1)
+        found[_UNTIL] = median_or_beyond(until[name])
         found["search_s"] = float(np.mean(took[name]))
         yield found
 

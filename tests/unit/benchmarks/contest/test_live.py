@@ -47,9 +47,17 @@ def test_what_was_found_is_told_after_equal_trials_and_after_equal_seconds(made:
         "quick": {"at_3": 2.0, "at_equal_seconds": 2.0},
         "slow": {"at_3": 1.0, "at_equal_seconds": 4.0},
     }
+    assert line["trials_until_1.05"] == {"quick": float("inf"), "slow": 3}
+    assert (slow["trials_until_1.05"], quick["trials_until_1.05"]) == (3, float("inf"))
     assert (quick["case"], slow["case"]) == ("live, quick", "live, slow")
     assert slow["at_3_over_quick"][0] == pytest.approx(0.5)  # type: ignore[index]
     assert slow["at_equal_seconds_over_quick"][0] == pytest.approx(2.0)  # type: ignore[index]
+
+
+def test_trials_until_what_was_found_is_near_the_best_known() -> None:
+    assert QUICK.trials_until(1.0) == 3
+    assert QUICK.trials_until(0.52) == 2, "its second was within .04 of the best known"
+    assert SLOW.trials_until(1.06) == float("inf")
 
 
 def test_a_search_that_was_kept_is_not_made_again_and_one_more_way_searches_alone(made: _Made, tmp_path: Path) -> None:
