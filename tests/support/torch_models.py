@@ -31,8 +31,8 @@ def run(model: Callable[..., Any], *inputs: Any) -> TorchBackend:
     torch._dynamo.reset()
     backend = TorchBackend()
     with torch.no_grad():
-        want = _leaves(model(*inputs))
-        have = _leaves(torch.compile(model, backend=backend, dynamic=False)(*inputs))
+        want = leaves(model(*inputs))
+        have = leaves(torch.compile(model, backend=backend, dynamic=False)(*inputs))
     assert len(have) == len(want)
     for a, b in zip(have, want, strict=True):
         assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride())
@@ -46,5 +46,5 @@ def run_whole(model: Callable[..., Any], *inputs: Any) -> None:
     assert [report.refused for report in reports] == [()]
 
 
-def _leaves(value: Any) -> list[Any]:
-    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, tuple | list) else [value]
+def leaves(value: Any) -> list[Any]:
+    return [leaf for part in value for leaf in leaves(part)] if isinstance(value, tuple | list) else [value]

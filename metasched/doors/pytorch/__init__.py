@@ -7,6 +7,7 @@ Its files, in reading order:
 - `registry`: The operators that are known, found by their files
 - `ops/`: What each operator computes: a file for each family
 - `lowering`: From a graph of ATen operators to a network's graph
+- `shared_results`: Results of a graph that share memory, as they do in PyTorch
 - `subgraphs`: Parts of a graph that run as networks; PyTorch runs the rest
 - `compiled`: What PyTorch calls: made at the first call, with weights as constants
 - `backend`: The backend of `torch.compile`, and what it would do with a model

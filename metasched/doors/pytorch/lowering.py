@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from inspect import signature
+from types import MappingProxyType
 from typing import Any
 
 from metasched.doors.node_calls import NodeCalls
@@ -72,14 +73,18 @@ class Lowering:
         self._constants: dict[Any, GraphValue] = {}
         self._refused: dict[Any, RefusedOperator] = {}
 
-    def run(self, nodes: Iterable[Any], known: Mapping[Any, Any]) -> LoweredNodes:
-        """What becomes of nodes in order; `known` are those that have values already."""
+    def run(
+        self, nodes: Iterable[Any], known: Mapping[Any, Any], left: Mapping[Any, str] = MappingProxyType({})
+    ) -> LoweredNodes:
+        """What becomes of nodes in order; `known` are those that have values already, `left` is refused, and why."""
         self._values.update(known)
         for node in nodes:
             if node in self._values or node.op == "output":
                 continue
             self._node = node.name
             try:
+                if node in left:
+                    raise Unsupported(left[node])
                 self._values[node] = self._expressed(node)
             except Unsupported as error:
                 self._refuse(node, str(error))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
+from metasched.doors.pytorch.shared_results import copy_constants, share_results
 from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, permutation, torch_module
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.network import Network
@@ -74,10 +75,12 @@ def partitioned(module: Any, weights: Mapping[int, Any], make: Callable[[Any], N
     whole = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     placeholders = [node for node in whole.graph.nodes if node.op == "placeholder"]
     known = {placeholders[n]: Weight(tensor) for n, tensor in weights.items()}
-    lowered = Lowering(whole).run(whole.graph.nodes, known)
+    shared = share_results(whole.graph)
+    lowered = Lowering(whole).run([n for n in whole.graph.nodes if n not in shared.views], known, shared.left)
     refused = {node: why for node, why in lowered.refused.items() if node.op == "call_function"}
     _fold(whole, lowered, known)
-    supported = {node for node in whole.graph.nodes if node.op == "call_function" and node not in lowered.refused}
+    supported = {n for n in lowered.values if n.op == "call_function" and n not in lowered.refused}
+    copy_constants(whole.graph, shared.views)
     names = _fused(whole, supported)
     # The partitioner makes nodes anew; names stay.
     named = {node.name: weight for node, weight in known.items()}

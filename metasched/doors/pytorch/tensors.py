@@ -45,17 +45,24 @@ def memory_order(tensor: Any) -> tuple[int, ...]:
 
     It is the order of its dimensions for what is contiguous, and for what has gaps or overlaps.
     """
-    rank = tensor.dim()
-    plain = tuple(range(rank))
-    if tensor.is_contiguous() or 0 in tensor.shape:
-        return plain
-    order = tuple(sorted(plain, key=lambda dim: (-tensor.stride(dim), dim)))
+    plain = tuple(range(tensor.dim()))
+    return plain if tensor.is_contiguous() or not fills_its_memory(tensor) else _by_strides(tensor)
+
+
+def fills_its_memory(tensor: Any) -> bool:
+    """Whether a tensor's elements lie side by side, in some order of its dimensions."""
+    if tensor.is_contiguous():
+        return True
     expected = 1
-    for dim in reversed(order):
+    for dim in reversed(_by_strides(tensor)):
         if tensor.shape[dim] != 1 and tensor.stride(dim) != expected:
-            return plain
+            return False
         expected *= tensor.shape[dim]
-    return order
+    return True
+
+
+def _by_strides(tensor: Any) -> tuple[int, ...]:
+    return tuple(sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim)))
 
 
 def permutation(order: Sequence[int]) -> tuple[int, ...] | None:
