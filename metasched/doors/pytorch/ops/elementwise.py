@@ -27,7 +27,7 @@ _UFUNCS = {
     "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
     "atanh": "arctanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
     "floor": "floor", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2", "neg": "negative",
-    "reciprocal": "reciprocal", "round": "rint", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
+    "reciprocal": "reciprocal", "round": "rint", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
     "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 _BINARY = {
@@ -81,6 +81,15 @@ def shift(site: AtenSite, x: Any, count: Any) -> GraphValue:
     if not site.result.is_integer:
         raise Unsupported("it is of integers")
     return site.form("left_shift" if "lshift" in site.name or "left" in site.name else "right_shift", x, count)
+
+
+@aten("sign")
+def sign(site: AtenSite, x: GraphValue) -> GraphValue:
+    """Zero of NaN, unlike NumPy's."""
+    if site.result.is_bool:
+        return x
+    below = "0" if site.result.is_unsigned else "-1 if {0} < 0 else 0"
+    return site.expression(f"(1 if {{0}} > 0 else {below})", x)
 
 
 @aten("round.decimals")

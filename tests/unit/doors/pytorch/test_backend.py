@@ -97,6 +97,13 @@ def test_operators_compute_what_pytorch_does(name: str) -> None:
     run_whole(OPERATORS[name], torch.randn(2, 3, 4))
 
 
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.uint8, torch.bool])
+def test_signs_of_numbers_and_of_what_is_none(dtype: Any) -> None:
+    values = [-2.5, -0.0, 0.0, 3.0, torch.inf, torch.nan] if dtype.is_floating_point else [-3, 0, 2]
+    run_whole(torch.sign, torch.tensor(values, dtype=torch.float64).to(dtype))
+
+
 class Net(torch.nn.Module):
     """Convolutions, norms, pools, and a part that is joined."""
 
