@@ -161,6 +161,17 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "trunc": Form("{0}", floats="(floor({0}) if {0} >= 0.0 else ceil({0}))"),
     }
 )
+# Of i64 with u64: no type has both.
+_UNSIGNED = "u64(max({0}, 0))"
+_OF_BOTH_SIGNS = {
+    "equal": f"{{0}} >= 0 and {_UNSIGNED} == {{1}}",
+    "not_equal": f"{{0}} < 0 or {_UNSIGNED} != {{1}}",
+    "less": f"{{0}} < 0 or {_UNSIGNED} < {{1}}",
+    "less_equal": f"{{0}} < 0 or {_UNSIGNED} <= {{1}}",
+    "greater": f"{{0}} >= 0 and {_UNSIGNED} > {{1}}",
+    "greater_equal": f"{{0}} >= 0 and {_UNSIGNED} >= {{1}}",
+}
+_TURNED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 _ALIASES = {"radians": "deg2rad", "degrees": "rad2deg", "true_divide": "divide"}
 Special: TypeAlias = Callable[[ArrayTrace, Sequence[GraphValue], DType], GraphValue]
 
@@ -185,6 +196,8 @@ def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dty
     special = _SPECIAL.get(name)
     if special is not None and not computed[0].is_bool:
         return special(trace, [trace.nodes.cast(v, t) for v, t in zip(values, computed, strict=True)], result)
+    if name in _OF_BOTH_SIGNS and set(computed) == {DType.I64, DType.U64}:
+        return _compared(trace, name, values, computed)
     if name.startswith("logical_"):
         computed = (DType.BOOL,) * len(computed)
     form = FORMS.get(name)
@@ -231,6 +244,13 @@ def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> Gr
             f"an integer to a power that is no number up to {_SMALL_EXPONENT} has no form in the language"
         )
     return trace.nodes.expression("Pow", "pow({0}, {1})", values, [result] * 2, result)
+
+
+def _compared(trace: ArrayTrace, name: str, values: Sequence[GraphValue], computed: tuple[DType, ...]) -> GraphValue:
+    """A comparison of i64 with u64, exact as NumPy's."""
+    if computed[0] is DType.U64:
+        name, values, computed = _TURNED.get(name, name), values[::-1], computed[::-1]
+    return trace.nodes.expression(name.title(), _OF_BOTH_SIGNS[name], values, computed, DType.BOOL)
 
 
 def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:

@@ -61,6 +61,16 @@ def test_a_number_that_does_not_fit_is_refused_as_by_numpy() -> None:
         ms.jit(lambda x: x + 300).graph(OPERANDS["u8"][0])
 
 
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_signed_and_unsigned_numbers_are_compared_exactly(name: str) -> None:
+    ufunc = getattr(np, name)
+    signed = np.array([-(2**63), -1, 0, 1, 2**53 + 1, 2**63 - 1])
+    unsigned = np.array([0, 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    check(lambda a, b: (ufunc(a[:, None], b), ufunc(b, a[:, None])), signed, unsigned)
+    check(lambda b: (ufunc(b, np.int64(-1)), ufunc(np.int32(3), b), ufunc(signed[:2], b[:2])), unsigned)
+    check(lambda a: (ufunc(a, np.uint64(2**64 - 1)), ufunc.outer(unsigned, a)), signed)
+
+
 def test_numbers_of_numpy_have_strong_types() -> None:
     check(lambda x: x * np.float64(0.1), F32)
 
