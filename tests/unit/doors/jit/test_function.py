@@ -205,3 +205,12 @@ def test_arguments_by_name_and_numbers_of_numpy_are_told_apart() -> None:
         np.testing.assert_array_equal(made(x, scale=2, y=y), x * 2 + 2)
         np.testing.assert_array_equal(made(x=x, y=x * 5, scale=True), x * 6)
     assert "4 combinations" in repr(made)
+
+
+def test_each_result_is_an_array_of_its_own() -> None:
+    def model(x: Any) -> Any:
+        y = x + 1
+        return y, y, y[0], y.T, x
+
+    arrays = [*ms.jit(model)(A), A]
+    assert sum(np.shares_memory(a, b) for a in arrays for b in arrays) == len(arrays)
