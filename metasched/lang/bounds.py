@@ -181,6 +181,9 @@ class Assumptions:
         return form_of_sum(atom, self._unwrapped) or Linear.of_atom(atom)
 
     def _structure(self, atom: Expr) -> Range:
+        narrow = form_of_sum(atom, self._linear) if atom.dtype is not INDEX and atom.dtype.is_integer else None
+        if narrow is not None:
+            return self._range(narrow)  # of the sum as it is if it does not wrap; where it may, its type bounds it
         match atom:
             case Var(name=name) if name in self.extents:
                 return Range(0, self.extents[name] - 1)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metasched.dtypes import DType
 from metasched.errors import LanguageError
-from metasched.ir.nodes import Var
+from metasched.ir.nodes import Binary, BinOp, Const, Load, Var
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.lang.bounds import Assumptions
@@ -214,6 +215,70 @@ def test_a_condition_that_another_type_wraps_guards_nothing_else(value: str) -> 
     """`U` is computed, so that no call checks it."""
     with pytest.raises(LanguageError, match="nothing says that"):
         parse_program(f"program p(V: u64[4], X: f32[4]) -> Y: f32[4]:\n  U[i] = V[i] * 3\n  Y[i] = {value}\n")
+
+
+NARROW = "V: i32[4], X: f32[12]"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "min(max(V[i], 0), 8) + 3",
+        "3 - min(max(V[i], 0), 3)",
+        "-min(max(V[i], -5), 0) * 2 + 1",
+        "max(min(V[i], 3), 0) * 3 + min(max(V[i], 0), 2)",
+        "(V[i] + 3) % 12",
+    ],
+)
+def test_what_is_kept_inside_is_inside_when_it_is_moved_mirrored_or_scaled(place: str) -> None:
+    """In a type narrower than 64 bits, too, where it cannot wrap."""
+    of(f"X[{place}]", NARROW)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "X[V[i] + 3] if V[i] >= -3 and V[i] < 9 else 0",
+        "X[V[i] + 3] if V[i] >= -9 and V[i] < 99 and V[i] + 3 >= 0 and V[i] + 3 < 12 else 0",
+        "X[V[i] * 2] if V[i] >= 0 and V[i] < 6 else 0",
+    ],
+)
+def test_a_condition_guards_a_read_at_a_sum_in_a_narrow_type(value: str) -> None:
+    of(value, NARROW)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "min(max(V[i], 0), 8) + 4",
+        "2 - min(max(V[i], 0), 3)",
+        "max(V[i], 0) + 2147483647",  # may wrap
+        "min(max(V[i], 0), 8) * 536870912 * 8 + 1",  # is 1 each time, since it wraps
+    ],
+)
+def test_what_may_be_outside_or_wrap_is_refused(place: str) -> None:
+    with pytest.raises(LanguageError, match="nothing says that"):
+        of(f"X[{place}]", NARROW)
+
+
+def wrapped(number: int) -> int:
+    """In eight bits, with a sign."""
+    return (number + 128) % 256 - 128
+
+
+@given(st.integers(-9, 9), st.integers(-128, 127), st.integers(-128, 127), st.integers(0, 60))
+def test_bounds_of_a_narrow_sum_hold_where_it_wraps(factor: int, shift: int, low: int, width: int) -> None:
+    high = min(low + width, 127)
+    number = Load("X", (), DType.I8)
+    clamped = Binary(BinOp.MIN, Binary(BinOp.MAX, number, Const(low, DType.I8)), Const(high, DType.I8))
+    scaled = Binary(BinOp.MUL, clamped, Const(factor, DType.I8))
+    first, last = Assumptions({}).range(Binary(BinOp.ADD, scaled, Const(shift, DType.I8)))
+    values = [wrapped(wrapped(n * factor) + shift) for n in range(low, high + 1)]
+    assert first <= min(values)
+    assert max(values) <= last
+    exact = [n * factor for n in range(low, high + 1)]
+    if all(-128 <= n <= 127 and -128 <= n + shift <= 127 for n in exact):
+        assert (first, last) == (min(values), max(values))
 
 
 def test_what_a_cast_may_wrap_is_any_index() -> None:
