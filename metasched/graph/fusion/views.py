@@ -57,13 +57,17 @@ def _group(
     if len(long) == 1 and [n for n in viewed if n > 1] == long:
         (same,) = (e for e, n in zip(indices, viewed, strict=True) if n > 1)
         return [same if n > 1 else IntLit(0) for n in source]
+    # Along a dimension of one element there is one place, whatever says which.
+    indices = [e if n > 1 else IntLit(0) for e, n in zip(indices, viewed, strict=True)]
     if any(any(reads(e)) for e in indices):
         raise PlaceByData("a place that data decide is in a dimension that a view divides or joins")
     sums = [linear(e, extents) for e in indices]
     if all(part is not None for part in sums):
         return _of_sum([part for part in sums if part is not None], viewed, source, extents)
     flat: SourceExpr = IntLit(0)
-    for place, (e, _) in enumerate(zip(indices, viewed, strict=True)):
+    for place, e in enumerate(indices):
+        if viewed[place] == 1:
+            continue
         stride = math.prod(viewed[place + 1 :])
         part = e if stride == 1 else Operation(BinOp.MUL, IntLit(stride), e)
         flat = part if flat == IntLit(0) else Operation(BinOp.ADD, flat, part)

@@ -114,3 +114,31 @@ def test_where_fewer_are_there_than_a_known_number_it_takes_all() -> None:
     np.testing.assert_array_equal(places, [2, 1, 0])
     with pytest.raises(ms.RefusedModel, match="it takes 6 of at most 5 elements"):
         ms.load_onnx(model(nodes, inputs, ["v"], {"k": np.int64([6])}))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("step", [1, -1, 3, -2])
+def test_the_first_elements_of_some_of_a_row(step: int, largest: int) -> None:
+    """What the row is a part of is read at places that data decide, moved, mirrored and scaled."""
+    x = np.random.default_rng(0).standard_normal((3, 17)).astype(np.float32)
+    ends = {"start": [3 if step > 0 else -2], "end": [17 if step > 0 else 1], "axis": [1], "step": [step], "k": [2]}
+    nodes = [node("Slice", "x start end axis step", "some"), node("TopK", "some k", "v p", largest=largest)]
+    net = ms.load_onnx(model(nodes, [value("x", x)], ["v", "p"], {name: ints(*n) for name, n in ends.items()}))
+    some = x[:, 3 if step > 0 else -2 : 17 if step > 0 else 1 : step]
+    expected = np.argsort(-some if largest else some, axis=1)[:, :2]
+    values, places = net(x)
+    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(some, expected, 1))
+
+
+@pytest.mark.parametrize("before", ["ReduceMin", "TopK"])
+def test_the_first_element_along_a_dimension_of_one(before: str) -> None:
+    reduces = before == "ReduceMin"
+    x = np.random.default_rng(0).standard_normal((4 if reduces else 1, 1, 7)).astype(np.float32)
+    first = node(before, "x axis", "a", keepdims=0) if reduces else node(before, "x k", "a i", axis=0)
+    nodes = [first, node("TopK", "a k", "v p", axis=0)]
+    net = ms.load_onnx(model(nodes, [value("x", x)], ["v", "p"], {"axis": ints(0), "k": ints(1)}))
+    expected = x.min(axis=0) if reduces else x
+    values, places = net(x)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(places, np.zeros(expected.shape))
