@@ -15,7 +15,7 @@ from metasched.graph.fusion.stages import Stages
 from metasched.graph.precision.products import cast, moved, moves, new_name, product_sum, product_sums
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
-from metasched.ir.source import Apply, Axis, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
+from metasched.ir.source import Apply, Axis, IfElse, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
@@ -146,9 +146,18 @@ class _Narrowing:
             element = Read(wide, tuple(Name(axis.name) for axis in stage.axes))
             yield Stage(None, stage.buffer, stage.axes, cast(element, self._to))
         elif moves(value) and all(read.buffer in self._narrow for read in moved(value)):
-            yield stage
+            yield replace(stage, value=self._moved(value))
         else:
             yield replace(stage, value=cast(self._read(value), self._to))
+
+    def _moved(self, value: SourceExpr) -> SourceExpr:
+        """An element of narrow buffers, by conditions, in the narrow type: numbers may be written in the wide one."""
+        match value:
+            case IfElse(then, condition, otherwise):
+                return IfElse(self._moved(then), self._read(condition), self._moved(otherwise))
+            case Apply():
+                return cast(value, self._to)
+        return value
 
     def _of_copies(self, stage: Stage) -> SourceExpr:
         """The value of a stage whose factors are read from where they are rounded."""

@@ -1,0 +1,29 @@
+"""Programs whose buffers are narrower, and which compute as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from metasched.dtypes import DType
+from metasched.graph.fusion.stages import program_of, stages_of
+from metasched.graph.precision.narrowing import narrowed
+from metasched.lang import parse_program
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("A[i] if i < 6 else f32(-inf)", "A[i] if i < 6 else bf16(f32(-inf))"),
+        ("A[i] if i < 6 else 0.5", "A[i] if i < 6 else 0.5"),
+        (
+            "f32(1) if i >= 6 else (A[i] if A[i] > f32(0) else f32(2))",
+            "bf16(f32(1)) if i >= 6 else A[i] if f32(A[i]) > f32(0) else bf16(f32(2))",
+        ),
+        ("A[i] if i < 6 else inf - inf", "bf16(f32(A[i]) if i < 6 else inf - inf)"),
+    ],
+)
+def test_what_is_moved_by_conditions_stays_narrow(value: str, made: str) -> None:
+    stages = stages_of(parse_program(f"program p(A: f32[6]) -> Y: f32[8]:\n  Y[i] = {value}\n"))
+    assert stages is not None
+    program = program_of(narrowed(stages, ["A", "Y"], DType.BF16), "p")
+    assert f"Y[i] = {made}\n" in f"{program}\n"
