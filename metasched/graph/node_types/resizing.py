@@ -15,7 +15,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, real
+from metasched.graph.text import at, cast, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -31,24 +31,35 @@ _ROUNDED: Mapping[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
 }
 
+# A sum of weighed integers is known to so many parts of one: equal ones would be one less where it was rounded down.
+_PARTS = 4096
+
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis that is resized: its extents before and after, the scale, and the part that is taken, as (start, end)."""
+    """An axis that is resized: its extents before and after, the scale, and the part that is taken, as (start, end).
+
+    Places are f32, as ONNX Runtime has them: which element is the nearest may be a matter of how they are rounded.
+    """
 
     extent: int
     outputs: int
-    scale: float
+    scale: np.float32
     part: tuple[float, float]
+
+    @property
+    def length(self) -> np.float32:
+        """The size that the scale says, which need not be whole."""
+        is_of_size = self.scale == _scale(self.extent, self.outputs)
+        return np.float32(self.outputs) if is_of_size else _scaled(self.extent, self.scale)
 
     def places(self, how: str) -> Array:
         """Where each output is among the inputs, by a way of counting coordinates."""
-        x, scale, n, out = np.arange(self.outputs, dtype=np.float64), self.scale, self.extent, self.outputs
+        x, scale, n, out = np.arange(self.outputs, dtype=np.float32), self.scale, self.extent, self.outputs
         if how == "asymmetric":
             return np.asarray(x / scale)
         if how == "align_corners":
-            # By the size that the scale says, which need not be whole.
-            return np.asarray(x * (n - 1) / (scale * n - 1) if out > 1 else np.zeros(out))
+            return np.asarray(x * np.float32(n - 1) / (self.length - np.float32(1)) if out > 1 else np.zeros(out))
         if how == "tf_crop_and_resize":
             start, end = self.part
             if out == 1:
@@ -56,10 +67,10 @@ class _Axis:
             return np.asarray(start * (n - 1) + x * (end - start) * (n - 1) / (out - 1))
         if how == "pytorch_half_pixel" and out == 1:
             return np.zeros(out)
-        half = (x + 0.5) / scale - 0.5
+        half = (x + np.float32(0.5)) / scale - np.float32(0.5)
         if how == "half_pixel_symmetric":
             # Where the output is not a whole multiple, both ends are cut off alike.
-            return np.asarray(n / 2 * (1 - out / (scale * n)) + half)
+            return np.asarray(np.float32(n / 2) * (1 - np.float32(out) / self.length) + half)
         return np.asarray(half)
 
 
@@ -98,32 +109,45 @@ def resize(site: NodeSite) -> Results:
         made = x
         for axis, taps in resampled.items():
             made = _resampled(site, made, axis, taps)
+    made = _of_type(site, made, x.type.dtype)
     if outside is not None and any(not inside.all() for _, inside in all_inside):
         made = _extrapolated(site, made, all_inside, outside)
     return (made,)
 
 
-def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], list[float]]:
+def _scaled(extent: int, scale: np.float32) -> np.float32:
+    """A size times a scale, as ONNX Runtime rounds it: 300 times .7 is 210, and not a little less."""
+    return np.float32(extent) * scale
+
+
+def _scale(extent: int, size: int) -> np.float32:
+    """The scale from one size to another. Raises Unsupported where there is nothing to resample."""
+    if extent == size:
+        return np.float32(1)
+    if not extent:
+        raise Unsupported(f"nothing is there to make {size} elements of")
+    return np.float32(size) / np.float32(extent)
+
+
+def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], list[np.float32]]:
     """The axes that are resized, their extents afterwards, and the scales."""
     given = site.attribute("axes")
     axes = site.axes(range(x.rank) if given is None else given, x.rank)
-    if site.op == "Upsample":
-        scales = [float(n) for n in site.known(1, "scales").reshape(-1)]
-        return axes, [int(np.floor(x.shape[a] * s)) for a, s in zip(axes, scales, strict=True)], scales
-    by_scale = site.optional(2)
-    if by_scale is not None and by_scale.type.size:
-        scales = [float(n) for n in site.known(2, "scales").reshape(-1)]
-        return axes, [int(np.floor(x.shape[a] * s)) for a, s in zip(axes, scales, strict=True)], scales
+    place = 1 if site.op == "Upsample" else 2
+    by_scale = site.optional(place)
+    if site.op == "Upsample" or (by_scale is not None and by_scale.type.size):
+        scales = [np.float32(n) for n in site.known(place, "scales").reshape(-1)]
+        return axes, [int(_scaled(x.shape[a], s)) for a, s in zip(axes, scales, strict=True)], scales
     asked = asked_sizes(site, 3, "sizes")
     if len(asked) != len(axes):
         raise Unsupported(f"it has {len(asked)} sizes for {len(axes)} axes")
     sizes = [_known_size(site, x, axis, size) for axis, size in zip(axes, asked, strict=True)]
-    scales = [size / x.shape[axis] for axis, size in zip(axes, sizes, strict=True)]
+    scales = [_scale(x.shape[axis], size) for axis, size in zip(axes, sizes, strict=True)]
     policy = site.one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
     if policy != "stretch":
         scale = min(scales) if policy == "not_larger" else max(scales)
         scales = [scale] * len(scales)
-        sizes = [int(np.floor(scale * x.shape[axis] + 0.5)) for axis in axes]
+        sizes = [int(np.floor(_scaled(x.shape[axis], scale) + np.float32(0.5))) for axis in axes]
     return axes, sizes, scales
 
 
@@ -146,7 +170,7 @@ def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
         how = site.one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDED))
         chosen = np.clip(_ROUNDED[how](places), 0, axis.extent - 1)
         return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
-    narrowed = min(axis.scale, 1.0) if site.flag("antialias") else 1.0
+    narrowed = min(float(axis.scale), 1.0) if site.flag("antialias") else 1.0
     reach = (1 if mode == "linear" else 2) / narrowed
     first = np.ceil(places - reach).astype(np.int64)
     taps = first[:, None] + np.arange(int(np.floor(2 * reach)) + 1)
@@ -167,32 +191,43 @@ def _cubic(x: Array, a: float) -> Array:
     return np.asarray(np.where(x <= 1, near, np.where(x < 2, far, 0.0)))
 
 
+def _wide(dtype: DType) -> DType:
+    """The type that elements are weighed and added up in: sums are rounded once, when all axes are resampled."""
+    if dtype.is_float:
+        return dtype.compute
+    return DType.F32 if dtype.bits <= DType.U8.bits else DType.F64
+
+
+def _of_type(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
+    """What was resampled, in the type of the operand; integers are kept in their range.
+
+    As ONNX Runtime has it, integers are rounded towards zero, and to the nearest where the node is to avoid aliases.
+    """
+    if made.type.dtype is dtype or dtype.is_float:
+        return site.cast(made, dtype)
+    whole = "rint({0})" if site.flag("antialias") else f"rint({{0}} * {_PARTS}) / {_PARTS}"
+    return site.elementwise(f"{dtype}({whole})", made, dtype=dtype)
+
+
 def _resampled(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
-    """One axis of a tensor resampled."""
+    """One axis of a tensor resampled: in its type where elements are only moved, and in that of sums otherwise."""
     places, weights = taps.places, taps.weights
     count, width = places.shape
-    over, dtype, wide = indices(x.rank), x.type.dtype, x.type.dtype.compute
-    type_ = ValueType(dtype, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    over, wide, shape = indices(x.rank), _wide(x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
     i = over[axis]
 
     def element(place: str) -> str:
         return at("A", [place if dim == axis else name for dim, name in enumerate(over)])
 
     if width == 1 and (weights == 1).all():
-        simple = _formula(places[:, 0], i)
+        simple, type_ = _formula(places[:, 0], i), ValueType(x.type.dtype, shape)
         if simple is not None:
             return site.single([f"{at('Y', over)} = {element(simple)}"], type_, A=x)
         table = site.constant(places[:, 0], DType.I64)
         return site.single([f"{at('Y', over)} = {element(f'I[{i}]')}"], type_, A=x, I=table)
-    if not dtype.is_float:
-        wide = DType.F32
     table, factors = site.constant(places, DType.I64), site.constant(weights, wide)
-    stages = [
-        declared("T", ValueType(wide, type_.shape)),
-        f"{at('T', over)} = sum[k < {width}]({wide}({element(f'I[{i}, k]')}) * W[{i}, k])",
-        f"{at('Y', over)} = {dtype}({at('T', over)})",
-    ]
-    return site.single(stages, type_, A=x, I=table, W=factors)
+    total = f"sum[k < {width}]({cast(element(f'I[{i}, k]'), x.type.dtype, wide)} * W[{i}, k])"
+    return site.single([f"{at('Y', over)} = {total}"], ValueType(wide, shape), A=x, I=table, W=factors)
 
 
 def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:
@@ -212,8 +247,7 @@ def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:
 
 def _at_once(site: NodeSite, x: GraphValue, resampled: Mapping[int, _Taps]) -> GraphValue:
     """Several axes of a tensor resampled: each element is a sum over the taps of all of them."""
-    over, dtype = indices(x.rank), x.type.dtype
-    wide = dtype.compute if dtype.is_float else DType.F32
+    over, wide = indices(x.rank), _wide(x.type.dtype)
     given: dict[str, GraphValue] = {"A": x}
     place, factors, ranges, shape = list(over), list[str](), list[str](), list(x.shape)
     for axis, taps in resampled.items():
@@ -223,12 +257,9 @@ def _at_once(site: NodeSite, x: GraphValue, resampled: Mapping[int, _Taps]) -> G
         place[axis] = at(f"I{axis}", own)
         factors.append(at(f"W{axis}", own))
         ranges.append(f"k{axis} < {width}")
-    stages = [
-        declared("T", ValueType(wide, tuple(shape))),
-        f"{at('T', over)} = sum[{', '.join(ranges)}]({wide}({at('A', place)}) * ({' * '.join(factors)}))",
-        f"{at('Y', over)} = {dtype}({at('T', over)})",
-    ]
-    return site.single(stages, ValueType(dtype, tuple(shape)), **given)
+    element = cast(at("A", place), x.type.dtype, wide)
+    total = f"sum[{', '.join(ranges)}]({element} * ({' * '.join(factors)}))"
+    return site.single([f"{at('Y', over)} = {total}"], ValueType(wide, tuple(shape)), **given)
 
 
 def _formula(places: Array, i: str) -> str | None:
@@ -249,4 +280,5 @@ def _extrapolated(site: NodeSite, x: GraphValue, inside: list[tuple[int, Array]]
     over = indices(x.rank)
     masks = {f"M{axis}": site.constant(mask, DType.BOOL) for axis, mask in inside}
     met = " and ".join(f"M{axis}[{over[axis]}]" for axis, _ in inside)
-    return site.single([f"{at('Y', over)} = {at('A', over)} if {met} else {real(value)}"], x.type, A=x, **masks)
+    other = cast(real(value), DType.F32, x.type.dtype)
+    return site.single([f"{at('Y', over)} = {at('A', over)} if {met} else {other}"], x.type, A=x, **masks)

@@ -53,3 +53,73 @@ def test_a_size_that_data_decide_is_refused() -> None:
     nodes = [*some_rows(2), *sizes, node("Concat", "rows rows", "sizes", axis=0), node("Resize", "some - - sizes")]
     with pytest.raises(ms.RefusedModel, match="data decide the size that its dimension 1 is resized to"):
         ms.load_onnx(model(nodes, [value("x", x), value("mask", x[:, 0] > 0)], ["Y"], known | {"axis": [0]}))
+
+
+def resized(x: np.ndarray, sizes: list[int], **attributes: object) -> np.ndarray:
+    return np.asarray(run("Resize", x, None, None, np.int64(sizes), constants=(3,), **attributes))
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize(("dtype", "low", "high"), [("u1", 0, 256), ("i1", -128, 128), ("i4", -(2**30), 2**30)])
+@pytest.mark.parametrize("size", [[1, 2, 13, 9], [1, 2, 2, 2]])
+def test_integers_are_rounded_towards_zero_once(mode: str, dtype: str, low: int, high: int, size: list[int]) -> None:
+    """When all axes are resampled, and what a cubic takes beyond their range goes to its end."""
+    x = np.random.default_rng(0).integers(low, high, (1, 2, 8, 7)).astype(dtype)
+    exact = resized(x.astype(np.float64), size, mode=mode)
+    info = np.iinfo(dtype)
+    made = resized(x, size, mode=mode)
+    assert made.dtype == x.dtype
+    np.testing.assert_array_equal(made, np.trunc(np.clip(exact + np.sign(exact) * 1e-4, info.min, info.max)))
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("number", [3, 201])
+@pytest.mark.parametrize("small", [7, 31])
+def test_equal_integers_stay_what_they_are(antialias: int, mode: str, number: int, small: int) -> None:
+    """Where weights do not add up to one, but to a rounding less."""
+    x = np.full((1, 1, 20, 20), number, np.uint8)
+    assert (resized(x, [1, 1, small, small + 2], mode=mode, antialias=antialias) == number).all()
+
+
+def test_integers_are_rounded_to_the_nearest_without_aliases() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (1, 1, 20, 20)).astype(np.uint8)
+    exact = resized(x.astype(np.float64), [1, 1, 7, 9], mode="linear", antialias=1)
+    made = resized(x, [1, 1, 7, 9], mode="linear", antialias=1)
+    assert np.abs(made - exact).max() <= 0.5 + 1e-4
+
+
+def test_a_number_outside_of_an_image_of_bytes() -> None:
+    x, part = np.arange(12, dtype=np.uint8).reshape(3, 4), np.float32([0, 0, 1, 2])
+    how = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    made = run("Resize", x, part, None, np.int64([3, 7]), constants=(1, 3), mode="linear", **how)
+    np.testing.assert_array_equal(made, [[*row, 7, 7, 7] for row in x])
+
+
+@pytest.mark.parametrize(
+    ("extent", "scale", "size"), [(300, 0.7, 210), (10, 0.9, 9), (10, 2.3, 23), (7, 1.7, 11), (100, 0.3, 30)]
+)
+def test_a_size_is_an_extent_times_a_scale_in_f32(extent: int, scale: float, size: int) -> None:
+    """As ONNX Runtime computes it, and PyTorch's exporter says it."""
+    x = np.arange(extent, dtype=np.float32)[None, None]
+    made = run("Resize", x, None, np.float32([1, 1, scale]), constants=(2,))
+    assert made.shape == (1, 1, size)
+    assert run("Upsample", x, np.float32([1, 1, scale]), constants=(1,), opset=9).shape == (1, 1, size)
+
+
+def test_the_nearest_is_looked_for_in_f32() -> None:
+    """11 by 1.1 is 10 there, though that 1.1 is a little more."""
+    x = np.arange(100, dtype=np.float32)[None]
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    made = run("Resize", x, None, np.float32([1, 1.1]), constants=(2,), **how)
+    np.testing.assert_array_equal(made[0, ::11], np.arange(0, 100, 10))
+    sizes = [1, 100 + 41]
+    aligned = resized(x, sizes, coordinate_transformation_mode="align_corners", nearest_mode="floor")
+    assert aligned[0, -1] == 99
+
+
+def test_no_elements_are_resampled_to_none_alone() -> None:
+    x = np.zeros((0, 2, 3), np.float32)
+    assert resized(x, [0, 2, 6], mode="linear").shape == (0, 2, 6)
+    with pytest.raises(ms.RefusedModel, match="nothing is there to make 4 elements of"):
+        resized(x, [4, 2, 3])
