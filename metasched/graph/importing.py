@@ -18,7 +18,7 @@ from metasched.graph.counted.size_arithmetic import run_on_sizes
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.ir import Array, Graph
 from metasched.graph.live_graph import without_dead_code
-from metasched.graph.node_helpers.packed_numbers import numbers_in
+from metasched.graph.node_helpers.packed_numbers import number_type, numbers_in
 from metasched.graph.reading.functions import body_of, bound_attributes, schema_of, with_defaults
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
@@ -129,9 +129,10 @@ class _Importer:
         if missing:
             raise NetworkError(f"{self._model.name}: nothing computes the output {', '.join(missing)}")
         outputs = [(value.name, scope.values[value.name]) for value in proto.output]
-        for name, value in outputs:
-            if isinstance(value, GraphValue) and value.elements is not None:
-                self._refusals.append(Refusal(name, "output", 0, (), "it is a sequence, and not a tensor"))
+        for declared, (name, value) in zip(proto.output, outputs, strict=True):
+            reason = _wrong_output(declared, value) if isinstance(value, GraphValue) else ""
+            if reason:
+                self._refusals.append(Refusal(name, "output", 0, (), reason))
         if self._refusals:
             raise RefusedModel(self._model.name, tuple(self._refusals), self._model.unconverted)
         made = self._builder.graph(
@@ -514,6 +515,20 @@ def _check_attributes(node: Any, schema: Any) -> None:
 
 def _opsets(imports: Iterable[Any]) -> dict[str, int]:
     return {_domain(entry.domain): int(entry.version) for entry in imports}
+
+
+def _wrong_output(declared: Any, value: GraphValue) -> str:
+    """Why a value is not the output of a model that is declared; '' where it is."""
+    if value.elements is not None:
+        return "it is a sequence, and not a tensor"
+    number = declared.type.tensor_type.elem_type
+    try:
+        wanted = element_type(number) if number else number_type(value)
+    except Unsupported as error:
+        return str(error)
+    if wanted is number_type(value):
+        return ""
+    return f"the model declares elements of {wanted}, and computes {value.type}"
 
 
 def _domain(domain: str) -> str:

@@ -152,6 +152,8 @@ def _gathered_nd(site: NodeSite) -> Results:
 @node_type("OneHot")
 def one_hot(site: NodeSite) -> Results:
     index, values = site.operand(0), site.operand(2)
+    if values.type.size != 2:
+        raise Unsupported(f"its values are {values.type}, and not two: what is off, and what is on")
     depth = int(site.known(1, "depth").reshape(-1)[0])
     rank = index.rank + 1
     axis = site.axis(int(site.attribute("axis", -1)), rank)

@@ -39,7 +39,9 @@ def _cropped(site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int
     for axis, (low, high) in borders.items():
         if low < 0 or high < 0:
             first, last = max(-low, 0), x.shape[axis] - max(-high, 0)
-            parts[axis] = (first, 1, max(last - first, 0))
+            if last < first:
+                raise Unsupported(f"pads of {low} and {high} take more than dimension {axis} of {x.type} has")
+            parts[axis] = (first, 1, last - first)
     return sliced(site, x, parts) if parts else x
 
 

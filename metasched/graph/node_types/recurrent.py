@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from metasched.dtypes import DType
+from metasched.errors import counted
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
@@ -283,15 +284,18 @@ _KINDS = {
 def recurrent(site: NodeSite) -> Results:
     kind = _KINDS[site.op]
     x = site.operand(0)
+    if x.rank != 3:
+        raise Unsupported(f"it takes steps of rows of a batch, and {x.type} has {counted(x.rank, 'dimension')}")
     if site.flag("layout"):
         x = _turned(site, x, (1, 0, 2))
-    steps, batch, _ = x.shape
+    steps, batch, width = x.shape
     if steps < 1:
         raise Unsupported("it has no steps")
     if site.flag("input_forget"):
         raise Unsupported("input and forget gates that are one are not known")
     word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
     backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
+    _require_shapes(site, kind, (len(backwards), batch, width))
     functions = _functions(site, kind, len(backwards))
     active = _active(site, steps, batch)
     outputs, last, cells = [], [], []
@@ -310,6 +314,33 @@ def recurrent(site: NodeSite) -> Results:
     return tuple(None if value is None else site.cast(value, dtype) for value in (whole, *ends))
 
 
+def _require_shapes(site: NodeSite, kind: _Kind, sizes: tuple[int, int, int]) -> None:
+    """Raise Unsupported for an input that does not fit; `sizes` are how many directions there are, and the batch's."""
+    directions, batch, width = sizes
+    hidden = int(site.attribute("hidden_size") or site.operand(2).shape[-1])
+    rows = kind.gates * hidden
+    state = (batch, directions, hidden) if site.flag("layout") else (directions, batch, hidden)
+    wanted = {
+        1: ("W", (directions, rows, width)),
+        2: ("R", (directions, rows, hidden)),
+        3: ("B", (directions, 2 * rows)),
+        4: ("sequence_lens", (batch,)),
+        5: ("initial_h", state),
+    }
+    if kind.cells is not None:
+        wanted[kind.cells] = ("initial_c", state)
+    if kind.peepholes is not None:
+        wanted[kind.peepholes] = ("P", (directions, 3 * hidden))
+    for number, (name, shape) in wanted.items():
+        given = site.optional(number)
+        if given is not None and given.shape != shape:
+            fitting = f"[{', '.join(map(str, shape))}] fits {counted(directions, 'direction')}"
+            raise Unsupported(
+                f"its {name} is {given.type}, and {fitting} of {hidden} hidden values and a batch of {batch}, "
+                f"of {width} numbers in each step"
+            )
+
+
 def _layer(
     site: NodeSite, kind: _Kind, number: int, x: GraphValue, functions: Sequence[str], active: GraphValue | None
 ) -> _Layer:
@@ -318,8 +349,6 @@ def _layer(
     bias = None if site.optional(3) is None else _direction(site, site.operand(3), number)
     rows, hidden = own.shape
     shape = (kind.gates, hidden)
-    if rows != kind.gates * hidden or weights.shape != (rows, x.shape[2]):
-        raise Unsupported(f"weights of {weights.type} and {own.type} are none of {kind.gates} gates")
     apart = site.op == "GRU" and site.flag("linear_before_reset")
     inner = site.constant(_zeros(ValueType(DType.F32, (rows,))), DType.F32) if apart else None
     if bias is not None:

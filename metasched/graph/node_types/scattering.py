@@ -73,6 +73,8 @@ def scatter_elements(site: NodeSite) -> Results:
     x, index, updates = site.operand(0), site.operand(1), site.operand(2)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
     count = _count_of_updates(site, index, updates)
+    if index.rank != x.rank or _known_extents(index, count) != _known_extents(updates, count):
+        raise Unsupported(f"its indices {index.type} and updates {updates.type} are not one for one, for {x.type}")
     extent, given = x.shape[axis], index.shape
     index = _without_repeats_of_lines(site, from_the_beginning(site, index, extent), axis)
     over = indices(x.rank)
@@ -115,6 +117,11 @@ def _count_of_updates(site: NodeSite, index: GraphValue, updates: GraphValue) ->
     if any(count.axis != counts[0].axis for count in counts) or not is_one:
         raise Unsupported("data decide how many indices it has, and otherwise how many updates")
     return counts[0] if counts else None
+
+
+def _known_extents(value: GraphValue, count: ValueCount | None) -> tuple[int, ...]:
+    """The sizes of a value that no call decides."""
+    return tuple(n for dim, n in enumerate(value.shape) if count is None or dim != count.axis)
 
 
 def _target(text: str, x: GraphValue, axis: int) -> str:

@@ -194,6 +194,16 @@ def test_inputs_that_the_language_has_no_type_for_are_refused() -> None:
         ms.load_onnx(model([node("Identity", "X")], [strings]))
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"), [("INT64", "i64, and computes f32"), ("STRING", "no element type string")]
+)
+def test_an_output_of_another_element_type_than_declared_is_refused(declared: str, message: str) -> None:
+    whole = model([node("Relu", "X")], [value("X", random(2, 3))])
+    whole.graph.output[0].CopyFrom(helper.make_tensor_value_info("Y", getattr(onnx.TensorProto, declared), [2, 3]))
+    with pytest.raises(ms.RefusedModel, match=rf"output.* `Y`.*: .*{message}"):
+        ms.load_onnx(whole)
+
+
 def test_a_node_of_an_operator_set_that_the_model_does_not_import_is_refused_as_such() -> None:
     own = helper.make_node("FusedMatMul", ["X", "X"], ["Y"], domain="com.example")
     with pytest.raises(ms.RefusedModel, match=r"  com.example:FusedMatMul `Y`.*: the model imports no `com.example`"):

@@ -38,3 +38,8 @@ def test_an_index_that_is_out_of_range_picks_zero_or_is_refused_where_it_is_know
 def test_one_of_many() -> None:
     made = run("OneHot", ints(1, -1), np.array(3, np.int64), np.float32([-1, 5]), constants=(1,))
     np.testing.assert_array_equal(made, [[-1, 5, -1], [-1, -1, 5]])
+
+
+def test_one_of_many_has_two_values() -> None:
+    with pytest.raises(ms.RefusedModel, match=r"its values are f32\[3\], and not two"):
+        run("OneHot", np.int64([0, 1]), np.int64(4), np.float32([0, 1, 2]), constants=(1,))

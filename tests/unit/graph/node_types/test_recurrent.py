@@ -180,3 +180,36 @@ def test_what_is_not_known_is_said(attributes: dict[str, Any], message: str) -> 
     one = node("LSTM", "X W R", hidden_size=4, **attributes)
     with pytest.raises(ms.NetworkError, match=message):
         ms.load_onnx(model([one], [value("X", random(2, 1, 5))], ["Y"], constants))
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("W", (1, 12, WIDTH)),
+        ("R", (2, 4, HIDDEN + 1)),
+        ("B", (2, 4)),
+        ("L", (BATCH + 1,)),
+        ("h", (2, 1, HIDDEN)),
+        ("c", (2, BATCH, 7)),
+        ("P", (2, HIDDEN)),
+    ],
+)
+def test_an_input_that_does_not_fit_is_refused(op: str, name: str, shape: tuple[int, ...]) -> None:
+    if name in "cP" and op != "LSTM":
+        return
+    rows = GATES[op] * HIDDEN
+    shapes = {
+        "X": (STEPS, BATCH, WIDTH),
+        "W": (2, rows, WIDTH),
+        "R": (2, rows, HIDDEN),
+        "B": (2, 2 * rows),
+        "L": (BATCH,),
+    }
+    shapes |= {"h": (2, BATCH, HIDDEN)} | ({"c": (2, BATCH, HIDDEN), "P": (2, 3 * HIDDEN)} if op == "LSTM" else {})
+    arrays = {own: np.zeros(of, np.int32 if own == "L" else np.float32) for own, of in (shapes | {name: shape}).items()}
+    one = node(op, " ".join(arrays), "Y", hidden_size=HIDDEN, direction="bidirectional")
+    of = f"{', '.join(map(str, shapes[name]))}"
+    what = {"L": "sequence_lens", "h": "initial_h", "c": "initial_c"}.get(name, name)
+    with pytest.raises(ms.RefusedModel, match=rf"its {what} is .*, and \[{of}\] fits 2 directions of 4 hidden values"):
+        ms.load_onnx(model([one], [value(own, array) for own, array in arrays.items()], ["Y"]))

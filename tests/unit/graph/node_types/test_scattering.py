@@ -222,3 +222,9 @@ def test_few_places_of_many_are_no_table() -> None:
     expected[places] = u
     np.testing.assert_array_equal(network(X=x, U=u), expected)
     assert max(array.size for array in network.graph.constants.values()) == 9
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1), (2,)])
+def test_updates_are_one_for_each_index(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ms.RefusedModel, match=r"its indices i64\[2, 2\] and updates f32\[.*\] are not one for one"):
+        run("ScatterElements", random(4, 4), np.zeros((2, 2), np.int64), random(*shape))
