@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import elements
-from metasched.errors import KernelError
+from metasched.errors import KernelError, counted
 from metasched.graph.ir import Array
 from metasched.graph.value_type import ValueType
 from metasched.runtime.foreign import as_numpy
@@ -54,7 +54,8 @@ def as_arrays(network: str, wanted: Mapping[str, ValueType], inputs: Sequence[An
     """What a call gives as NumPy arrays, where it can be. Raises KernelError for too many or too few."""
     if len(inputs) != len(wanted):
         listed = ", ".join(f"{name}: {type_}" for name, type_ in wanted.items())
-        raise KernelError(f"network `{network}` takes ({listed}), and {len(inputs)} inputs are given")
+        given = counted(len(inputs), "input is", "inputs are")
+        raise KernelError(f"network `{network}` takes ({listed}), and {given} given")
     return [
         np.asarray(value) if isinstance(value, np.generic) else as_numpy(name, value)
         for name, value in zip(wanted, inputs, strict=True)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from metasched.database.backends import DatabaseLike
-from metasched.errors import KernelError
+from metasched.errors import KernelError, counted
 from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
@@ -393,7 +393,8 @@ class NetworkOfSizes(MembersFace):
         if named:
             inputs = arguments.in_order("the network", list(self._inputs), tuple(inputs), dict(named), others)
         if len(inputs) != len(self._inputs):
-            raise KernelError(f"the network takes {', '.join(self._inputs)}, and {len(inputs)} inputs are given")
+            given = counted(len(inputs), "input is", "inputs are")
+            raise KernelError(f"the network takes {', '.join(self._inputs)}, and {given} given")
         return inputs
 
     def _sizes(self, inputs: Sequence[Any]) -> Sizes:

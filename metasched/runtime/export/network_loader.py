@@ -260,7 +260,8 @@ class ExportedNetwork:
             raise TypeError(f"{takes}, and `{wrong[0]}` is no input, or is given twice")
         missing = [name for name in names[len(inputs) :] if name not in named]
         if missing or len(inputs) > len(names):
-            raise TypeError(f"{takes}, and {len(inputs) + len(named)} inputs are given")
+            count = len(inputs) + len(named)
+            raise TypeError(f"{takes}, and {count} {'input is' if count == 1 else 'inputs are'} given")
         return [*inputs, *(named[name] for name in names[len(inputs) :])]
 
 

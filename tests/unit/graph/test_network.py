@@ -41,7 +41,7 @@ def test_results_are_new_arrays() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((A,), r"takes \(A: f32\[2, 3\], B: f32\[2, 3\]\), and 1 inputs are given"),
+        ((A,), r"takes \(A: f32\[2, 3\], B: f32\[2, 3\]\), and 1 input is given"),
         ((A, B.astype(np.float64)), "the input `B` is f32"),
         ((A, B.T), "the input `B` is f32"),
         ((A, "b"), "`B` is f32.*and a str is given"),

@@ -121,3 +121,10 @@ def test_weights_are_held_once_by_all_sizes() -> None:
     second.schedule_by(choices_like(first, second))
     second.compile()
     assert weights.nbytes == held
+
+
+def test_how_many_inputs_are_given_is_said(ranged: ms.NetworkOfSizes) -> None:
+    with pytest.raises(ms.KernelError, match=r"the network takes .*, and 1 input is given"):
+        ranged(np.zeros((1, 3, 4), np.float32))
+    with pytest.raises(ms.KernelError, match=r"the network takes .*, and 3 inputs are given"):
+        ranged(*[np.zeros((1, 3, 4), np.float32)] * 3)
