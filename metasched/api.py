@@ -33,6 +33,7 @@ from metasched.search.guesses.guess import Guess
 from metasched.search.guesses.guess import guess as best_guess
 from metasched.search.records.other_names import own_trace
 from metasched.search.report import TuningReport
+from metasched.search.seeds import seed_of
 from metasched.search.session import TuningSession
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task import Task
@@ -80,7 +81,7 @@ def space(
     """
     if target is not None:
         _require("target", target, Target)
-    described = _space_like(rules, module)
+    described, seed = _space_like(rules, module), seed_of(seed)
     return space_of(program, described, target=target, allow=allow, max_sketches=max_sketches, seed=seed)
 
 
@@ -138,7 +139,7 @@ def tune(
         rules: rules that make the space: a specification such as "cpu,-inline", or a list; by default "cpu".
         space: instead of rules, a module `f(sch)` for this program, a trace, whose holes are searched, a `Space`, or
             what `condition` returns.
-        seed: with the recorded times, decides every candidate.
+        seed: with the recorded times, decides every candidate; an integer from 0 to 2**63 - 1.
         budget: seconds that it may take in all, the turns at the end and this kernel's compilation included. What is
             proposed does not depend on it: only how much of it is measured.
         patience: end after so many trials without one that is faster than the best by more than noise, earlier runs'
@@ -349,7 +350,7 @@ def guess(
     trace that the installed cost model likes best. `allow` and `knowledge` are as of `tune`.
     """
     _require("program", program, Program)
-    where = _target(target)
+    where, seed = _target(target), seed_of(seed)
     allowed = Allowed.of(allow)
     return best_guess(program, where, rules, seed, core=core_of(where), allowed=allowed, knowledge=knowledge).trace
 

@@ -19,11 +19,11 @@ from metasched.database.user_database import kernels_database, make_folder
 from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
+from metasched.lang.call_arguments import in_order
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress_view import Shown
-from metasched.runtime.arguments import in_order
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.runtime.kernel import Kernel, Origin, compiled_again
 from metasched.runtime.recipe import Recipe

@@ -12,6 +12,7 @@ from metasched.ir.program import Program
 from metasched.ir.source import Setting
 from metasched.operators.named import program_named
 from metasched.permissions import Allowed, Permission
+from metasched.search.seeds import seed_of
 
 if TYPE_CHECKING:
     from metasched.database.backends import DatabaseURLs
@@ -159,12 +160,9 @@ def seconds(text: str) -> float:
 
 def seed(text: str) -> int:
     try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number < 1 << 63:
-        raise ArgumentTypeError(f"a seed is an integer from 0 to 2**63 - 1, not `{text}`")
-    return number
+        return seed_of(int(text))
+    except (ValueError, MetaschedError):
+        raise ArgumentTypeError(f"a seed is an integer from 0 to 2**63 - 1, not `{text}`") from None
 
 
 def params(pairs: list[tuple[str, Setting]]) -> dict[str, Setting]:

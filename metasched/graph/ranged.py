@@ -46,8 +46,8 @@ from metasched.graph.saved.exported_parts import NetworkExport
 from metasched.graph.saved.exported_sizes import exported_sizes
 from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph, Signature
+from metasched.lang.call_arguments import in_order
 from metasched.permissions import Allow
-from metasched.runtime import arguments
 from metasched.support.cached import cached_property
 
 LOGGER = logging.getLogger(__name__)
@@ -391,7 +391,7 @@ class NetworkOfSizes(MembersFace):
 
     def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()) -> Sequence[Any]:
         if named:
-            inputs = arguments.in_order("the network", list(self._inputs), tuple(inputs), dict(named), others)
+            inputs = in_order("the network", list(self._inputs), tuple(inputs), dict(named), others)
         if len(inputs) != len(self._inputs):
             given = counted(len(inputs), "input is", "inputs are")
             raise KernelError(f"the network takes {', '.join(self._inputs)}, and {given} given")

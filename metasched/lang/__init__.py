@@ -23,6 +23,7 @@ Its files, in reading order:
 - `assemble`: From tensors built in Python to the tree of a program
 - `build`: Programs built in Python: the same tree as from text
 - `calls`: The math functions in programs built in Python: `exp(x)`, and so on for each of `metasched.functions.library`
+- `call_arguments`: What programs are called with in Python: arguments by their places or names, and scalars
 - `instructions`: A trace as plain data, which its text is parsed to and printed from
 - `decisions`: Decisions of random variables, converted between Python, text, JSON and traces
 - `index_maps`: Index maps: text such as `i, j -> j//16, i, j%16` to data

@@ -15,6 +15,7 @@ import numpy as np
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, For, Func, Node, Seq, Stmt
+from metasched.lang.call_arguments import in_order, scalar
 from metasched.reference.bounds import bound_name
 from metasched.reference.error_bounds import contests, in_double, rival_name, with_bounds
 from metasched.reference.interpreter import interpret
@@ -43,16 +44,18 @@ class HasFunc(Protocol):
 def reference(
     program: HasFunc | Func, precision: Precision = Precision.DECLARED
 ) -> Callable[..., Array | tuple[Array, ...]]:
-    """A callable that takes the arguments in order and returns the output, or a tuple when there are several.
+    """A callable that takes the arguments as kernels do, in order or by name, and returns the output, or a tuple when
+    there are several.
 
-    Inputs are arrays of the declared shapes and dtypes, scalars Python numbers; none is changed. The callable raises
-    KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
+    Inputs are arrays of the declared shapes and dtypes, scalars numbers that their types hold; none is changed. The
+    callable raises KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
     """
     func = _func(program)
     executed = in_double(func) if precision is Precision.DOUBLE else func
 
-    def run(*args: Any) -> Array | tuple[Array, ...]:
-        results = _execute(executed, *_arguments(func, executed, args))
+    def run(*args: Any, **named: Any) -> Array | tuple[Array, ...]:
+        given = in_order(f"`{func.name}`", func.order, args, named) if named else args
+        results = _execute(executed, *_arguments(func, executed, given))
         return results[0] if len(results) == 1 else results
 
     return run
@@ -112,7 +115,11 @@ def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[
             wrong = array.min() if array.min() < 0 else array.max()
             raise KernelError(f"{func.name}: `{buffer.name}` holds the index {wrong}; valid are 0 to {below - 1}")
         inputs[buffer.name] = np.ascontiguousarray(array, target.dtype.numpy).reshape(shape)
-    scalars = {s.name: s.dtype.numpy.type(given[s.name]) for s in executed.scalars}
+    scalars = {}
+    for declared, taken in zip(func.scalars, executed.scalars, strict=True):
+        number = scalar(declared.name, declared.dtype, given[declared.name], func.name)
+        with np.errstate(over="ignore"):
+            scalars[declared.name] = taken.dtype.numpy.type(number)
     return inputs, scalars
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.ma import MaskedArray
 
 from metasched.errors import KernelError
-from metasched.lang.report import did_you_mean, listing
 from metasched.runtime.addresses import data_pointer
 from metasched.runtime.compiled import KernelArgument
 
@@ -19,29 +17,6 @@ def check_count(kernel: str, parameters: Sequence[KernelArgument], given: int) -
     if given != len(parameters):
         expected = ", ".join(map(str, parameters))
         raise KernelError(f"`{kernel}` takes {_count(len(parameters))} ({expected}), not {given}")
-
-
-def in_order(
-    kernel: str, names: Sequence[str], inputs: tuple[Any, ...], named: Mapping[str, Any], options: Sequence[str] = ()
-) -> tuple[Any, ...]:
-    """The arguments in calling order, of which some may be given by name. The caller checks their number.
-
-    `options` are the function's other keyword arguments, for a hint. Raises KernelError for a name that is none of
-    `names`, and for an argument that is given twice or not at all.
-    """
-    if not inputs and len(named) == len(names) and all(map(named.__contains__, names)):
-        return tuple(map(named.__getitem__, names))
-    unknown = [name for name in named if name not in names]
-    if unknown:
-        hint = did_you_mean(unknown[0], (*names, *options)) or f"its arguments are {listing(names)}"
-        raise KernelError(f"{kernel} has no argument `{unknown[0]}`\n  hint: {hint}")
-    twice = [name for name in names[: len(inputs)] if name in named]
-    if twice:
-        raise KernelError(f"{kernel} is given `{twice[0]}` twice: by its place, and by name")
-    missing = [name for name in names[len(inputs) :] if name not in named]
-    if missing:
-        raise KernelError(f"{kernel} is called without {listing(missing)}; its arguments are {listing(names)}")
-    return (*inputs, *(named[name] for name in names[len(inputs) :]))
 
 
 def _count(n: int) -> str:
@@ -108,28 +83,3 @@ def check_overlap(parameters: Sequence[KernelArgument], values: Sequence[Any], s
             if m != n and sizes[m] and values[m] < stop and start < values[m] + sizes[m]:
                 what = "output" if other.is_output else "input"
                 raise KernelError(f"`out` for `{output.name}` overlaps the {what} `{other.name}`. Pass separate memory")
-
-
-def scalar(p: KernelArgument, value: Any) -> float | int:
-    """A checked scalar as a Python number; an integer must be in range, a float parameter takes integers too.
-
-    An array of no dimensions is a number too: it is what a kernel with such an output returns.
-    """
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if p.dtype.is_bool:
-        if not isinstance(value, bool | np.bool_):
-            raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a bool")
-        return int(value)
-    if p.dtype.is_float:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.floating | np.integer):
-            raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes a number ({p.dtype})")
-        return float(value)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise KernelError(f"`{p.name}` is a {type(value).__name__}; the kernel takes an integer ({p.dtype})") from None
-    limits = np.iinfo(p.dtype.numpy)
-    if not limits.min <= number <= limits.max:
-        raise KernelError(f"`{p.name}` is {number}, which is not in {p.dtype}'s range {limits.min} .. {limits.max}")
-    return number

@@ -15,6 +15,7 @@ from metasched.ir.highlight import in_html
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import folded, table
 from metasched.ir.program import Program
+from metasched.lang.call_arguments import in_order, scalar
 from metasched.runtime import arguments
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.runtime.compiled import CompiledKernel, raise_status
@@ -165,7 +166,7 @@ class CallableKernel(Generic[Report_co]):
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Run the kernel on arrays in their order, or by name; raises KernelError for what it cannot take."""
         if named:
-            inputs = arguments.in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
+            inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if self._plain and len(inputs) == len(self._inputs):
             results = (self._allocate() if out is None else out,) if self._single else self._several(out)
             if self._compiled.binary.parallel:
@@ -194,7 +195,7 @@ class CallableKernel(Generic[Report_co]):
         taken = [as_numpy(p.name, value) for p, value in zip(self._inputs, inputs, strict=True)]
         values: list[Any] = []
         for p, dtype, value in zip(self._inputs, self._dtypes, taken, strict=False):
-            values.append(arguments.scalar(p, value) if p.shape is None else arguments.pointer(p, dtype, value))
+            values.append(scalar(p.name, p.dtype, value) if p.shape is None else arguments.pointer(p, dtype, value))
         if out is None:
             arrays = [aligned_empty(p.shape or (), p.dtype.numpy) for p in self._outputs]
             values.extend([data_pointer(array) for array in arrays])

@@ -7,7 +7,7 @@ from typing import Any
 
 from metasched.errors import KernelError
 from metasched.ir.program import Program
-from metasched.runtime.arguments import in_order
+from metasched.lang.call_arguments import in_order
 from metasched.runtime.callable_kernel import CallableKernel, Origin, Profile, Profiler, Report_co
 from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba

@@ -8,6 +8,7 @@ Its files, in reading order:
 - `arms/`: A space as searches see it: arms of rows, for its sketches and for what is known before anything is measured
 - `guesses/`: Schedules chosen without measuring: expert traces, what other sizes had, and what the cost model likes
   best
+- `seeds`: What a seed may be
 - `session`: Tuning in steps: one task or several, with a given runner, strategy, model and database
 - `budget/`: How long a search goes on: when it ends, what a batch may take, and what is tried where nothing better is
   found

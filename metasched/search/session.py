@@ -25,6 +25,7 @@ from metasched.search.budget.goal import Goal, goal_of
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
 from metasched.search.searched import Searched
+from metasched.search.seeds import seed_of
 from metasched.search.several_tasks.objectives import Objective, Weights, objective_of
 from metasched.search.several_tasks.side_by_side import SideBySide
 from metasched.search.several_tasks.task_progress import TaskProgress
@@ -75,7 +76,7 @@ class TuningSession:
         strategy: by name, such as "evolutionary", or a function of `StrategyInputs`; each task has its own.
         model: by name, such as "trees", by the path of a file of `metasched model train`, or a function of a seed.
             What is recorded of each task, in this session and before, teaches the models of the others.
-        seed: with the recorded times, decides every candidate.
+        seed: with the recorded times, decides every candidate; an integer from 0 to 2**63 - 1.
         progress: how to show where it stands, as of `tune`.
         guess: whether the first trial of a task is the guess, the schedule chosen without measuring.
         scheduler: which task is next, by name, such as "round_robin" or "gradient", or a function of
@@ -83,7 +84,7 @@ class TuningSession:
         objective: what a scheduler may go by: "sum", "geomean", "early_stopping", "latency=SECONDS", or an `Objective`.
         networks: how often each network runs each task, by their numbers; by default there is one that runs each once.
 
-    Raises MetaschedError for an unknown name, DatabaseError for a database that cannot be opened.
+    Raises MetaschedError for an unknown name or another seed, DatabaseError for a database that cannot be opened.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class TuningSession:
             raise MetaschedError(
                 f"`tasks` is {tasks!r}; it is a list of tasks, one at least\n  hint: TuningSession([Task(program)])"
             )
-        self.tasks = tuple(tasks)
+        self.tasks, seed = tuple(tasks), seed_of(seed)
         self.interrupted = False
         self._strategy, self._model = strategy_of(strategy), model_of(model)
         run_by = tuple(networks or (dict.fromkeys(range(len(self.tasks)), 1.0),))

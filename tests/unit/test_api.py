@@ -402,6 +402,18 @@ def test_a_number_of_trials(program: ms.Program, trials: object, reason: str, tm
         ms.tune(program, trials=trials, db=f"sqlite:///{tmp_path}/none.db")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("seed", ["a", 1.5, None, -1, 2**63, True])
+def test_a_seed_is_checked_before_anything_starts(program: ms.Program, seed: object, tmp_path: Path) -> None:
+    said = re.escape(f"seed is {seed!r}; it is an integer from 0 to 2**63 - 1")
+    with pytest.raises(MetaschedError, match=said):
+        ms.tune(program, trials=1, seed=seed, db=f"sqlite:///{tmp_path}/none.db")  # type: ignore[arg-type]
+    with pytest.raises(MetaschedError, match=said):
+        ms.guess(program, seed=seed)  # type: ignore[arg-type]
+    with pytest.raises(MetaschedError, match=said):
+        ms.space(program, seed=seed)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_report_of_a_repaired_trace_is_for_a_person(program: ms.Program) -> None:
     text = 'dense = get_block("dense")\n    i, j, k = get_loops(dense)\n    t, u ~ sample_tile(i) @ "i" := [_, 5000]'
     header = str(ms.Schedule(program).trace).strip()

@@ -322,6 +322,33 @@ def test_arguments_are_checked() -> None:
         reference(f)(a, a.astype(np.float64))
 
 
+def test_arguments_may_be_given_by_name() -> None:
+    f = dense(2, 3, 2)
+    a, b = np.arange(4, dtype=np.float32).reshape(2, 2), np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(reference(f)(B=b, A=a), reference(f)(a, b))
+    with pytest.raises(KernelError, match="has no argument `C`"):
+        reference(f)(a, C=b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "message"),
+    [
+        (DType.I32, 1.9, r"`k` is a float; f takes an integer \(i32\)"),
+        (DType.I32, "7", r"`k` is a str; f takes an integer \(i32\)"),
+        (DType.I32, np.array([3]), r"`k` is a ndarray; f takes an integer \(i32\)"),
+        (DType.I32, 2**40, "`k` is 1099511627776, which is not in i32's range"),
+        (DType.U8, -1, "`k` is -1, which is not in u8's range"),
+        (DType.BOOL, 2, "`k` is a int; f takes a bool"),
+        (DType.F32, 10**400, "`k` is larger than any number of f32"),
+        (DType.F32, True, r"`k` is a bool; f takes a number \(f32\)"),
+    ],
+)
+def test_scalars_are_refused_as_kernels_refuse_them(dtype: DType, value: object, message: str) -> None:
+    f = replace(elementwise(ld("X", v("i"))), name="f", scalars=(Scalar("k", dtype),), order=("k", "X"))
+    with pytest.raises(KernelError, match=message):
+        reference(f)(value, np.zeros(8, np.float32))
+
+
 def test_double_precision_keeps_what_float32_loses() -> None:
     total = block("t", {"k": (3, c(0))}, Store("Y", (), ld("X", v("k"))), reduce=("k",))
     f = func("f", [buf("X", 3)], [buf("Y")], [], serial(total))

@@ -1,0 +1,24 @@
+"""What a seed may be."""
+
+from __future__ import annotations
+
+import operator
+
+from metasched.errors import MetaschedError
+
+MOST = (1 << 63) - 1
+
+
+def seed_of(value: object) -> int:
+    """A caller's seed as a Python number, of which NumPy's integers are taken, too; True answers another question.
+
+    Raises MetaschedError for what is no integer from 0 to 2**63 - 1: NumPy's generators take none below zero, and
+    databases keep none that is larger.
+    """
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MOST:
+        raise MetaschedError(f"seed is {value!r}; it is an integer from 0 to 2**63 - 1, such as 0")
+    return number
