@@ -3,6 +3,8 @@
 Its files, in reading order:
 
 - `archive`: Arrays in a file, of every element type: those that NumPy's own format does not know are kept as their bits
+- `place_values`: Which integers among a program's arguments say places: those that it compares with its iteration
+  variables
 - `inputs`: The data a program is checked and timed on
 - `timing`: How often a kernel is called to know its time, in visits apart from one another, and when those made are
   enough

@@ -101,7 +101,7 @@ class ExpectedResults:
         if answer.kind is MessageKind.FAILED and answer.body["reason"] == Reason.OUT_OF_MEMORY.value:
             raise CheckError(f"{what} failed: {answer.said}\n  hint: {MEMORY_HINT}")
         if answer.kind is MessageKind.FAILED:
-            raise CheckError(f"{what} failed: {answer.said}")
+            raise CheckError(f"{what} failed: {answer.said}", tuple(answer.body.get("arguments", ())))
         if answer.kind is MessageKind.LACK:
             raise ResourceError(f"{what} failed: {answer.said}")
         if answer.kind is not MessageKind.DONE:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from metasched.dtypes import INDEX, DType, elements, integer_range
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
-from metasched.ir.nodes import Func
+from metasched.ir.nodes import Buffer, Func
+from metasched.measure.place_values import place_values
 from metasched.support.data_classes import dataclass
 
 Array = NDArray[Any]
@@ -26,12 +27,16 @@ _LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.
 
 @dataclass(frozen=True)
 class InputArgument:
-    """An input buffer or a scalar: `shape` is () for a scalar. What others are indexed by is in [0, `below`)."""
+    """An input buffer or a scalar: `shape` is () for a scalar. What others are indexed by is in [0, `below`).
+
+    What is compared with places is worth drawing from `places`, inclusive bounds that the type may not hold.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     below: int | None = None
+    places: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,15 @@ class Given:
 
 def arguments(func: Func) -> tuple[InputArgument, ...]:
     """The arguments of a program, in calling order."""
-    buffers = {
-        b.name: InputArgument(b.name, shape_of(func, b.name), b.dtype, None if b.below is None else as_int(b.below))
-        for b in func.inputs
-    }
-    scalars = {s.name: InputArgument(s.name, (), s.dtype) for s in func.scalars}
+    places = place_values(func)
+    buffers = {b.name: _of_buffer(func, b, places.get(b.name)) for b in func.inputs}
+    scalars = {s.name: InputArgument(s.name, (), s.dtype, None, places.get(s.name)) for s in func.scalars}
     return tuple((buffers | scalars)[name] for name in func.order)
+
+
+def _of_buffer(func: Func, buffer: Buffer, places: tuple[int, int] | None) -> InputArgument:
+    below = None if buffer.below is None else as_int(buffer.below)
+    return InputArgument(buffer.name, shape_of(func, buffer.name), buffer.dtype, below, places)
 
 
 def shape_of(func: Func, buffer: str) -> tuple[int, ...]:
@@ -101,7 +109,11 @@ def _fitting(argument: InputArgument, array: Array) -> Array:
 
 
 def integer_inputs(func: Func, given: Given, seed: int, magnitude: int) -> dict[str, Array]:
-    """Integer-valued data up to `magnitude`, none of it 0, so that every term of every sum counts."""
+    """Integer-valued data up to `magnitude`, none of it 0, so that every term of every sum counts.
+
+    Of floats that the caller gave a range they are those nearest to zero. Integers with a range, and those that say
+    places, are drawn from all of it, as the other data is: a part of it may leave most of a result without a term.
+    """
     return {
         argument.name: given.arrays[argument.name]
         if argument.name in given.arrays
@@ -111,13 +123,26 @@ def integer_inputs(func: Func, given: Given, seed: int, magnitude: int) -> dict[
 
 
 def random_inputs(func: Func, given: Given, seed: int) -> dict[str, Array]:
-    """Random data of both signs, with magnitudes in [0.25, 1.25] unless the caller gave a range."""
+    """Random data of both signs, with magnitudes in [0.25, 1.25] unless the caller gave a range.
+
+    Integers are up to 100 where nothing says which, and those that say places are places, or a little beyond.
+    """
     return {
         argument.name: given.arrays[argument.name]
         if argument.name in given.arrays
         else _random(argument, given.ranges.get(argument.name), _stream(seed + 1, argument.name))
         for argument in arguments(func)
     }
+
+
+def drawn_from(given: Given, data: Mapping[str, Array]) -> str:
+    """What the data of each argument is, for messages: its least and its largest number, and whether it was given."""
+    said = []
+    for name, array in data.items():
+        numbers = array.astype(np.float64)
+        within = f"in [{numbers.min():.6g}, {numbers.max():.6g}]" if array.size else "without elements"
+        said.append(f"`{name}` {within}{' (given)' if name in given.arrays or name in given.ranges else ''}")
+    return ", ".join(said)
 
 
 def _stream(seed: int, name: str) -> np.random.Generator:
@@ -127,7 +152,8 @@ def _stream(seed: int, name: str) -> np.random.Generator:
 def _integers(
     argument: InputArgument, span: tuple[float, float] | None, rng: np.random.Generator, magnitude: int
 ) -> Array:
-    if argument.dtype.is_bool or argument.below is not None:
+    says_places = argument.below is not None or argument.places is not None
+    if argument.dtype.is_bool or says_places or (argument.dtype.is_integer and span is not None):
         return _random(argument, span, rng)
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
     if argument.dtype.is_integer:
@@ -158,7 +184,7 @@ def _random(argument: InputArgument, span: tuple[float, float] | None, rng: np.r
     if argument.dtype.is_bool:
         return rng.integers(0, 2, argument.shape).astype(np.bool_)
     if argument.dtype.is_integer:
-        low, high = _within(argument.dtype, (-100, 100) if span is None else span)
+        low, high = _within(argument.dtype, (argument.places or (-100, 100)) if span is None else span)
         if argument.below is not None:
             # All of them where the caller says nothing, and never one that is none.
             low, high = (0, argument.below - 1) if span is None else (max(low, 0), min(high, argument.below - 1))

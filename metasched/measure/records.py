@@ -188,7 +188,26 @@ class WorkerBug(Exception):
 
 
 class CheckError(MetaschedError):
-    """A program whose results cannot be checked on its data; the message says what data it needs."""
+    """A program whose results cannot be checked on its data.
+
+    Attributes:
+        said: what is wrong, without a hint.
+        arguments: those of the program of which other data may help; none where data is not the matter.
+    """
+
+    def __init__(self, said: str, arguments: tuple[str, ...] = (), way: str = "inputs={NAME: (low, high)}") -> None:
+        super().__init__(said, arguments, way)
+        self.said = said
+        self.arguments = arguments
+        self._way = way
+
+    def by(self, way: str) -> CheckError:
+        """The same for a caller who says what data an argument takes in another `way`."""
+        return CheckError(self.said, self.arguments, way)
+
+    def __str__(self) -> str:
+        names = ", ".join(f"`{name}`" for name in self.arguments)
+        return self.said + (f"\n  hint: say what it takes: `{self._way}` for {names}" if names else "")
 
 
 class RunnerClosed(MetaschedError):

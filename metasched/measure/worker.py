@@ -116,7 +116,8 @@ class Worker:
         except (ScheduleError, BuildError) as error:
             return failed(Failure(error.reason, str(error)))
         except CheckError as error:
-            return failed(Failure("unchecked", str(error)))
+            body = {"reason": "unchecked", "detail": error.said, "arguments": error.arguments}
+            return Message(MessageKind.FAILED, body)
         except MemoryError as error:
             return failed(Failure(Reason.OUT_OF_MEMORY.value, str(error)))
         except Exception as error:  # noqa: BLE001 - it is raised in the parent, with this traceback

@@ -374,7 +374,7 @@ class TuningSession:
         if len(self._searches) == 1:
             raise error
         search.exhausted = True
-        self._unchecked[search.number] = str(error)
+        self._unchecked[search.number] = error.said
 
     def _of_task(self, goal: Goal, search: TaskSearch) -> Goal:
         """The goal of one task: it may not take more than what is left of the total."""

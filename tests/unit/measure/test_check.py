@@ -171,8 +171,12 @@ def test_roundings_grow_with_the_root_for_our_data_and_linearly_for_the_callers(
 
 def test_a_program_with_nothing_finite_asks_for_a_range() -> None:
     text = "program p[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = log(A[i] - 1)\n"
-    with pytest.raises(CheckError, match="inputs="):
+    with pytest.raises(CheckError, match=r"most of `B` is not finite on `A` in \[-1.\d+, 1.\d+\], so") as caught:
         cases_of(text)
+    assert str(caught.value).endswith("\n  hint: say what it takes: `inputs={NAME: (low, high)}` for `A`")
+    assert str(caught.value.by("--input NAME=LOW,HIGH")).endswith("say what it takes: `--input NAME=LOW,HIGH` for `A`")
+    with pytest.raises(CheckError, match=r"`A` in \[0.2\d*, 0.7\d*\] \(given\)"):
+        cases_of(text, {"A": (0.25, 0.75)})
     case = cases_of(text, {"A": (1.5, 3.0)}).random
     assert case.inputs[0].min() >= 1.5
     assert case.inputs[0].max() <= 3.0
@@ -191,6 +195,40 @@ def test_a_program_with_nothing_finite_asks_for_a_range() -> None:
 def test_inputs_that_do_not_fit_are_named(inputs: Inputs, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         cases_of(MATMUL, inputs)
+
+
+SEGMENTS = """
+program segments[N=500, B=13](I: i32[N], X: f32[N]) -> M: f32[B]:
+    M[b] = max[i if i64(I[i]) == b](X[i])
+"""
+
+
+def test_segments_are_drawn_from_all_there_are_and_beyond() -> None:
+    cases = cases_of(SEGMENTS)
+    for case in (cases.integers, cases.random):
+        assert set(case.inputs[0].tolist()) == set(range(-1, 14))
+        assert np.isfinite(case.expected[0]).all()
+
+
+def test_a_range_of_the_caller_holds_for_integers_in_both_checks() -> None:
+    cases = cases_of(SEGMENTS, {"I": (3, 12)})
+    for case in (cases.integers, cases.random):
+        assert set(case.inputs[0].tolist()) == set(range(3, 13))
+
+
+def test_places_without_a_term_are_checked_where_anything_is_finite() -> None:
+    cases = cases_of(SEGMENTS, {"I": (5, 6)})
+    for case in (cases.integers, cases.random):
+        (expected,), (tolerance,) = case.expected, case.tolerance
+        assert np.flatnonzero(np.isfinite(expected)).tolist() == [5, 6]
+        right = expected.astype(np.float32)
+        assert mismatch(right, expected, tolerance) is None
+        for place, value in ((0, 0.0), (5, -np.inf), (0, np.nan)):
+            wrong = right.copy()
+            wrong[place] = value
+            assert mismatch(wrong, expected, tolerance) is not None
+    with pytest.raises(CheckError, match=r"`M` is not finite on `I` in \[50, 60\] \(given\), `X` in"):
+        cases_of(SEGMENTS, {"I": (50, 60)})
 
 
 def test_inputs_may_be_made_by_a_function() -> None:
