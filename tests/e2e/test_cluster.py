@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import metasched as ms
 from metasched.errors import ResourceError
 from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.connection import Connection
+from metasched.measure.temporary import remove_abandoned
 from tests.support.certificates import authority, certificate
 from tests.support.cluster import Cluster
 
@@ -38,7 +40,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def test_a_kernel_is_tuned_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
     place = f"127.0.0.1:{cluster.address.port}"
-    worker = subprocess.Popen([*WORKER, place, "--builders", "1"], stderr=subprocess.PIPE, text=True)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    worker = subprocess.Popen([*WORKER, place, "--builders", "1"], stderr=subprocess.PIPE, text=True, env=env)
     assert worker.stderr is not None
     program = ms.parse_program(PROGRAM)
     given = {"A": lambda rng, shape, dtype: rng.uniform(1, 2, shape).astype(dtype), "B": (0.0, 1.0)}
@@ -54,6 +59,10 @@ def test_a_kernel_is_tuned_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
     worker.wait(30)
     assert "this machine trusts the scheduler at tcp://127.0.0.1" in said
     assert "joined as tcp://127.0.0.1" in said
+    # What it left, as it was ended by a signal, goes with the next runner.
+    assert any(temporary.glob("metasched-*/dask-scratch-space"))
+    remove_abandoned(temporary)
+    assert not list(temporary.glob("metasched-*"))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the command openssl, which makes certificates, is missing")

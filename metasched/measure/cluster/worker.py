@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from tempfile import TemporaryDirectory
+from contextlib import closing
 from typing import Any
 
 from metasched.errors import MetaschedError
@@ -12,6 +12,7 @@ from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.dask_package import distributed
 from metasched.measure.cluster.machine import Machine
 from metasched.measure.cluster.remote_calls import BUILDING, PLUGIN, TIMING
+from metasched.measure.temporary import TemporaryFolder
 
 # Besides those that build: one times, and one answers what the machine is.
 _MORE_THREADS = 2
@@ -26,11 +27,12 @@ def serve(
 ) -> None:
     """Work for a scheduler until it ends; `tell` is called with the worker's own address once it has joined.
 
-    The machine is closed with it. Raises MetaschedError where the scheduler cannot be reached for `patience_s` seconds.
+    The machine is closed with it. What a worker that a signal ends leaves in the folder for temporary files is removed
+    by the next runner there. Raises MetaschedError where the scheduler cannot be reached for `patience_s` seconds.
     """
-    with TemporaryDirectory(prefix="metasched-") as folder:
+    with closing(TemporaryFolder()) as folder:
         try:
-            asyncio.run(_serve(address, machine, name, tell, patience_s, folder))
+            asyncio.run(_serve(address, machine, name, tell, patience_s, str(folder.path)))
         except (OSError, TimeoutError) as error:
             raise MetaschedError(
                 f"no scheduler answers at {address}: {str(error) or 'it took too long'}\n"
