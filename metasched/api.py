@@ -224,6 +224,7 @@ def compile(  # noqa: A001
     target: Target | None = None,
     allow: Allow = None,
     knowledge: KnowledgeLike = None,
+    inputs: Inputs | None = None,
 ) -> Kernel[TuningReport]: ...
 @overload
 def compile(  # noqa: A001
@@ -261,6 +262,7 @@ def compile(  # noqa: A001
     allow: Allow = None,
     knowledge: KnowledgeLike = None,
     policy: Policy = Policy.STRICT,
+    inputs: Inputs | None = None,
 ) -> Kernel[TuningReport] | Kernel[Repairs] | Kernel[Record] | Kernel[Guess]:
     """A kernel without measuring: of a trace, of the best one in a database, or the best guess; or of a few trials.
 
@@ -283,17 +285,19 @@ def compile(  # noqa: A001
             consent to what its steps let differ (`Trace.permissions`), unless `allow` says less.
         knowledge: what was found for other sizes, of which the guess is made; as of `tune`.
         policy: what becomes of decisions of `trace` that do not fit.
+        inputs: what data the trials are checked and timed on, as of `tune`.
 
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program and target, MetaschedError for arguments that do not go together.
     """
     _require_one_source(trace, db, trials, rules, policy)
+    if inputs is not None and trials is None:
+        raise MetaschedError("`inputs` say what to measure on, and only `trials` are measured\n  hint: leave them out")
     _require("program", program, Program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
-        tuned = tune(
-            program, trials, _KEPT_NOWHERE if db is None else db, rules, target=where, allow=allow, knowledge=knowledge
-        )
+        kept = _KEPT_NOWHERE if db is None else db
+        tuned = tune(program, trials, kept, rules, target=where, allow=allow, knowledge=knowledge, inputs=inputs)
         return tuned if db is None or rules is not None else _best_over_spaces(tuned, db, allowed)
     if trace is not None:
         _require("trace", trace, Trace)

@@ -22,6 +22,7 @@ from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
+from metasched.measure.records import CheckError
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress_view import Shown
 from metasched.runtime.foreign import Library, as_numpy
@@ -212,17 +213,20 @@ class KernelFunction:
         Raises as `ms.tune` does.
         """
         taken = self._taken(self._in_order(inputs, named))
-        tuned = api.tune(
-            self._program(taken),
-            trials=trials,
-            db=self._database_to_write(),
-            rules=self._rules if rules is None else rules,
-            seed=seed,
-            target=self._target,
-            allow=self._allowed,
-            inputs=data,
-            progress=progress,
-        )
+        try:
+            tuned = api.tune(
+                self._program(taken),
+                trials=trials,
+                db=self._database_to_write(),
+                rules=self._rules if rules is None else rules,
+                seed=seed,
+                target=self._target,
+                allow=self._allowed,
+                inputs=data,
+                progress=progress,
+            )
+        except CheckError as error:
+            raise error.by("data={NAME: (low, high)}") from None
         self._keep(_key_of(taken), tuned)
         return tuned
 

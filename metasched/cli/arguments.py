@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,29 @@ def module_of(args: Namespace) -> TextModule | TextRule | None:
     from metasched.space.text.rules import load_module
 
     return load_module(args.module) if args.module else None
+
+
+def add_inputs(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        dest="inputs",
+        metavar="NAME=LOW,HIGH",
+        type=input_range,
+        action="append",
+        default=[],
+        help="the range of the numbers that an argument has in checks and timing, such as X=0.1,2; may be repeated "
+        "(default: signed random numbers)",
+    )
+
+
+def inputs_of(args: Namespace) -> dict[str, tuple[float, float]] | None:
+    """The ranges that `--input` gives, by name; None without. Raises UsageError for a name that is given twice."""
+    out: dict[str, tuple[float, float]] = {}
+    for name, span in args.inputs:
+        if name in out:
+            raise UsageError(f"--input {name} is given twice, as {out[name]} and as {span}")
+        out[name] = span
+    return out or None
 
 
 def add_threads(parser: ArgumentParser) -> None:
@@ -136,6 +160,18 @@ def setting(text: str) -> tuple[str, Setting]:
     except ValueError:
         message = f"the value of `{name.strip()}` is an integer or an element type, not `{value}`"
         raise ArgumentTypeError(message) from None
+
+
+def input_range(text: str) -> tuple[str, tuple[float, float]]:
+    """`X=0.1,2` as a name and a range."""
+    name, _, span = text.partition("=")
+    try:
+        low, high = map(float, span.split(","))
+    except ValueError:
+        low, high = math.inf, -math.inf
+    if not name.strip().isidentifier() or not -math.inf < low <= high < math.inf:
+        raise ArgumentTypeError(f"`{text}` is no range of an argument; write NAME=LOW,HIGH, such as X=0.1,2")
+    return name.strip(), (low, high)
 
 
 def positive(text: str) -> int:

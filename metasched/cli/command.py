@@ -12,6 +12,8 @@ from typing import Any, Protocol, TextIO, cast
 
 from metasched.support.data_classes import dataclass
 
+INTERRUPTED = 130  # the exit status of what Ctrl-C ended
+
 
 @dataclass(frozen=True)
 class Console:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from metasched import __version__
-from metasched.cli.command import Command, CommandParser, Console
+from metasched.cli.command import INTERRUPTED, Command, CommandParser, Console
 from metasched.errors import MetaschedError
 from metasched.settings import LOG, log_level
 
@@ -33,10 +33,10 @@ COMMANDS = (
     Command("completion", "What a shell needs to complete these commands."),
 )
 
-# Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 128 + n as if by signal n.
+# Exit statuses: 0 success; 1 the answer is no (a check that failed); 2 wrong input; 128 + n as if by signal n, also
+# where a search that Ctrl-C ended has a result.
 WRONG_INPUT = 2
 CLOSED_PIPE = 141
-INTERRUPTED = 130
 
 # Errors over a file that are not about the file: a hint helps more than its name.
 _OF_A_LIMIT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         console.note("interrupted")
         return INTERRUPTED
     except Exception as error:
-        message = _message(error)
+        message = _message(error, args)
         if not message:
             raise
         console.note(f"metasched {args.command}: {message}")
@@ -93,11 +93,14 @@ def _note_warning(console: Console, message: Warning | str, *_: object) -> None:
     console.note(f"warning: {message}")
 
 
-def _message(error: Exception) -> str:
+def _message(error: Exception, args: argparse.Namespace) -> str:
     """The message for an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
+    from metasched.measure.records import CheckError
     from metasched.measure.resources import as_resource_error
     from metasched.space.rule_errors import described, is_of_a_rule
 
+    if isinstance(error, CheckError):
+        return str(error.by("--input NAME=LOW,HIGH")) if "inputs" in args else error.said
     if isinstance(error, MetaschedError):
         return described(error)
     of_a_file = isinstance(error, OSError) and error.filename is not None

@@ -6,7 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 
 from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, add_db, db_options, first_db, positive, seconds, seed
-from metasched.cli.command import Console
+from metasched.cli.command import INTERRUPTED, Console
 from metasched.cli.net_arguments import add_model, bound_again, network_of
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.graph.tasks import joined_tables
@@ -80,15 +80,16 @@ def run(args: Namespace, console: Console) -> int:
         strategy=args.strategy,
         model=args.cost_model,
     )
+    status = INTERRUPTED if report.interrupted else 0
     if args.json:
         console.print_json(result(report))
-        return 0
+        return status
     console.print(str(report))
     again = f"{shlex.quote(args.model)}{bound_again(args)} {db_options(args.db)}"
     console.print(f"\nKept in {first_db(args.db)}; the same command goes on from there. Next:")
     for action, more in (("run", ""), ("profile", ""), ("export", " FOLDER")):
         console.print(f"  metasched net {action} {again}{more}")
-    return 0
+    return status
 
 
 def result(report: NetworkReport) -> dict[str, object]:

@@ -6,11 +6,22 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metasched.cli.arguments import add_allow, add_db, add_json, add_program, add_threads, program_of
+from metasched.cli.arguments import (
+    UsageError,
+    add_allow,
+    add_db,
+    add_inputs,
+    add_json,
+    add_program,
+    add_threads,
+    inputs_of,
+    program_of,
+)
 from metasched.cli.command import Console
 from metasched.cli.kernels import TRACE_HELP, add_repair, kernel_of, note_warnings, policy_of
 from metasched.database.record import once_text
 from metasched.ir.work import Work
+from metasched.measure.inputs import Inputs
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
@@ -46,6 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--profile", action="store_true", help="run it on random data, and say where the time of a call goes"
     )
+    add_inputs(parser)
     add_allow(parser)
     add_threads(parser)
     add_json(parser)
@@ -68,11 +80,14 @@ class ReplayResult:
 
 
 def run(args: Namespace, console: Console) -> int:
+    inputs = inputs_of(args)
+    if inputs and not (args.check or args.time):
+        raise UsageError("--input says what to check and time on; add --check or --time")
     program = program_of(args)
     policy = policy_of(args)
     given = trace_named(args.trace) if args.trace else None
     kernel = kernel_of(program, given, args.db, Target.detect(args.threads), policy, args.allow)
-    measured = measure(program, kernel) if args.check or args.time else None
+    measured = measure(program, kernel, inputs) if args.check or args.time else None
     outcome = ReplayResult(
         task=program.key,
         trace=str(kernel.trace),
@@ -98,10 +113,10 @@ def run(args: Namespace, console: Console) -> int:
     return FAILED if outcome.failure else 0
 
 
-def measure(program: Program, kernel: Kernel) -> Measurement:
-    """Check and time a kernel as a search does: in another process, on two kinds of data."""
+def measure(program: Program, kernel: Kernel, inputs: Inputs | None = None) -> Measurement:
+    """Check and time a kernel as a search does: in another process, on two kinds of data, of `inputs` where given."""
     settings = RunnerSettings(threads=kernel.target.threads, builders=1, plan=_PLAN)
-    with LocalRunner(settings) as runner:
+    with LocalRunner(settings, inputs) as runner:
         return runner.submit(program, str(kernel.trace), str(kernel.target)).result()
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from metasched.cli.arguments import UsageError, add_allow, add_json, add_program, add_threads, positive, program_of
-from metasched.cli.command import Console
+from metasched.cli.command import INTERRUPTED, Console
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import table
 from metasched.cli.rule_trial import WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
@@ -26,7 +26,6 @@ from metasched.space.rule_errors import described, is_of_a_rule
 from metasched.target import Target
 
 NEVER_APPLIED = 1
-INTERRUPTED = 130
 _POLL_S = 0.3
 
 

@@ -9,18 +9,20 @@ from metasched.cli.arguments import (
     DEFAULT_DATABASE,
     add_allow,
     add_db,
+    add_inputs,
     add_json,
     add_module,
     add_program,
     add_threads,
     db_options,
     first_db,
+    inputs_of,
     positive,
     program_of,
     seconds,
     seed,
 )
-from metasched.cli.command import Console
+from metasched.cli.command import INTERRUPTED, Console
 from metasched.cli.kernels import TRACE_HELP, space_in
 from metasched.cli.progress_view import choose_view
 from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
@@ -68,6 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help='what was found for other sizes, as `metasched db distill` wrote it, or "none"; default: all installed',
     )
+    add_inputs(parser)
     add_threads(parser)
     parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
@@ -92,6 +95,7 @@ def run(args: Namespace, console: Console) -> int:
         target=Target.detect(args.threads),
         allow=args.allow,
         knowledge=args.knowledge,
+        inputs=inputs_of(args),
         progress=choose_view(console, args.json),
     )
     if args.json:
@@ -103,13 +107,14 @@ def run(args: Namespace, console: Console) -> int:
         settings = "".join(f" -D {key}={value}" for key, value in args.params)
         settings += f" --threads {args.threads}" if args.threads else ""
         settings += f" --allow {args.allow}" if args.allow is not None else ""
+        settings += "".join(f" --input {name}={low},{high}" for name, (low, high) in args.inputs)
         console.print(
             f"\nKept in {first_db(args.db)}. Again: metasched replay {args.program}{settings} {db_options(args.db)} "
             "--check --time"
         )
         sizes = "".join(f" -D {key}={value}" for key, value in args.params)
         console.print(f"Why: metasched report {args.program}{sizes} {db_options(first_db(args.db))}")
-    return 0
+    return INTERRUPTED if kernel.report.interrupted else 0
 
 
 def result(program: Program, kernel: Kernel[TuningReport]) -> dict[str, object]:

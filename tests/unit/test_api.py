@@ -137,6 +137,17 @@ def test_a_few_trials_are_kept_nowhere_unless_a_database_is_named(
     assert kernel.report.guess.trace == str(ms.guess(program))
 
 
+def test_a_few_trials_on_data_of_the_caller(runner: Runner) -> None:
+    logs = ms.parse_program("program p[N=62](X: f32[N]) -> B: f32[N]:\n    B[i] = log(X[i])\n")
+    with pytest.raises(MetaschedError, match=r"`inputs=\{NAME: \(low, high\)\}` for `X`"):
+        ms.compile(logs, trials=1)
+    other = ms.parse_program("program p[N=61](X: f32[N]) -> B: f32[N]:\n    B[i] = log(X[i])\n")
+    kernel = ms.compile(other, trials=1, inputs={"X": (0.1, 2.0)})
+    assert kernel.report.records == 1
+    with pytest.raises(MetaschedError, match="only `trials` are measured"):
+        ms.compile(other, inputs={"X": (0.1, 2.0)})  # type: ignore[call-overload]
+
+
 def test_a_search_goes_on_from_a_few_trials(program: ms.Program, runner: Runner, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/t.db"
     assert ms.compile(program, trials=2, db=url).report.measured == 2

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import io
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 
 import pytest
 
-from metasched.cli.arguments import UsageError, params, positive, setting
+from metasched.cli.arguments import UsageError, input_range, inputs_of, params, positive, setting
 from metasched.cli.command import Console
 from metasched.cli.main import COMMANDS, build_parser, main
 
@@ -33,6 +33,20 @@ def test_a_parameter_given_twice_is_a_mistake() -> None:
 def test_counts_are_positive(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="a positive integer is needed"):
         positive(text)
+
+
+def test_ranges_of_inputs() -> None:
+    assert input_range("X=-0.5,2") == ("X", (-0.5, 2.0))
+    assert inputs_of(Namespace(inputs=[("X", (0.0, 1.0)), ("Y", (2.0, 2.0))])) == {"X": (0.0, 1.0), "Y": (2.0, 2.0)}
+    assert inputs_of(Namespace(inputs=[])) is None
+    with pytest.raises(UsageError, match="--input X is given twice"):
+        inputs_of(Namespace(inputs=[("X", (0.0, 1.0)), ("X", (0.0, 2.0))]))
+
+
+@pytest.mark.parametrize("text", ["X", "X=1", "X=2,1", "X=0,inf", "X=nan,1", "X=1,2,3", "=0,1", "X=a,b"])
+def test_what_is_no_range_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"write NAME=LOW,HIGH, such as X=0\.1,2"):
+        input_range(text)
 
 
 def test_every_command_has_a_help_page() -> None:
