@@ -111,12 +111,23 @@ def _stats(args: Namespace, console: Console) -> int:
         _note_the_users(console)
     with open_database(args.db, Access.READ) as database:
         stats = database.stats()
+        unread = database.damaged() if any(map(_has_unread, stats.tasks)) else []
     if args.json:
         for task in stats.tasks:
             console.print_json(_json(task))
     else:
         console.print(render(stats))
+    if unread:
+        console.note(
+            f"{_count(len(unread))} cannot be read (the first: {unread[0]})\n"
+            "  hint: `metasched db prune --damaged` removes such records"
+        )
     return 0
+
+
+def _has_unread(task: TaskStats) -> bool:
+    """Whether records that did not fail give a task no time: they cannot be read. Reading all would take long."""
+    return task.best_seconds is None and sum(number for _, number in task.failures) < task.records
 
 
 def _note_the_users(console: Console) -> None:

@@ -166,7 +166,7 @@ class ExpressionReader:
                 return Axis(name, extent, at=variable.at)
         if any(isinstance(node, Read) for node in item.walk()):
             message = f"`{print_source(item)}` would say by data where to write, or what to reduce over"
-            hint = "name the element and choose what goes there: `Y[j] = sum[i](X[i] if I[i] == j else 0)`"
+            hint = "name the element and choose what goes there: `Y[j] = sum[i](X[i] if i64(I[i]) == j else 0)`"
             self._report.error(item.start, message, hint)
             return None
         self._report.error(

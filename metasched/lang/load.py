@@ -13,16 +13,18 @@ from metasched.lang.report import Report, did_you_mean, listing
 
 SUFFIX = ".ms"
 SEPARATOR = "::"
+_MARK = "\ufeff"  # of the byte order, which editors put at the beginning of files
 
 
 def parse_program(text: str, /, **params: Setting) -> Program:
-    """The one program of a text, with its parameters set; those not given take their defaults.
+    """The one program of a text, with its parameters set; those not given take their defaults. A byte order mark at its
+    beginning is passed over, as that of a file is.
 
     Raises:
         LanguageError: when the text is wrong, holds no or several programs, or a parameter is unknown; it holds
             every mistake found, with line, column and hint.
     """
-    return _program(text, "<text>", None, params)
+    return _program(text.removeprefix(_MARK), "<text>", None, params)
 
 
 def load_program(path: str | Path, /, **params: Setting) -> Program:
@@ -50,7 +52,7 @@ def read_source(filename: str | Path) -> str:
         OSError: when the file cannot be read.
     """
     try:
-        return Path(filename).read_text(encoding="utf-8").removeprefix("\ufeff")
+        return Path(filename).read_text(encoding="utf-8").removeprefix(_MARK)
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode("utf-8")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
@@ -64,7 +66,7 @@ def parse_definitions(text: str, filename: str = "<text>") -> tuple[ProgramDef, 
     Raises:
         LanguageError: with the first syntax error, or every mistake the definitions show by themselves.
     """
-    definitions, report = read_programs(text, filename)
+    definitions, report = read_programs(text.removeprefix(_MARK), filename)
     report.check()
     return definitions
 

@@ -41,6 +41,11 @@ _SYMBOLS = (":=", "->", "==", "!=", "<=", ">=", "//", "<<", ">>")
 _BRACKETS = re.compile(r"""[()\[\]]|#[^\n]*|"([^"\\\n]|\\.)*\"""")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEAD = re.compile(r"[ \t]*(program|module|trace)\b")
+_LAST_DIGITS = re.compile(r"[0-9]+$")
+# A number as Python has it, and programs do not; the digits before are another token.
+_PYTHON_NUMBER = re.compile(
+    r"0[xX](_?[0-9a-fA-F]){1,16}|0[oO](_?[0-7]){1,22}|0[bB](_?[01]){1,64}|[1-9][0-9]{0,18}(_[0-9]{1,18}){1,6}"
+)
 _LAST_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*$")
 
 _STAGE = "program p(A: f32[4]) -> B: f32[4]:\n    {}"
@@ -72,6 +77,7 @@ class _Found:
     line: int
     column: int
     after: str = ""  # the name that follows
+    digits: str = ""  # those right before it
 
     @classmethod
     def of(cls, token: Token, text: str) -> _Found:
@@ -91,7 +97,9 @@ class _Found:
         heads = (_HEAD.match(text_line) for text_line in reversed(lines[:line]))
         within = next((head.group(1) for head in heads if head is not None), "")
         after = _WORD.match(here, column - 1 + len(value))
-        return cls(kind, value, keyword, within, line, column, after.group() if after is not None else "")
+        follows = after.group() if after is not None else ""
+        digits = _LAST_DIGITS.search(here[: column - 1])
+        return cls(kind, value, keyword, within, line, column, follows, digits.group() if digits is not None else "")
 
     @property
     def words(self) -> str:
@@ -195,6 +203,8 @@ def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
         known = ", ".join([*functions(), "max", "min"])
         plain = f"names have no parts: an element is written `A[i, j]`, and the functions are {known}"
         return written_as(found.after) or plain
+    if found.kind == "NAME" and _PYTHON_NUMBER.fullmatch(found.digits + found.value):
+        return f"numbers are decimal, without `_`: write `{int(found.digits + found.value, 0)}`"
     # Programs, modules and traces share expressions, but not what is meant by a mistake in one.
     alike = sorted(_examples_by_key(grammar).get(found.key, ()), key=lambda known: known.within != found.within)
     hint: str | None = _anywhere(error).match_examples(

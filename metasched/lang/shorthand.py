@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
-from metasched.errors import Diagnostic, LanguageError
+from metasched.dtypes import DType
+from metasched.errors import Diagnostic, KernelError, LanguageError
 from metasched.ir.program import Program
 from metasched.ir.source import (
     Axis,
@@ -24,7 +26,15 @@ from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
 from metasched.lang.memory_order import in_memory_order
 from metasched.lang.report import Report
-from metasched.lang.shorthand_shapes import FILE, NAME, ArgumentType, ShapeInference, TensorType, mentions
+from metasched.lang.shorthand_shapes import (
+    FILE,
+    NAME,
+    ArgumentType,
+    ScalarType,
+    ShapeInference,
+    TensorType,
+    mentions,
+)
 from metasched.support.data_classes import dataclass
 
 _HEAD = f"program {NAME}() -> _result: f32[1]:\n"
@@ -65,6 +75,32 @@ class Shorthand:
 
         Raises KernelError where the types do not go together, LanguageError where the stages are wrong.
         """
+        try:
+            return self._program(types)
+        except LanguageError as error:
+            to_blame = self._typed_numbers_to_blame(types)
+            if not to_blame:
+                raise
+            raise _with_hint(error, to_blame) from None
+
+    def _typed_numbers_to_blame(self, types: Mapping[str, ArgumentType]) -> dict[str, DType]:
+        """The numbers with a type of their own, as NumPy's have, without whose types there would be a program."""
+        freed = {name: _untyped(type_) for name, type_ in types.items()}
+        if not self._has_program(freed):
+            return {}
+        for name, type_ in types.items():
+            if self._has_program({**freed, name: type_}):
+                freed[name] = type_
+        return {name: type_.dtype for name, type_ in types.items() if freed[name] != type_}
+
+    def _has_program(self, types: Mapping[str, ArgumentType]) -> bool:
+        try:
+            self._program(types)
+        except (KernelError, LanguageError):
+            return False
+        return True
+
+    def _program(self, types: Mapping[str, ArgumentType]) -> Program:
         inference = ShapeInference(self.stages, self.arguments, types)
         stages = tuple(inference.stage(stage) for stage in self.stages)
         definition = inference.definition(stages)
@@ -75,6 +111,21 @@ class Shorthand:
             return program
         # Mistakes were already reported in terms of the program as written.
         return elaborate(in_memory_order(definition, orders), {}, Report(wrapped, FILE))
+
+
+def _untyped(given: ArgumentType) -> ArgumentType:
+    """The type of the Python number that has the value of a typed one, such as of a scalar of NumPy."""
+    if isinstance(given, TensorType) or given.dtype.is_bool:
+        return given
+    return ScalarType(DType.F64 if given.dtype.is_float else DType.I64, fixed=False)
+
+
+def _with_hint(error: LanguageError, numbers: Mapping[str, DType]) -> LanguageError:
+    """The first mistake, with the hint that it is one of numbers with a type of their own."""
+    owned = " and ".join(f"`{name}` is {dtype} by its own type" for name, dtype in numbers.items())
+    plain = " and ".join(f"`{'float' if dtype.is_float else 'int'}({name})`" for name, dtype in numbers.items())
+    hint = f"{owned}; pass {plain}: a number of Python takes the type of what it meets"
+    return LanguageError((replace(error.diagnostics[0], hint=hint),), error.source, error.filename)
 
 
 def read_shorthand(text: str) -> Shorthand:

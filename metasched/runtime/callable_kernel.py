@@ -245,7 +245,8 @@ class CallableKernel(Generic[Report_co]):
         bitwise what it gives; other arguments are a TypeError or a ValueError. It is for Linux on x86-64 and CPUs with
         this target's instruction sets. Its parallel loops run on the process's pool of threads, as those of kernels do.
 
-        Raises KernelError on another kind of machine, and for a path that does not end in `.py`.
+        Raises KernelError on another kind of machine, and for a path that does not end in `.py`; OSError where the file
+        cannot be written.
         """
         from metasched.runtime.export import export
 

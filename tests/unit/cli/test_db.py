@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +53,18 @@ def test_stats_are_a_table(tmp_path: Path) -> None:
     assert "3.00 ms" in text
     assert "1 failed (1 run-timeout)" in text
     assert TASK.target in text
+
+
+def test_stats_say_of_records_that_cannot_be_read(tmp_path: Path) -> None:
+    stats(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "d.db")) as connection:
+        connection.execute("UPDATE records SET visits = '{'")
+        connection.commit()
+    out, err = io.StringIO(), io.StringIO()
+    assert main(["db", "stats", "--db", f"sqlite:///{tmp_path}/d.db"], Console(out, err)) == 0
+    assert "2 records" in out.getvalue()
+    assert "2 records cannot be read (the first: " in err.getvalue()
+    assert "hint: `metasched db prune --damaged` removes such records" in err.getvalue()
 
 
 def test_stats_for_machines(tmp_path: Path) -> None:

@@ -116,3 +116,18 @@ def test_what_numpy_has(value: str, hint: str) -> None:
         parse_program(f"program p(A: f32[4]) -> B: f32[4]:\n    B[i < 4] = {value}\n")
     assert any(hint in d.hint for d in caught.value.diagnostics)
     assert "split" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("A[i] * 0x10", "numbers are decimal, without `_`: write `16`"),
+        ("0b101 + A[i]", "numbers are decimal, without `_`: write `5`"),
+        ("A[i] if i < 0o17 else 0", "numbers are decimal, without `_`: write `15`"),
+        ("max(1_000, A[i])", "numbers are decimal, without `_`: write `1000`"),
+        ("2A[i]", "multiply with `*`"),
+        ("0x_ * A[i]", "multiply with `*`"),
+    ],
+)
+def test_numbers_as_python_has_them(value: str, hint: str) -> None:
+    assert error_of(stage(f"B[i] = {value}")).diagnostics[0].hint == hint

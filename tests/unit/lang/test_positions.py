@@ -105,10 +105,16 @@ def test_conditions_and_positions_say_what_data_is() -> None:
         ("Y[i, j] = T[I[i] + 1, j]", "keep the index inside by `clamp(I[i] + 1, 0, 49)`, or guard the read"),
         ("Y[i, j] = T[i8(I[i]), j]", "nothing says that `i8(I[i])` stays inside `T`"),
         ("Y[I[i], j] = T[i, j]", "`I[i]` would say by data where to write"),
+        ("Y[I[i], j] = T[i, j]", "`Y[j] = sum[i](X[i] if i64(I[i]) == j else 0)`"),
     ],
 )
 def test_mistakes_of_gathers(stage: str, message: str) -> None:
     assert message in mistake(stage, signature=GATHER)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+def test_what_the_hint_for_a_scatter_says_is_a_program(dtype: str) -> None:
+    program("Y[j] = sum[i](X[i] if i64(I[i]) == j else 0)", signature=f"X: f32[9], I: {dtype}[9]) -> Y: f32[5]")
 
 
 def test_positions_are_known_to_be_inside() -> None:

@@ -52,6 +52,11 @@ def test_line_ends(text: str) -> None:
     assert parse_definitions(text) == parse_definitions(DENSE)
 
 
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert parse_definitions("\ufeff" + DENSE) == parse_definitions(DENSE)
+    assert str(parse_program("\ufeff" + DENSE)) == str(parse_program(DENSE))
+
+
 def test_positions_do_not_take_part_in_equality() -> None:
     (definition,), (moved,) = parse_definitions(DENSE), parse_definitions("\n\n" + DENSE)
     assert definition == moved

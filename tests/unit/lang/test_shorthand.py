@@ -81,6 +81,18 @@ def test_a_typed_number_keeps_its_type() -> None:
         read_shorthand("y[i] = x[i] + a").program({"x": t(4), "a": ScalarType(DType.F64, fixed=True)})
 
 
+def test_a_number_whose_own_type_is_the_mistake_is_named() -> None:
+    half, whole = ScalarType(DType.F64, fixed=True), ScalarType(DType.I64, fixed=True)
+    shorthand = read_shorthand("y[i] = a * x[i] + b * x[i]")
+    with pytest.raises(LanguageError, match=r"hint: `b` is f64 by its own type; pass `float\(b\)`: a number of Python"):
+        shorthand.program({"x": t(4), "a": ScalarType(DType.F32, fixed=True), "b": half})
+    with pytest.raises(LanguageError, match=r"`a` is i64 .* and `b` is f64 .*; pass `int\(a\)` and `float\(b\)`"):
+        shorthand.program({"x": t(4), "a": whole, "b": half})
+    with pytest.raises(LanguageError) as caught:  # another mistake
+        read_shorthand("y[i] = (x[i] and True) * a").program({"x": t(4), "a": half})
+    assert "own type" not in str(caught.value)
+
+
 def test_a_position_is_an_output_too() -> None:
     assert "(X: f32[I, K]) -> (v: f32[I], p: i64[I]):" in written("v[i], p[i] = argmax[k](X[i, k])", X=t(5, 9))
 
