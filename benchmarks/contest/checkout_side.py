@@ -22,7 +22,8 @@ def searched(spec: Mapping[str, Any]) -> object:
     import metasched as ms
     from metasched.database import open_database
 
-    program, target = ms.parse_program(spec["program"]), ms.Target.detect(threads=spec["threads"])
+    program = ms.parse_program(spec["program"], **spec["params"])
+    target = ms.Target.detect(threads=spec["threads"])
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/records.db"
         began, start = time.time(), time.perf_counter()

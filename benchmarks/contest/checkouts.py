@@ -63,8 +63,15 @@ class Checkout:
 
         Raises RuntimeError where it fails.
         """
-        program = str(TWELVE[name].program())
-        spec = {"job": SEARCH, "program": program, "threads": target.threads, "seed": seed, "trials": trials}
+        program = TWELVE[name].program()
+        spec = {
+            "job": SEARCH,
+            "program": str(program),
+            "params": dict(program.params),
+            "threads": target.threads,
+            "seed": seed,
+            "trials": trials,
+        }
         seconds, made = self._asked(spec)
         at = accumulate((when for _, _, when in made), max)
         return Search(tuple(Trial(trace, s, when) for (trace, s, _), when in zip(made, at, strict=True)), seconds)

@@ -7,6 +7,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
+from metasched.graph.text import cast
 
 Results = tuple[GraphValue, ...]
 
@@ -52,12 +53,14 @@ def div(site: NodeSite) -> Results:
 def mod(site: NodeSite) -> Results:
     x, y = _same_types(site)
     truncated = site.flag("fmod")
-    if x.type.dtype.is_float:
-        quotient = "({0} / {1})"
-        whole = f"(floor{quotient} if {quotient} >= 0.0 else ceil{quotient})" if truncated else f"floor{quotient}"
-        rest = f"{{0}} - {whole} * {{1}}"
+    dtype = x.type.dtype
+    if dtype.is_float:
+        # In f64 the product of a quotient of 29 bits and an f32 is exact.
+        a, b = (cast(f"{{{n}}}", dtype, DType.F64) for n in range(2))
+        whole = f"(floor({a} / {b}) if {a} / {b} >= 0.0 else ceil({a} / {b}))" if truncated else f"floor({a} / {b})"
+        rest = cast(f"({a} - {whole} * {b})", DType.F64, dtype)
         return (site.elementwise(f"({_OF_INFINITY[truncated]} if {_INFINITE} else {rest})", x, y),)
-    if truncated and not x.type.dtype.is_unsigned:
+    if truncated and not dtype.is_unsigned:
         return (site.elementwise(f"{{0}} - {_TRUNCATED} * {{1}}", x, y),)
     return (site.elementwise("{0} % {1}", x, y),)
 

@@ -23,14 +23,16 @@ from metasched.measure.runner import LocalRunner
 # A package of the same name, as another commit may have it: its search made three trials, the first of them last.
 _PACKAGE = """
 from types import SimpleNamespace as Some
-parse_program = str
+
+def parse_program(text, **params):
+    return params["L"] if "conv" in text else text
 Target = Some(detect=lambda threads: threads)
 
 def tune(program, trials, db, seed, target, progress):
     if seed == 9:
         raise ValueError("no such seed")
     print("what others print")
-    return Some(report=Some(best=Some(task=f"{trials} trials, seed {seed}, {target} threads")))
+    return Some(report=Some(best=Some(task=f"{str(program)[:9]}: {trials} trials, seed {seed}, {target} threads")))
 """
 _DATABASE = """
 import contextlib, time
@@ -56,20 +58,21 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout.at(tmp_path)
 
 
-def _searched(checkout: Checkout, seed: int) -> Search:
+def _searched(checkout: Checkout, seed: int, name: str = "NRM") -> Search:
     runner: LocalRunner = None  # type: ignore[assignment] # nothing is measured here
-    return checkout.search("NRM", ms.Target.detect(threads=1), runner, seed, 16)
+    return checkout.search(name, ms.Target.detect(threads=1), runner, seed, 16)
 
 
 def test_a_checkout_searches_by_its_own_package(checkout: Checkout) -> None:
     found = _searched(checkout, 3)
     assert [(trial.trace, trial.seconds) for trial in found.trials] == [
         ("a", 2e-3),
-        ("16 trials, seed 3, 1 threads", 1e-3),
+        ("program n: 16 trials, seed 3, 1 threads", 1e-3),
         ("c", None),
     ]
     assert [trial.at for trial in found.trials] == pytest.approx([9.0] * 3, abs=1.0), "a trial is not before the last"
     assert found.seconds < 1
+    assert str(_searched(checkout, 3, "C1D").trials[1].trace).startswith("256: "), "of the sizes that are asked for"
     with pytest.raises(RuntimeError, match="ended with status 1; its error is above"):
         _searched(checkout, 9)
 

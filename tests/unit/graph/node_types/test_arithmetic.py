@@ -41,6 +41,13 @@ def test_remainders_by_infinity_and_zero_are_those_of_numpy(fmod: int) -> None:
         np.testing.assert_array_equal(run("Mod", a, b, fmod=fmod), (np.fmod if fmod else np.mod)(a, b))
 
 
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders_of_large_quotients_are_exact(fmod: int) -> None:
+    """Of products in f32, quotients beyond 2**24 would leave anything."""
+    a, b = np.float32([1e8, -123456792, 2**29 - 64, 3e-31]), np.float32([3, 7, 0.9, 1e-38])
+    np.testing.assert_array_equal(run("Mod", a, b, fmod=fmod), (np.fmod if fmod else np.mod)(a, b))
+
+
 def test_integers_are_raised_to_powers() -> None:
     np.testing.assert_array_equal(run("Pow", np.int32([2, 3, -4]), np.float32([3, 2, 1])), [8, 9, -4])
 
