@@ -133,12 +133,17 @@ def _ended(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValu
         raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}, too")
     if x.count is not None and site.builder.same(x.count.number, end.number):
         return x
-    own = "" if x.count is None else ", {1}"
-    counts = [end.number] if x.count is None else [end.number, x.count.number]
-    least = f"min(min({{0}}{own}), {x.shape[axis]})" if own else f"min({{0}}, {x.shape[axis]})"
-    number_ = site.elementwise(least, *(site.view(one, ()) for one in counts))
     made = sliced(site, replace(x, count=None), {axis: (0, 1, min(end.most, x.shape[axis]))})
-    return with_count(site, made, ValueCount(number_, axis))
+    return with_count(site, made, ValueCount(_least(site, x, axis, end), axis))
+
+
+def _least(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
+    """How many elements there are along an axis up to an end."""
+    if x.count is None and end.most <= x.shape[axis]:
+        return end.number  # the very one, by which others of so many are known to be as many
+    counts = [end.number] if x.count is None else [end.number, x.count.number]
+    own = "{0}" if x.count is None else "min({0}, {1})"
+    return site.elementwise(f"min({own}, {x.shape[axis]})", *(site.view(one, ()) for one in counts))
 
 
 def _count_of_slice(site: NodeSite, x: GraphValue, start: int, end: int, step: int) -> ValueCount:
