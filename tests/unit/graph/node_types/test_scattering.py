@@ -230,10 +230,8 @@ def test_updates_are_one_for_each_index(shape: tuple[int, ...]) -> None:
         run("ScatterElements", random(4, 4), np.zeros((2, 2), np.int64), random(*shape))
 
 
-@pytest.mark.parametrize("room", [20, 23])
-def test_where_a_mask_holds_as_many_of_the_first_updates(room: int) -> None:
-    """What PyTorch's `masked_scatter` is exported as."""
-    x, updates = random(4, 5), random(room, seed=1)
+def masked(x: np.ndarray, updates: np.ndarray) -> ms.Network:
+    """As many of the first updates as a mask has places, written where it holds: PyTorch's `masked_scatter`."""
     nodes = [
         node("Greater", "x zero", "mask"),
         node("NonZero", "mask", "places"),
@@ -244,22 +242,18 @@ def test_where_a_mask_holds_as_many_of_the_first_updates(room: int) -> None:
         node("ScatterND", "x rows some", "Y"),
     ]
     known = {"zero": np.float32(0), "first": ints(0)}
-    net = ms.load_onnx(model(nodes, [value("x", x), value("updates", updates)], ["Y"], known))
+    return ms.load_onnx(model(nodes, [value("x", x), value("updates", updates)], ["Y"], known))
+
+
+@pytest.mark.parametrize("room", [20, 23])
+def test_where_a_mask_holds_as_many_of_the_first_updates(room: int) -> None:
+    x, updates = random(4, 5), random(room, seed=1)
     expected = x.copy()
     expected[x > 0] = updates[: np.count_nonzero(x > 0)]
-    np.testing.assert_array_equal(net(x, updates), expected)
+    np.testing.assert_array_equal(masked(x, updates)(x, updates), expected)
 
 
 def test_fewer_updates_than_places_may_be_there_are_refused() -> None:
     """As many as hold may be more than the updates that there are."""
-    x, updates = random(4, 5), random(19, seed=1)
-    nodes = [
-        node("NonZero", "x", "places"),
-        node("Transpose", "places", "rows"),
-        node("Shape", "rows", "shape"),
-        node("Gather", "shape first", "count", axis=0),
-        node("Slice", "updates first count first", "some"),
-        node("ScatterND", "x rows some", "Y"),
-    ]
     with pytest.raises(ms.RefusedModel, match="data decide how many indices it has, and otherwise how many updates"):
-        ms.load_onnx(model(nodes, [value("x", x), value("updates", updates)], ["Y"], {"first": ints(0)}))
+        masked(random(4, 5), random(19))
