@@ -70,15 +70,21 @@ def shape_of(func: Func, buffer: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def require_arguments(func: Func, inputs: Inputs | None) -> None:
+    """Raises KernelError where `inputs=` names what is no argument of the program."""
+    for name in inputs or {}:
+        if name not in func.order:
+            raise KernelError(f"inputs: {func.name} has no argument `{name}`; it has {', '.join(func.order)}")
+
+
 def given_inputs(func: Func, inputs: Inputs | None, seed: int) -> Given:
     """The caller's `inputs=`, checked, with its functions called; raises KernelError for what does not fit."""
+    require_arguments(func, inputs)
     known = {argument.name: argument for argument in arguments(func)}
     arrays: dict[str, Array] = {}
     ranges: dict[str, tuple[float, float]] = {}
     for name, spec in (inputs or {}).items():
-        argument = known.get(name)
-        if argument is None:
-            raise KernelError(f"inputs: {func.name} has no argument `{name}`; it has {', '.join(known)}")
+        argument = known[name]
         if isinstance(spec, tuple) and len(spec) == 2:
             ranges[name] = _range(argument, spec)
         else:

@@ -9,7 +9,7 @@ from metasched.cost.core import Core, default_core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
-from metasched.measure.inputs import Inputs
+from metasched.measure.inputs import Inputs, require_arguments
 from metasched.measure.timing import Surroundings
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.search.arms.carried import Carried
@@ -50,7 +50,8 @@ class Task:
         surroundings: what kernels are timed in: alone, by default, or as a network runs them, with constants that other
             kernels have driven from the caches. Times of one kind are not compared with those of another.
 
-    Raises RuleError for a rule that is not there, ScheduleError where one random variable is decided twice.
+    Raises RuleError for a rule that is not there, ScheduleError where one random variable is decided twice,
+    KernelError for `inputs` of what is no argument.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Task:
         self.target = where if threads is None else where.with_threads(threads)
         self.allowed = space.allowed if allow is None and isinstance(space, Space) else Allowed.of(allow)
         self.knowledge = knowledge
+        require_arguments(program.func, inputs)
         self.inputs = inputs
         self.described_by = space
         self.core = core_of(self.target) if core is None else core

@@ -178,6 +178,12 @@ def test_mistakes(settings: dict[str, object], message: str) -> None:
         Task(**{"program": PROGRAM, "target": TARGET, **settings})  # type: ignore[arg-type]
 
 
+def test_inputs_are_of_arguments_before_anything_is_measured() -> None:
+    """A search whose trials are all made would not come to look at them."""
+    with pytest.raises(ms.KernelError, match="inputs: dense_relu has no argument `Q`; it has A, B"):
+        Task(program(DENSE_RELU), inputs={"A": (0, 1), "Q": (0, 1)})
+
+
 def test_expert_traces_that_the_guess_did_not_take_are_measured_where_no_space_is_named() -> None:
     """They are no guesses in a space that somebody has restricted."""
     product = ms.operator("matmul_nn", M=96, N=80, K=64)
