@@ -10,14 +10,18 @@ STAMP := $(VENV)/.installed
 # The oldest Python and packages that pyproject.toml allows.
 OLDEST := .venv-oldest
 OLDEST_PYTHON ?= python3.11
+# With PyTorch and ONNX Runtime, which `make test` does without.
+PEERS := .venv-peers
+PEER_TESTS := tests/unit/doors tests/unit/operators/test_torch.py tests/unit/graph/growing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-oldest lint fmt docs docs-links bench fuzz clean
+.PHONY: help setup run test test-oldest test-peers lint fmt docs docs-links bench fuzz clean
 
 help:
 	@echo "make run     tune three real programs on this machine and print one table (under three minutes)"
 	@echo "make test    lint, types and every test"
 	@echo "make test-oldest  every test, with the oldest releases that pyproject.toml allows"
+	@echo "make test-peers  the tests that need PyTorch or ONNX Runtime, which it installs (up to some GB)"
 	@echo "make lint    ruff and mypy"
 	@echo "make fmt     format the code"
 	@echo "make docs    write what is made from the code, and build the site: build/site/html/index.html"
@@ -77,6 +81,15 @@ $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	rm -rf $(OLDEST)
 	$(OLDEST_PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --editable '.[test]' --constraint constraints-oldest.txt
+	@touch $@
+
+test-peers: $(PEERS)/.installed
+	$(PEERS)/bin/python -m pytest --numprocesses 2 --dist worksteal $(PEER_TESTS)
+
+$(PEERS)/.installed: pyproject.toml
+	rm -rf $(PEERS)
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --editable '.[test,torch]' onnxruntime
 	@touch $@
 
 bench: $(STAMP)
