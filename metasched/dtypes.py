@@ -248,6 +248,11 @@ class DType(Enum):
         return -math.inf if kind.beyond is Beyond.INFINITY else kind.lowest
 
     @cached_property
+    def largest(self) -> float:
+        """The largest finite number of a float type."""
+        return float_format(self).largest
+
+    @cached_property
     def smallest_normal(self) -> float:
         """The smallest positive float that has all digits."""
         return 2.0 ** float_format(self).smallest_exponent

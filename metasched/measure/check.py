@@ -137,8 +137,8 @@ def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], given:
     for buffer, value, allowed in zip(func.outputs, expected, tolerance, strict=True):
         if buffer.dtype.is_float and not _checkable(value, allowed):
             raise CheckError(
-                f"{func.name}: most of `{buffer.name}` is not finite on {drawn_from(given, data)}, "
-                "so nothing could be checked",
+                f"{func.name}: most of `{buffer.name}` is not finite, or made of what is not, "
+                f"on {drawn_from(given, data)}, so nothing could be checked",
                 tuple(data),
             )
     return CheckCase(tuple(data.values()), expected, tolerance, fill)

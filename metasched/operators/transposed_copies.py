@@ -13,7 +13,7 @@ from functools import reduce
 from metasched.ir import query
 from metasched.ir.affine import free_vars, substitute
 from metasched.ir.evaluate import evaluate
-from metasched.ir.nodes import Block, Const, For, Func, Load, LoopKind
+from metasched.ir.nodes import Block, Const, For, Load, LoopKind
 from metasched.schedule.trace import Schedule
 from metasched.support.data_classes import dataclass
 from metasched.target import TRANSPOSED_BYTES
@@ -36,12 +36,6 @@ def transpose_copies(sch: Schedule, operands: Set[str]) -> None:
         run = _run_of(sch, query.find_block(sch.func, name))
         if run is not None:
             _unroll(sch, name, run)
-
-
-def copies_by_element(func: Func) -> bool:
-    """Whether a program copies something an element at a time."""
-    copies = (block.name for block in query.blocks(func) if _source(block) is not None)
-    return any(all(loop.kind is not LoopKind.VECTORIZED for loop in query.loops_above(func, name)) for name in copies)
 
 
 def _source(block: Block) -> str | None:

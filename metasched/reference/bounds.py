@@ -14,6 +14,9 @@ What jumps by one, such as `rint(x)`, is as steep as one over the distance to th
 rounding can cross, the bound times the relative error is less than one. What is on a jump to the last bit of f64 may be
 beside it, unless it is exact, such as a sum of bytes (`metasched.reference.rounding`).
 
+Where something on the way is beyond the largest number of the type that is computed in, or may be in some order of a
+sum, the bound of what is made of it is infinite. Where it may be less than the smallest normal one, it is off by that.
+
 Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
 `x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
 value.
@@ -23,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Set
+from dataclasses import field
 from types import MappingProxyType
 
 from metasched.dtypes import DType, integer_range
@@ -59,10 +63,16 @@ def _is_rounded(node: object, rounded: Set[str]) -> bool:
 @dataclass(frozen=True)
 class Bounds:
     """Bounds of expressions of an f64 program in which the buffers `rounded` of integers have bounds of their own, and
-    `rounding` is known of its floats."""
+    `rounding` is known of its floats.
+
+    `types` has the type of each float buffer that the program computes, `sums` which of them are sums or products of
+    terms, and `type` is what the expressions are computed in."""
 
     rounded: frozenset[str] = frozenset()
     rounding: Rounding = Rounding()
+    types: Mapping[str, DType] = field(default_factory=dict)
+    sums: frozenset[str] = frozenset()
+    type: DType = DType.F64
 
     def __call__(self, e: Expr) -> Expr:
         """`B(e)`, in f64."""
@@ -74,7 +84,7 @@ class Bounds:
         if isinstance(e, Var):
             return size(e)
         if isinstance(e, Load):
-            return _plus(Load(bound_name(e.buffer), e.indices, DType.F64), self._of_places(e))
+            return _plus(self._of_element(e), self._of_places(e))
         if isinstance(e, Unary):
             return self(e.a)
         if isinstance(e, Cast):
@@ -88,8 +98,23 @@ class Bounds:
             return self(e.args[0])
         out = size(e)
         for slope, argument in zip(functions()[e.func].slopes(*e.args), e.args, strict=True):
-            out = out + (self._jump(slope, argument) if e.func in WHOLE_CALLS else slope) * self(argument)
+            out = out + (self._jump(slope, argument) if e.func in WHOLE_CALLS else slope) * self.of_factor(argument)
         return out
+
+    def _of_element(self, e: Load) -> Expr:
+        own = Load(bound_name(e.buffer), e.indices, DType.F64)
+        kind = self.types.get(e.buffer, DType.F64)
+        return _unless_beyond(own if e.buffer in self.sums else size(e), kind, own)
+
+    def of_term(self, e: Expr) -> Expr:
+        """`B(e)` of what something is made of: infinite where it is beyond the largest number."""
+        return self(e) if _is_given(e) else _unless_beyond(size(e), self.type, self(e))
+
+    def of_factor(self, e: Expr) -> Expr:
+        """The same of what something is made of that may be larger: as `e` is off where it is less than normal."""
+        if _is_given(e) or self.type is DType.F64:
+            return self.of_term(e)
+        return self.of_term(e) + number(self.type.smallest_normal / self.type.unit_roundoff)
 
     def _of_whole(self, e: Expr) -> Expr:
         """That of integers and truth values, which is 0 where nothing in them is rounded."""
@@ -171,6 +196,18 @@ def _double(e: Expr) -> Expr:
     return e if e.dtype is DType.F64 else Cast(e, DType.F64)
 
 
+def _is_given(e: Expr) -> bool:
+    """Whether no float is computed in an expression itself: elements are looked after where they are stored."""
+    return isinstance(e, Const | Var | Load) or (isinstance(e, Cast) and not e.value.dtype.is_float)
+
+
+def _unless_beyond(reached: Expr, kind: DType, bound: Expr) -> Expr:
+    """A bound that is infinite where what is reached is beyond the largest number of a type."""
+    if kind is DType.F64:
+        return bound
+    return Select(Binary(BinOp.GT, reached, number(kind.largest)), number(math.inf), bound)
+
+
 def _plus(a: Expr, b: Expr) -> Expr:
     return b if a == ZERO else a if b == ZERO else a + b
 
@@ -186,11 +223,11 @@ def _to_next_whole(x: Expr) -> Expr:
 
 
 def _sum(bounds: Bounds, a: Expr, b: Expr) -> Expr:
-    return bounds(a) + bounds(b)
+    return bounds.of_term(a) + bounds.of_term(b)
 
 
 def _product(bounds: Bounds, a: Expr, b: Expr) -> Expr:
-    return bounds(a) * bounds(b)
+    return bounds.of_factor(a) * bounds.of_factor(b)
 
 
 def _largest(bounds: Bounds, a: Expr, b: Expr) -> Expr:
@@ -198,7 +235,7 @@ def _largest(bounds: Bounds, a: Expr, b: Expr) -> Expr:
 
 
 def _quotient(bounds: Bounds, a: Expr, b: Expr) -> Expr:
-    return bounds(a) / size(b) + size(a) * bounds(b) / (b * b)
+    return bounds.of_factor(a) / size(b) + size(a) * bounds.of_factor(b) / (b * b)
 
 
 _FLOAT_OPERATIONS: Mapping[BinOp, Callable[[Bounds, Expr, Expr], Expr]] = MappingProxyType(

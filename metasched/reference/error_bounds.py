@@ -14,6 +14,7 @@ are nearer to one another than rounding can tell, either position is right.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
@@ -86,16 +87,20 @@ def _rival(block: Block) -> Block:
     return replace(block, name=name, store=store, reducer=block.reducer.of_values, index=None)
 
 
-def with_bounds(func: Func) -> Func:
-    """An f64 program that also computes `X.bound` for every float buffer; those of inputs are further inputs.
+def with_bounds(typed: Func) -> Func:
+    """The program in f64 that also computes `X.bound` for every float buffer; those of inputs are further inputs.
 
-    Its outputs are those of `func`, their bounds, and then, for each of `contests`, the values, bounds and rivals.
+    Its outputs are those of `typed`, their bounds, and then, for each of `contests`, the values, bounds and rivals.
     """
-
-    bounds = Bounds(rounded_buffers(func), rounding_in(func))
+    func = in_double(typed)
+    types = {b.name: b.dtype for b in (*typed.temps, *typed.outputs) if b.dtype.is_float}
+    blocks = query.blocks(typed)
+    sums = frozenset(block.store.buffer for block in blocks if block.reducer in (Reducer.SUM, Reducer.PROD))
+    known = Bounds(rounded_buffers(func), rounding_in(func), types, sums)
+    of_blocks = {block.name: replace(known, type=_shortest_type(block)) for block in blocks}
 
     def extended(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-        bounded = [b for b in buffers if b.dtype.is_float or b.name in bounds.rounded]
+        bounded = [b for b in buffers if b.dtype.is_float or b.name in known.rounded]
         return buffers + tuple(replace(b, name=bound_name(b.name), dtype=DType.F64) for b in bounded)
 
     added = tuple(bound_name(b.name) for b in func.inputs if b.dtype.is_float)
@@ -105,7 +110,7 @@ def with_bounds(func: Func) -> Func:
     shown = tuple(b for b in func.temps if b.name in values)
     body: list[Stmt] = []
     for nest in _nests(func):
-        body.append(_statement(nest, bounds))
+        body.append(_statement(nest, of_blocks))
         if query.blocks_under(nest)[0].store.buffer in values:
             body.append(query.map_blocks(nest, _rival))
     return replace(
@@ -118,14 +123,22 @@ def with_bounds(func: Func) -> Func:
     )
 
 
-def _statement(stmt: Stmt, bounds: Bounds) -> Stmt:
+def _shortest_type(block: Block) -> DType:
+    """The type of the floats that a block computes in that has the least range; f64 where it has none."""
+    types = {node.dtype.compute for node in block.store.value.walk() if isinstance(node, Expr) and node.dtype.is_float}
+    return min(types, key=lambda kind: kind.largest, default=DType.F64)
+
+
+def _statement(stmt: Stmt, of_blocks: Mapping[str, Bounds]) -> Stmt:
+    """A statement with the bounds of what it computes."""
     if isinstance(stmt, Block):
+        bounds = of_blocks[stmt.name]
         has_bound = stmt.store.value.dtype.is_float or stmt.store.buffer in bounds.rounded
         return seq([_bound_block(stmt, bounds), stmt]) if has_bound else stmt
     if isinstance(stmt, For):
-        return replace(stmt, body=_statement(stmt.body, bounds))
+        return replace(stmt, body=_statement(stmt.body, of_blocks))
     assert isinstance(stmt, Seq)
-    return seq([_statement(child, bounds) for child in stmt.stmts])
+    return seq([_statement(child, of_blocks) for child in stmt.stmts])
 
 
 def _bound_block(block: Block, bounds: Bounds) -> Block:

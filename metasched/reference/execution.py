@@ -71,7 +71,7 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
     """
     func = _func(program)
     contested = contests(func)
-    executed = with_bounds(in_double(func))
+    executed = with_bounds(func)
 
     def run(*args: Any) -> list[tuple[Array, Array]]:
         inputs, scalars = _arguments(func, in_double(func), args)

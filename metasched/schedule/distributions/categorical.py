@@ -32,6 +32,12 @@ class Categorical:
     def extent(self) -> Expr:
         return ZERO
 
+    @property
+    def likeliest(self) -> Decision | None:
+        most = max(self.probabilities)
+        stands_out = most >= 0.5 and self.probabilities.count(most) == 1
+        return self.values[self.probabilities.index(most)] if stands_out else None
+
     def sample(self, rng: np.random.Generator) -> Decision:
         return int(rng.choice(np.array(self.values), p=np.array(self.probabilities)))
 

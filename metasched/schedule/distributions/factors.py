@@ -46,6 +46,10 @@ class Factors(ABC):
     def width(self) -> int:
         return self.parts - 1
 
+    @property
+    def likeliest(self) -> Decision | None:
+        return None
+
     def concrete_extent(self) -> int:
         value = as_int(self.extent)
         assert value is not None, "a concrete draw needs a concrete extent"

@@ -84,8 +84,8 @@ def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
     elif complete:
         (best,) = yield [rows[:1]]
     else:
-        # Estimates do not see all that a number decides: what is drawn most often is taken where nothing is gained.
-        likely, drawn = yield [_likely(arm.sketch, rows), rows]
+        # Estimates do not see all that a number decides: what its rule prefers is taken where nothing is gained.
+        likely, drawn = yield [_with_likeliest(arm.sketch, rows, wanted.numbers), rows]
         best = _preferred(likely, drawn)
     for _ in range(rounds):
         before = best
@@ -96,12 +96,13 @@ def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
     return best
 
 
-def _likely(sketch: Sketch, rows: Rows) -> Rows:
-    """One row, with the numbers of each variable that most of some rows have."""
-    likely = rows[:1].copy()
+def _with_likeliest(sketch: Sketch, rows: Rows, given: Mapping[str, Decision]) -> Rows:
+    """Rows in which a number that was drawn is what most draws of it are, where there is such a decision."""
+    likely = rows.copy()
     for variable in sketch.variables:
-        found, counts = np.unique(rows[:, variable.span], axis=0, return_counts=True)
-        likely[:, variable.span] = found[np.argmax(counts)]
+        preferred = variable.dist.likeliest
+        if preferred is not None and _integers(variable, given.get(variable.address)) is None:
+            likely[:, variable.span] = variable.dist.encode(preferred)
     return likely
 
 

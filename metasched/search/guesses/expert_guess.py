@@ -46,7 +46,7 @@ class ExpertCandidate:
     """An expert trace replayed on the program.
 
     `expected` is the roofline's estimate, `distance` how far the shape is from the one it was written for.
-    `carried_over` says to what: a batch, transposed operands; `turned` whether to those.
+    `carried_over` says to what: a batch, transposed operands.
     """
 
     name: str
@@ -55,7 +55,6 @@ class ExpertCandidate:
     expected: Expectation
     distance: float
     carried_over: str
-    turned: bool = False
 
     @property
     def cycles(self) -> float:
@@ -186,15 +185,9 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
 
 def _candidate(program: Program, fit: Fit, trace: Trace, target: Target, core: Core) -> ExpertCandidate:
     schedule = _applied(trace, program)
-    found = ExpertCandidate(
-        fit.expert.name,
-        trace,
-        schedule,
-        expected(schedule.func, target, core),
-        _distance(fit, program),
-        "" if fit.batch is None else str(fit.batch),
-        fit.batch is not None and bool(fit.batch.turned),
-    )
+    estimate = expected(schedule.func, target, core)
+    carried_over = "" if fit.batch is None else str(fit.batch)
+    found = ExpertCandidate(fit.expert.name, trace, schedule, estimate, _distance(fit, program), carried_over)
     return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target, core)
 
 

@@ -32,7 +32,6 @@ from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport
 from metasched.ir.program import Program
 from metasched.knowledge.library import Knowledge, KnowledgeLike
-from metasched.operators.transposed_copies import copies_by_element
 from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
@@ -58,10 +57,12 @@ _BETTER = 0.9
 # What was carried over from another size was measured there: it is mostly as fast as the model expects. At 49 sizes,
 # where the model expected less than this of a trace's time, which were six, it took .82 of it (1.11 at worst).
 _CARRIED_BETTER = 0.85
-# The share of the estimate that a call at full speed would take at most, for the space to be looked at.
-_ROOM = 1 / 3
-# The same where what is known is a trace for operands that lie the other way, and copies of these are not in vectors.
-_ROOM_BY_ELEMENT = 1 / 2
+# The share of the estimate that a call at full speed would take at most, for the space to be looked at: where an
+# expert's trace is known, and where a neighbour's, which was measured for sizes like these. Of traces between a third
+# and a half, four tasks of the yardstick are guessed otherwise, and take .73 to .97 of the time (Zen 4), two products
+# of batches of bf16 .57 and .70 by estimate (AMX); of neighbours five, and take .66 to 1.44.
+_ROOM_OF_EXPERT = 1 / 2
+_ROOM_OF_NEIGHBOUR = 1 / 3
 # The estimated cycles of a call from which on the model chooses as well: three microseconds.
 _WORTH_LOOKING = 1e4
 _LIKED = "what the model likes best"
@@ -259,8 +260,7 @@ class _Guessing:
         cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
         if cycles < _WORTH_LOOKING:
             return False
-        by_element = start.expert is not None and start.expert.turned and copies_by_element(start.func)
-        room = _ROOM_BY_ELEMENT if by_element else _ROOM
+        room = _ROOM_OF_NEIGHBOUR if start.expert is None else _ROOM_OF_EXPERT
         return max(least_cycles(*program), least_transfer_cycles(*program)) < room * cycles
 
     def _ratio(self, func: Func, other: Func) -> float:

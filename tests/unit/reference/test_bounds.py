@@ -127,3 +127,28 @@ def test_what_wraps_may_be_at_either_end() -> None:
     found = reference(p)(*inputs())
     assert isinstance(found, np.ndarray)
     assert mismatch(found, expected, tolerances(Computation(p.func), bound, DType.U8, drawn=True)) is None
+
+
+OVERFLOWS = {
+    "a stage": "Y: f32[N]:\n    S[i] = exp(X[i] + 88.0)\n    Y[i] = S[i] / 64.0",
+    "a stage of halves": "Y: f32[N]:\n    S[i] = f16(X[i] * 60000.0)\n    Y[i] = f32(S[i]) * 0.001",
+    "a sum": "Y: f32[N]:\n    S[i] = sum[k < 2](exp(X[i] + 83.0))\n    Y[i] = S[i] / 64.0",
+    "a product": "Y: f32[N]:\n    Y[i] = sqrt(exp(X[i] * 50.0) * exp(X[i] * 50.0))",
+    "what is scaled": "Y: f32[N]:\n    Y[i] = (exp(X[i] * 50.0) * exp(X[i] * 50.0)) * 0.0001",
+    "a divisor": "Y: f32[N]:\n    Y[i] = 1.0 / (exp(X[i] * 50.0) * exp(X[i] * 50.0))",
+}
+
+
+@pytest.mark.parametrize("rest", OVERFLOWS.values(), ids=OVERFLOWS)
+def test_nothing_is_said_of_what_overflowed_on_the_way_and_all_of_the_rest(rest: str) -> None:
+    p, given = parse_program(f"program p[N={N}](X: f32[N]) -> {rest}\n"), inputs()[:1]
+    ((expected, bound),) = reference_with_bound(p)(*given)
+    allowed = tolerances(Computation(p.func), bound, DType.F32, drawn=True)
+    assert allowed is not None
+    with np.errstate(over="ignore"):
+        found = reference(p)(*given)
+    assert isinstance(found, np.ndarray)
+    assert mismatch(found, expected, allowed) is None
+    said_of = np.isfinite(allowed)
+    assert 0.5 < np.mean(said_of) < 0.95
+    assert np.mean(allowed < 1e-2 * np.abs(expected)) > 0.4

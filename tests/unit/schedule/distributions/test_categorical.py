@@ -50,3 +50,10 @@ def test_the_rest_of_the_interface() -> None:
     assert DIST.options() == (16, 4, 8)
     assert DIST.neighbours(4) == (16, 8)
     assert DIST.support() == "one of 16, 4, 8"
+
+
+def test_the_likeliest_is_at_least_half_of_all_draws_and_the_only_one() -> None:
+    values = (1, 2, 3)
+    assert Categorical(values, (0.2, 0.5, 0.3)).likeliest == 2
+    assert Categorical(values, (0.4, 0.35, 0.25)).likeliest is None
+    assert Categorical((1, 2), (0.5, 0.5)).likeliest is None

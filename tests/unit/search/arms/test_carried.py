@@ -311,7 +311,7 @@ def test_what_is_not_whole_is_no_guess_where_an_expert_wrote_a_trace() -> None:
 
 
 def test_the_guess_is_no_worse_in_estimate_than_the_best_known_without() -> None:
-    for program in (PRODUCT, ms.operator("dense_bias_relu", M=64, N=96, K=80)):
+    for program in (PRODUCT, ms.operator("dense_bias_relu", M=128, N=256, K=256)):
         without = guess(program, AVX512, knowledge="none")
         assert without.expert is not None
         for known in (ENTRY, replace(ENTRY, numbers=_with(1)), replace(ENTRY, structure=())):

@@ -11,6 +11,7 @@ from metasched.cost.model import CostModel
 from metasched.lang.instructions import HOLE, Decision
 from metasched.search.arms.carried_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.arms.sketch_arm import SketchArm
+from metasched.search.rounds.population import legal
 from tests.support.targets import AVX512
 
 OWN: dict[str, Decision] = {"i": (HOLE, 6), "j": (HOLE, 32), "k": (HOLE, 8)}
@@ -88,6 +89,14 @@ def test_a_number_that_is_lacking_is_the_likely_one_where_nothing_is_gained() ->
     (found,) = best_rows(arm, MODEL, [WantedNumbers(own, 0)])
     assert found is not None
     assert found.row[place].tolist() == [4]
+
+
+def test_numbers_that_no_rule_prefers_are_the_best_drawn_however_little_is_gained() -> None:
+    arm = arm_of()
+    drawn = legal(arm, arm.sample(np.random.default_rng(0), 32))
+    (found,) = best_rows(arm, MODEL, [WantedNumbers({}, 0)])
+    assert found is not None
+    assert found.score == MODEL.predict(arm.features(drawn)).max()
 
 
 def test_the_row_is_legal() -> None:
