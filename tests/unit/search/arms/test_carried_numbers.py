@@ -92,7 +92,7 @@ def test_a_number_that_is_lacking_is_the_likely_one_where_nothing_is_gained() ->
 
 
 def test_numbers_that_no_rule_prefers_are_the_best_drawn_however_little_is_gained() -> None:
-    arm = arm_of()
+    arm = arm_of(rows=250)
     drawn = legal(arm, arm.sample(np.random.default_rng(0), 32))
     (found,) = best_rows(arm, MODEL, [WantedNumbers({}, 0)])
     assert found is not None
