@@ -32,7 +32,6 @@ from metasched.ir.source import (
     BoolLit,
     FloatLit,
     IfElse,
-    IntLit,
     Name,
     Operation,
     Prefix,
@@ -44,6 +43,7 @@ from metasched.ir.source_printer import print_source
 from metasched.lang.borders import BORDERS
 from metasched.lang.bounds import Assumptions, Bound
 from metasched.lang.conversions import cast_to, nearest, rounded
+from metasched.lang.index_hints import guarded, moved_axis
 from metasched.lang.numpy_names import written_as
 from metasched.lang.report import Report, did_you_mean, listing
 from metasched.lang.sizes import Number, Sizes
@@ -499,12 +499,13 @@ class Values:
         if assumed.dead or lo > hi or (lo >= 0 and hi < extent):
             return built
         if data:
-            return built if self._stays_inside(index, read, dim, extent) else None
-        self._out_of_bounds(index, read, dim, extent, (lo, hi))
+            return built if self._stays_inside(read, dim, extent) else None
+        self._out_of_bounds(read, dim, extent, (lo, hi))
         return None
 
-    def _stays_inside(self, index: SourceExpr, read: Read, dim: int, extent: int) -> bool:
+    def _stays_inside(self, read: Read, dim: int, extent: int) -> bool:
         """Whether data that is an index is an input, which is checked when the kernel is called."""
+        index = read.indices[dim]
         is_cast = isinstance(index, Apply) and self._casts.get(index.func) is INDEX
         inner = index.args[0] if isinstance(index, Apply) and is_cast else index
         info = self._scope.buffers.get(inner.buffer) if isinstance(inner, Read) else None
@@ -517,14 +518,12 @@ class Values:
             f"nothing says that `{text}` stays inside `{read.buffer}`, whose dimension {dim} has {extent} elements"
         )
         hint = "index with an input alone, which is checked at each call, keep the index inside by"
-        hint = f"{hint} `clamp({text}, 0, {extent - 1})`, or guard the read: `{print_source(read)}"
-        self._report.error(index.start, message, f"{hint} if {text} >= 0 and {text} < {extent} else 0`")
+        hint = f"{hint} `clamp({text}, 0, {extent - 1})`, or {guarded(read, dim, extent, below=True, above=True)}"
+        self._report.error(index.start, message, hint)
         return False
 
-    def _out_of_bounds(
-        self, index: SourceExpr, read: Read, dim: int, extent: int, reached: tuple[Bound, Bound]
-    ) -> None:
-        lo, hi = reached
+    def _out_of_bounds(self, read: Read, dim: int, extent: int, reached: tuple[Bound, Bound]) -> None:
+        index, (lo, hi) = read.indices[dim], reached
         sides = []
         if lo < 0:
             sides.append("any amount below" if math.isinf(lo) else f"{-lo} below")
@@ -534,31 +533,15 @@ class Values:
         message = f"`{print_source(read)}` leaves `{read.buffer}` in dimension {dim}, by {' and '.join(sides)}"
         if not math.isinf(lo) and not math.isinf(hi):
             message += f": `{text}` goes from {lo} to {hi}, and valid are 0 to {extent - 1}"
-        conditions = []
-        if lo < 0:
-            conditions.append(f"{text} >= 0")
-        if hi >= extent:
-            conditions.append(f"{text} < {extent}")
-        hint = f"guard the read: `{print_source(read)} if {' and '.join(conditions)} else 0`" if lo != hi else ""
+        hint = guarded(read, dim, extent, below=lo < 0, above=hi >= extent) if lo != hi else ""
         if isinstance(index, Name) and index.name in self._scope.axes:
             says = f"`{text}` goes as far as its range or a declaration says: is it the index meant, and the extent?"
             hint = f"{says} Or {hint}" if hint else says
         elif hint and lo >= 0:
-            axis = _moved_axis(index)
+            axis = moved_axis(index)
             fitting = f": `{axis} < {extent - int(lo)}`" if axis in self._scope.axes and extent > lo else ""
             hint += f", or write a smaller range of its indices{fitting}"
         self._report.error(index.start, message, hint)
-
-
-def _moved_axis(index: SourceExpr) -> str | None:
-    """`i` of `i + 2`."""
-    match index:
-        case (
-            Operation(op=BinOp.ADD, a=Name(name=name), b=IntLit())
-            | Operation(op=BinOp.ADD, a=IntLit(), b=Name(name=name))
-        ):
-            return name
-    return None
 
 
 def _folded(e: Expr, assumed: Assumptions) -> Expr:
