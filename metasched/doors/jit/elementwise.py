@@ -258,10 +258,27 @@ def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> G
     return trace.nodes.call("MatMul", *values)
 
 
+def _shifted(name: str) -> Special:
+    """A shift, of which the language takes a constant only below the number of bits: NumPy shifts all of them out."""
+
+    def special(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
+        form, places = FORMS[name], values[1].constant
+        text = form.text(result)
+        if places is not None and places.size == 1 and not 0 <= places.item() < result.bits:
+            fills = name == "right_shift" and not result.is_unsigned
+            text = f"{{0}} >> {result.bits - 1}" if fills else "{0} * 0"
+            return trace.nodes.expression(name.title(), text, values[:1], [result], result)
+        return trace.nodes.expression(name.title(), text, values, [result] * 2, result)
+
+    return special
+
+
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
+        "left_shift": _shifted("left_shift"),
         "matmul": _matmul,
         "power": _power,
+        "right_shift": _shifted("right_shift"),
     }
 )
 

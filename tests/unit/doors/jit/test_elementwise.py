@@ -143,3 +143,14 @@ def test_quotients_of_doubles_are_exact(ufunc: np.ufunc) -> None:
 
 def test_zeros_and_other_numbers_are_literals() -> None:
     assert "max(A[i0, i1], 0.0)" in str(ms.jit(lambda x: np.maximum(x, 0)).graph(F32))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+@pytest.mark.parametrize("places", [0, 7, 8, 40, 200])
+@pytest.mark.parametrize("shift", [np.left_shift, np.right_shift])
+def test_a_constant_shift_beyond_the_type_shifts_everything_out(shift: np.ufunc, places: int, dtype: type) -> None:
+    x = np.array([-5, 3, 100, -128, 0]).astype(dtype)
+    if np.can_cast(np.min_scalar_type(places), dtype):
+        found = ms.jit(lambda x: shift(x, places))(x)
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found, shift(x, places))
