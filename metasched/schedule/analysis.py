@@ -225,7 +225,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         operations=own.operations,
         conditional=own.conditional,
         inside=own.inside,
-        present=share_of_terms(block),
+        present=own.present,
         remainders=own.remainders,
         calls=own.calls,
         divides=own.divides,
@@ -265,6 +265,7 @@ class _Own:
     operations: int
     conditional: bool
     inside: Mapping[str, Inside]
+    present: float
     remainders: tuple[Remainder, ...]
     calls: tuple[str, ...]
     divides: bool
@@ -298,6 +299,7 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
         operations=sum(_operations(store.value) for store in stores),
         conditional=any(isinstance(n, Select) and prove(n.cond, domain) is not True for n in nodes),
         inside=_insides(nodes, iters),
+        present=share_of_terms(iters, stores[0], reducer),
         remainders=_remainders(nodes, names),
         calls=calls,
         divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),

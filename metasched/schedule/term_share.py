@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -10,23 +11,23 @@ from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.conjunctions import conjuncts
 from metasched.ir.evaluate import Evaluator
-from metasched.ir.nodes import Block, Expr, Select
+from metasched.ir.nodes import Expr, IterVar, Reducer, Select, Store
 
 # So many combinations of variables are counted at most.
 _MOST = 1 << 20
 
 
-def share_of_terms(block: Block) -> float:
+def share_of_terms(iters: Sequence[IterVar], store: Store, reducer: Reducer | None) -> float:
     """The share of a reduction's iterations that have a term; 1 where that depends on data or on tile sizes.
 
     What its condition asks of different variables is counted apart.
     """
-    value = block.store.value
-    if block.reducer is None or not isinstance(value, Select):
+    value = store.value
+    if reducer is None or not isinstance(value, Select):
         return 1.0
-    if value.otherwise != block.reducer.identity(value.dtype):
+    if value.otherwise != reducer.identity(value.dtype):
         return 1.0
-    extents = {it.name: as_int(it.extent) for it in block.iters}
+    extents = {it.name: as_int(it.extent) for it in iters}
     return prod((_share(together, extents) for together in _connected(conjuncts(value.cond))), start=1.0)
 
 
