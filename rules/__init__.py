@@ -36,6 +36,7 @@ Its files, in reading order:
 - `row_runs`: Loops over what lies in a row, as one
 - `scans`: Running sums, products and extrema, in blocks that go on from those before them
 - `short_rows`: Element-wise blocks over rows of few elements, several rows to a vector
+- `short_sums`: Sums of few terms for rows of few elements, several rows to a vector
 - `scatter`: Sums of what belongs to each place, by going to the place of each term
 - `stream`: Stores past the caches
 - `strips`: Reductions that feed others, computed in strips that stay in the second cache

@@ -31,6 +31,7 @@ from metasched.rules.row_runs import row_runs
 from metasched.rules.scans import scans
 from metasched.rules.scatter import scatter
 from metasched.rules.short_rows import short_rows
+from metasched.rules.short_sums import short_sums
 from metasched.rules.stream import stream
 from metasched.rules.strips import strips
 from metasched.rules.tile_transposition import tile_transposition
@@ -69,6 +70,7 @@ cpu = (
     im2col,
     interleaved,
     dot_products,
+    short_sums,
     multi_level_tiling,
     packing,
     rolling,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from metasched.rules.facts import Factored, Tiled, Vectorized
 
 import metasched as ms
@@ -74,7 +76,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int) -
         return f"it has no rows of 2 to {most} elements"
     if all(_is_alike(read, outer.name, inner) for read in info.reads):
         return "what it reads lies as its result does"
-    if not all(_is_near(read, outer.name, inner.name, most) for read in info.reads):
+    if not all(reads_near_by(read, outer.name, frozenset({inner.name}), most) for read in info.reads):
         return "what its rows read is apart"
     return None
 
@@ -84,17 +86,21 @@ def _is_alike(read: ms.ReadInfo, outer: str, inner: ms.IterInfo) -> bool:
     return unmoved or (read.bare[-2:] == (outer, inner.name) and read.shape[-1] == inner.extent)
 
 
-def _is_near(read: ms.ReadInfo, outer: str, inner: str, most: int) -> bool:
-    """Whether neighbouring rows read what is near by: an element each, a short row each, or the same for all."""
-    *others, last = read.uses or (frozenset(),)
+def reads_near_by(read: ms.ReadInfo, outer: str, within: frozenset[str], most: int) -> bool:
+    """Whether neighbouring rows read what is near by: an element each, a short row each, or the same small array.
+
+    `within` are the variables of a row: of its elements, and of the terms of each.
+    """
     if outer not in read.iters:
-        return all(inner not in use for use in others)
+        small = prod(size or most**2 + 1 for size in read.shape) <= most**2
+        return small or all(within.isdisjoint(use) for use in read.uses[:-1])
     if read.bare[-1] == outer:
-        return all(outer not in use and inner not in use for use in others)
+        return all(outer not in use and within.isdisjoint(use) for use in read.uses[:-1])
+    *others, last = read.uses
     size = read.shape[-1]
-    if len(others) < 1 or read.bare[-2] != outer or not last <= {inner} or size is None or size > most:
+    if len(others) < 1 or read.bare[-2] != outer or not last <= within or size is None or size > most:
         return False
-    return all(outer not in use and inner not in use for use in others[:-1])
+    return all(outer not in use and within.isdisjoint(use) for use in others[:-1])
 
 
 def _divisor(number: int, wanted: int) -> int:

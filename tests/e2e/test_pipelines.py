@@ -33,6 +33,10 @@ def blend(a: Image, b: Image, m: Image) -> Image:
     return np.clip(mixed, 0, 255).astype(np.uint8)
 
 
+def colours(x: Image, matrix: Image, offset: Image) -> Image:
+    return np.clip(np.rint(x.astype(np.float32) @ matrix.T + offset), 0, 255).astype(np.uint8)
+
+
 def blur_rgb(x: Image, k: Image) -> Image:
     h, w, _ = x.shape
     wide = x.astype(np.float64)
@@ -97,6 +101,7 @@ def histogram(x: Image) -> Image:
 
 
 BOX = np.full((5, 5), 1 / 32, np.float32)  # sums of bytes are exact
+MIXED = np.array([[1, 2, -1], [-2, 1, 2], [1, 1, 1]], np.float32) / 4
 FILTER = np.array([0.03, 0.11, 0.22, 0.28, 0.22, 0.11, 0.03], np.float32)
 CASES: dict[str, tuple[dict[str, int], tuple[Image, ...], Callable[..., Image]]] = {
     "blur": ({"H": 21, "W": 83}, (image(23, 85, dtype="uint16", high=20000),), blur),
@@ -107,6 +112,7 @@ CASES: dict[str, tuple[dict[str, int], tuple[Image, ...], Callable[..., Image]]]
         (image(21, 37, 3, dtype="uint8", high=256), image(21, 37, 3, dtype="uint8", high=256), image(21, 37)),
         blend,
     ),
+    "colours": ({"H": 21, "W": 48}, (image(21, 48, 3, dtype="uint8", high=256), MIXED, image(3, high=9)), colours),
     "harris": ({"H": 21, "W": 83}, (image(3, 21, 83),), harris),
     "demosaic": ({"H": 22, "W": 70}, (image(22, 70, dtype="uint16", high=65535),), demosaic),
     "bilateral_grid": ({"H": 21, "W": 37}, (image(21, 37),), bilateral_grid),
@@ -121,7 +127,7 @@ def test_pipelines_are_what_numpy_and_scipy_say(name: str) -> None:
     np.testing.assert_allclose(kernel(*inputs), expected(*inputs), rtol=2e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["blur_rgb", "blend"])
+@pytest.mark.parametrize("name", ["blur_rgb", "blend", "colours"])
 def test_a_guess_for_interleaved_colours_is_what_numpy_says(name: str) -> None:
     sizes, inputs, expected = CASES[name]
     np.testing.assert_array_equal(

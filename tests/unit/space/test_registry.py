@@ -14,6 +14,7 @@ TILES = (
     "im2col",
     "interleaved",
     "dot_products",
+    "short_sums",
     "multi_level_tiling",
     "packing",
     "rolling",
