@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from metasched.doors.pytorch.compiled import LOGGER, CompiledGraph, GraphReport
+from metasched.doors.pytorch.decompositions import decompositions
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.network import Network
 from metasched.support.imports import imports
@@ -77,12 +78,11 @@ class TorchBackend:
         if any(_is_symbolic(value) for value in inputs):
             return _PerShape(self, module)
         common = imports.module("torch._dynamo.backends.common")
-        decompositions = imports.module("torch._decomp").core_aten_decompositions()
         compiler = common.aot_autograd(
             fw_compiler=self._eager,
             bw_compiler=_as_it_is,
             inference_compiler=self._inference,
-            decompositions=decompositions,
+            decompositions=decompositions(),
         )
         compiled: Callable[..., Any] = compiler(module, inputs)
         return compiled
