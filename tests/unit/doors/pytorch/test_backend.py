@@ -104,6 +104,17 @@ def test_signs_of_numbers_and_of_what_is_none(dtype: Any) -> None:
     run_whole(torch.sign, torch.tensor(values, dtype=torch.float64).to(dtype))
 
 
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floats_as_integers_wrap(kind: Any) -> None:
+    signed = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+    unsigned = [torch.uint16, torch.uint32, torch.uint64]
+    x = torch.tensor([-1.5, -9.0, 300.0, 7.0, -200.0, 40000.0, -40000.0, 60000.0], dtype=kind)
+    run_whole(lambda x: tuple(x.to(wanted) for wanted in signed), x)
+    run_whole(lambda x: tuple(x.to(wanted) for wanted in unsigned), x)
+    run_whole(lambda x: (x.sum(0, dtype=torch.uint8), x.cumsum(0, dtype=torch.int8)), x)
+
+
 class Net(torch.nn.Module):
     """Convolutions, norms, pools, and a part that is joined."""
 
