@@ -20,7 +20,7 @@ from metasched.graph.network import Network, folded
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.ranged import NetworkOfSizes
-from metasched.graph.reading.model_file import ModelLike, read_model
+from metasched.graph.reading.model_file import ModelLike, read_model, without_position
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.network_cache import CachePlace, NetworkCache
 from metasched.graph.saved.network_key import model_digest, network_key
@@ -75,7 +75,8 @@ def load_onnx(
         net = ms.load_onnx("m.onnx", batch=1, seq=128)
 
     Args:
-        model: the path of a file, its bytes, or an `onnx.ModelProto`. External data is read from the file's folder.
+        model: the path of a file, its bytes, a binary file that is open, or an `onnx.ModelProto`. External data is read
+            from the folder of a path.
         values: inputs that are settled now, by name: those that decide shapes, such as a target shape or axes. The
             network does not take them any more.
         shapes: whole shapes of inputs, by name, where the model names no sizes.
@@ -96,9 +97,9 @@ def load_onnx(
     """
     ranges = {name: _range(name, size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
     single = {name: _single(name, size) for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
-    said = (model, single, _whole_shapes(shapes or {}), values or {}, states or {})
+    said = (without_position(model), single, _whole_shapes(shapes or {}), values or {}, states or {})
     with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
-        digest = beside.submit(model_digest, model)
+        digest = beside.submit(model_digest, said[0])
         cpu = target or Target.detect()
     source = _Source(*said, ranges, cpu, ProductPrecision.of(precision), db)
     key = source.key(digest.result())
