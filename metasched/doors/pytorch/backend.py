@@ -11,6 +11,7 @@ from typing import Any
 from metasched.doors.pytorch.compiled import LOGGER, CompiledGraph, GraphReport
 from metasched.doors.pytorch.decompositions import decompositions
 from metasched.doors.pytorch.tensors import torch_module
+from metasched.errors import counted
 from metasched.graph.network import Network
 from metasched.support.imports import imports
 from metasched.target import Target
@@ -72,6 +73,15 @@ class TorchBackend:
                 "it traces recurrent layers where torch._dynamo.config.allow_rnn = True stands before the call"
             )
         return "\n".join(f"graph {number}: {report}" for number, report in enumerate(self.reports))
+
+    def __repr__(self) -> str:
+        if not self.reports:
+            return "<TorchBackend, no graph yet>"
+        operators = sum(report.operators for report in self.reports)
+        refused = sum(len(report.refused) for report in self.reports)
+        facts = [counted(len(self.reports), "graph"), counted(len(self.networks), "network")]
+        facts += [f"{counted(operators, 'operator')} in these", *([f"{refused} in PyTorch"] if refused else ())]
+        return f"<TorchBackend, {', '.join(facts)}>"
 
     def __call__(self, module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """What `torch.compile` calls with a graph and examples of its inputs."""

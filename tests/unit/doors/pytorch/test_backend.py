@@ -148,6 +148,8 @@ def test_what_is_refused_runs_in_pytorch_and_is_told(caplog: pytest.LogCaptureFi
         backend = run(lambda x: torch.mode(x * 2 + 1)[0] @ (x + 3), torch.randn(3, 4))
     assert len(backend.networks) == 2
     assert "PyTorch runs 1" in str(backend)
+    assert repr(backend) == "<TorchBackend, 1 graph, 2 networks, 6 operators in these, 1 in PyTorch>"
+    assert repr(TorchBackend()) == "<TorchBackend, no graph yet>"
     assert "aten.mode: no program is known for this operator" in caplog.text
 
 
