@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from metasched.doors.pytorch.compiled import LOGGER, CompiledGraph, GraphReport
+from metasched.doors.pytorch.compiled import CompiledGraph, GraphReport
 from metasched.doors.pytorch.decompositions import decompositions
+from metasched.doors.pytorch.lowering import LOGGER
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.errors import counted
 from metasched.graph.network import Network

@@ -9,7 +9,9 @@ import pytest
 
 import metasched as ms
 from metasched.doors.pytorch import backend as backend_module
+from metasched.doors.pytorch import lowering
 from metasched.doors.pytorch.backend import TorchBackend, explain_torch
+from metasched.doors.pytorch.registry import known_operators
 from tests.support.torch_models import ReferenceNetwork, run, run_whole
 
 torch = pytest.importorskip("torch")
@@ -151,6 +153,21 @@ def test_what_is_refused_runs_in_pytorch_and_is_told(caplog: pytest.LogCaptureFi
     assert repr(backend) == "<TorchBackend, 1 graph, 2 networks, 6 operators in these, 1 in PyTorch>"
     assert repr(TorchBackend()) == "<TorchBackend, no graph yet>"
     assert "aten.mode: no program is known for this operator" in caplog.text
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_errors_of_operators_are_logged_for_who_looks_for_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(site: Any, x: Any) -> Any:
+        return x.shape[7]
+
+    monkeypatch.setattr(lowering, "known_operators", lambda: {**known_operators(), "aten.relu": broken})
+    with caplog.at_level(logging.DEBUG, "metasched.torch"):
+        backend = run(torch.relu, torch.randn(3))
+    assert "aten.relu: its arguments do not go together: tuple index" in str(backend)
+    assert "metasched: aten.relu is refused" in caplog.text
+    assert "in broken" in caplog.text
 
 
 @pytest.mark.usefixtures("by_reference")
