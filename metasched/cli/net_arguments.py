@@ -9,6 +9,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -188,12 +189,15 @@ def _types_at(
 def load_arrays(file: str) -> dict[str, Array]:
     """The arrays of a .npz file. Raises UsageError for what is none."""
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            if isinstance(stored, np.ndarray):
-                raise UsageError(f"{file} has one array, and arrays by name (.npz) are wanted")
-            return {name: stored[name] for name in stored.files}
-    except ValueError as error:
+        with Path(file).open("rb") as opened:
+            stored = np.load(opened, allow_pickle=False)
+            if not isinstance(stored, np.ndarray):
+                return {name: stored[name] for name in stored.files}
+    except (ValueError, EOFError, BadZipFile) as error:
         raise UsageError(f"{file} is no .npz file of arrays: {error}") from error
+    raise UsageError(
+        f"{file} has one array, and arrays by name (.npz) are wanted: np.savez(FILE, NAME=array) writes them"
+    )
 
 
 def _arrays(given: Iterable[str], inputs: Mapping[str, Any]) -> Iterable[tuple[str, Array]]:
@@ -211,8 +215,9 @@ def _arrays(given: Iterable[str], inputs: Mapping[str, Any]) -> Iterable[tuple[s
 
 def _load_array(file: str) -> Array:
     try:
-        array = np.load(file, allow_pickle=False)
-    except ValueError as error:
+        with Path(file).open("rb") as opened:
+            array = np.load(opened, allow_pickle=False)
+    except (ValueError, EOFError, BadZipFile) as error:
         raise UsageError(f"{file} is no .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} has several arrays; give it without a name: --input {file}")

@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--expect",
         metavar="FILE.npz",
-        help="compare with the outputs there, by name or in order; exit status 1 where one differs",
+        help="compare with the outputs there, by name, or in order if they have none; exit status 1 where one differs",
     )
     parser.add_argument(
         "--error",
@@ -107,15 +107,16 @@ def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> dict
     """How far each output is from what is expected at most, over the largest element of that; infinite where one of
     them is no number and the other is.
 
-    Arrays are matched by name, or in order where no name fits. Raises UsageError for what cannot be matched.
+    Arrays are matched by name, or in order where they have the names that NumPy gives those without. Raises UsageError
+    for what cannot be matched.
     """
-    if not outputs.keys() & expected.keys():
-        if len(expected) != len(outputs):
-            raise UsageError(
-                f"--expect has {', '.join(expected) or 'nothing'}, and the outputs are {', '.join(outputs)}: "
-                "give them the same names"
-            )
+    if list(expected) == [f"arr_{number}" for number in range(len(outputs))]:
         expected = dict(zip(outputs, expected.values(), strict=True))
+    if not expected or expected.keys() - outputs.keys():
+        raise UsageError(
+            f"--expect has {', '.join(expected) or 'nothing'}, and the outputs are {', '.join(outputs)}: give them the "
+            "same names, or none (np.savez(FILE, *arrays)) for all in order"
+        )
     gaps = {}
     for name in outputs.keys() & expected.keys():
         got, want = outputs[name], expected[name]

@@ -3,6 +3,7 @@
 Its files, in reading order:
 
 - `errors`: What is wrong with a model, and what of it cannot be expressed
+- `whole_numbers`: Numbers of elements as callers give them: Python's integers and NumPy's
 - `loop_node`: What the inputs and outputs of a loop are, and how many steps it is taken to run
 - `counted_axis`: A dimension of which only a call knows how many elements there are: it has room for all that there may
   be

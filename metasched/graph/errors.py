@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from metasched.errors import MetaschedError, counted
 from metasched.support.data_classes import dataclass
 
@@ -23,6 +25,7 @@ class Refusal:
         inputs: types and shapes of its inputs, as far as they are known.
         reason: why it is refused.
         unbound: inputs of the network whose values, given at load, would settle it.
+        cause: the error that it came to, where the node was not refused for a reason of its own.
 
     """
 
@@ -32,6 +35,7 @@ class Refusal:
     inputs: tuple[str, ...]
     reason: str
     unbound: tuple[str, ...] = ()
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         opset = f" (opset {self.opset})" if self.opset else ""
@@ -46,7 +50,8 @@ class Refusal:
 class RefusedModel(NetworkError):
     """A model with nodes that cannot be expressed in the language; `refusals` has all of them.
 
-    `note` is what is to be known besides, such as why the model was not converted to a newer operator set.
+    `note` is what is to be known besides, such as why the model was not converted to a newer operator set. It is raised
+    from the first error that a node came to, if any did.
     """
 
     def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "") -> None:
@@ -56,6 +61,11 @@ class RefusedModel(NetworkError):
             shown.append(f"  and {len(refusals) - _SHOWN} more: see `refusals` of this error")
         shown += [f"  note: {note}"] if note else []
         super().__init__(f"{model} has {counted(len(refusals), 'node')} that cannot be expressed:\n" + "\n".join(shown))
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The first error that a node came to."""
+        return next((refusal.cause for refusal in self.refusals if refusal.cause is not None), None)
 
     @property
     def unbound(self) -> tuple[str, ...]:

@@ -134,7 +134,8 @@ class _Importer:
             if reason:
                 self._refusals.append(Refusal(name, "output", 0, (), reason))
         if self._refusals:
-            raise RefusedModel(self._model.name, tuple(self._refusals), self._model.unconverted)
+            refused = RefusedModel(self._model.name, tuple(self._refusals), self._model.unconverted)
+            raise refused from refused.cause
         made = self._builder.graph(
             proto.name or "network", [(name, value) for name, value in outputs if isinstance(value, GraphValue)]
         )
@@ -269,16 +270,22 @@ class _Importer:
             pass
         except (ValueError, IndexError, ArithmeticError) as error:
             wrong = Unsupported(f"its attributes and inputs do not go together: {error}")
-            self._refuse(node, scope, opset, inputs, wrong)
+            self._refuse(node, scope, opset, inputs, wrong, cause=error)
         return [_NOT_KNOWN] * len(node.output)
 
     def _refuse(
-        self, node: Any, scope: _Scope, opset: int, inputs: Sequence[GraphValue | None] | None, error: Unsupported
+        self,
+        node: Any,
+        scope: _Scope,
+        opset: int,
+        inputs: Sequence[GraphValue | None] | None,
+        error: Unsupported,
+        cause: BaseException | None = None,
     ) -> None:
         name = node.name or next(iter(node.output), "")
         path = f"{scope.path}/{name}" if scope.path else name
         types = tuple("-" if value is None else str(value.type) for value in inputs or ())
-        self._refusals.append(Refusal(path, _full(node), opset, types, str(error), error.unbound))
+        self._refusals.append(Refusal(path, _full(node), opset, types, str(error), error.unbound, cause))
 
     def _require_type(self, node: Any, domain: str, opset: int) -> None:
         """Raise Unsupported for a node of a type that is not known, whatever its inputs are."""

@@ -20,11 +20,12 @@ from metasched.graph.network import Network, folded
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.ranged import NetworkOfSizes
-from metasched.graph.reading.model_file import ModelLike, read_model
+from metasched.graph.reading.model_file import ModelLike, read_model, without_position
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.network_cache import CachePlace, NetworkCache
 from metasched.graph.saved.network_key import model_digest, network_key
 from metasched.graph.signature import DeferredGraph
+from metasched.graph.whole_numbers import whole_number
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -74,7 +75,8 @@ def load_onnx(
         net = ms.load_onnx("m.onnx", batch=1, seq=128)
 
     Args:
-        model: the path of a file, its bytes, or an `onnx.ModelProto`. External data is read from the file's folder.
+        model: the path of a file, its bytes, a binary file that is open, or an `onnx.ModelProto`. External data is read
+            from the folder of a path.
         values: inputs that are settled now, by name: those that decide shapes, such as a target shape or axes. The
             network does not take them any more.
         shapes: whole shapes of inputs, by name, where the model names no sizes.
@@ -90,13 +92,14 @@ def load_onnx(
             the model's caches states.
 
     Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
-    nodes that cannot be expressed, and NetworkError for a file that is damaged or sizes that are not settled.
+    nodes that cannot be expressed, and NetworkError for a file that is damaged, sizes that are not settled, and what is
+    given as one and is none.
     """
-    ranges = {name: _range(size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
-    single = {name: size for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
-    said = (model, single, shapes or {}, values or {}, states or {})
+    ranges = {name: _range(name, size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
+    single = {name: _single(name, size) for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
+    said = (without_position(model), single, _whole_shapes(shapes or {}), values or {}, states or {})
     with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
-        digest = beside.submit(model_digest, model)
+        digest = beside.submit(model_digest, said[0])
         cpu = target or Target.detect()
     source = _Source(*said, ranges, cpu, ProductPrecision.of(precision), db)
     key = source.key(digest.result())
@@ -201,5 +204,26 @@ def _open_inputs(model: OpenedModel) -> dict[str, Sequence[str]]:
     return {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
 
 
-def _range(size: tuple[int, int] | SizeRange) -> SizeRange:
-    return size if isinstance(size, SizeRange) else SizeRange(*size)
+def _range(name: str, size: tuple[int, ...] | SizeRange) -> SizeRange:
+    if isinstance(size, SizeRange):
+        return size
+    if len(size) != len(("low", "high")):
+        raise NetworkError(f"the range of `{name}` is its smallest and its largest size, (1, 512), and not {size!r}")
+    low, high = size
+    return SizeRange(low, high)
+
+
+def _single(name: str, size: int | str | GrowingSize) -> int | str | GrowingSize:
+    if isinstance(size, str | GrowingSize):
+        return size
+    number = whole_number(size, f"the size `{name}`")
+    if number < 0:
+        raise NetworkError(f"the size `{name}` is given as {number}, and none is negative")
+    return number
+
+
+def _whole_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+    return {
+        name: tuple(whole_number(extent, f"each size in the shape of `{name}`") for extent in shape)
+        for name, shape in shapes.items()
+    }

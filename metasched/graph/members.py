@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike
+from metasched.graph.errors import NetworkError
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory_figures import MemberMemory, NetworkMemory
 from metasched.graph.saved.exported_parts import NetworkExport
@@ -174,6 +175,19 @@ class MembersFace(ABC):
         from metasched.graph.saved.export import export_network
 
         return export_network(self.exported(), self.target, folder)
+
+    def __copy__(self) -> Self:
+        """The same network; what sessions begin as."""
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __reduce__(self) -> Any:
+        raise NetworkError(
+            f"a {type(self).__name__} is code and weights in the memory of its process: it is neither pickled nor "
+            "copied deeply\n  hint: other processes run the folder that net.export(folder) writes, or load the model "
+            "again, which takes what is compiled from the cache; net.session() is the network with a state of its own"
+        )
 
     def memory(self) -> NetworkMemory:
         """What the network holds in memory now: print it, or read its figures."""

@@ -87,6 +87,9 @@ class OpenedModel:
                 found = size_of(text, known)
                 if found is None:
                     have = ", ".join(known) or "none"
-                    raise NetworkError(f"the size `{name}` is given as `{text}`; known are {have}")
+                    raise NetworkError(
+                        f"the size `{name}` is given as `{text}`; known are {have}\n"
+                        f'  hint: a text says a size by others, {name}="past + 1"; a number is none, {name}=2'
+                    )
                 known[name] = found
         return Binding(known, self.shapes, self.values)

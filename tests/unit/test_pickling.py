@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import metasched as ms
@@ -80,6 +81,19 @@ def test_a_kernel_for_another_machine() -> None:
         ms.KernelError, match=r"compiled for a64fx, and this machine lacks neon, sve of it\. Compile it"
     ):
         compiled_again(other)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+@pytest.mark.parametrize("sizes", [{"n": 2}, {"n": (1, 4)}, {"n": ms.GrowingSize(4)}])
+def test_networks_stay_in_their_process(sizes: Any, copied: Any) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 22]> m (float[n, 2] kept, float[1, 2] x) => (next) '
+        "{ next = Concat<axis=0>(kept, x) }"
+    )
+    net = ms.load_onnx(model, **sizes)
+    with pytest.raises(ms.NetworkError, match=r"neither pickled nor copied deeply\n  hint: .* net\.export\(folder\)"):
+        copied(net)
+    assert net.session().inputs == net.inputs == copy.copy(net).inputs
 
 
 def test_copies_are_the_kernel_itself() -> None:

@@ -10,5 +10,6 @@ Its files, in reading order:
 - `shared_results`: Results of a graph that share memory, as they do in PyTorch
 - `subgraphs`: Parts of a graph that run as networks; PyTorch runs the rest
 - `compiled`: What PyTorch calls: made at the first call, with weights as constants
+- `decompositions`: What PyTorch's core operators are made of, with results that lie in memory as PyTorch's own do
 - `backend`: The backend of `torch.compile`, and what it would do with a model
 """

@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from metasched.doors.pytorch.compiled import LOGGER, CompiledGraph, GraphReport
+from metasched.doors.pytorch.compiled import CompiledGraph, GraphReport
+from metasched.doors.pytorch.decompositions import decompositions
+from metasched.doors.pytorch.lowering import LOGGER
 from metasched.doors.pytorch.tensors import torch_module
+from metasched.errors import counted
 from metasched.graph.network import Network
 from metasched.support.imports import imports
 from metasched.target import Target
@@ -72,17 +75,25 @@ class TorchBackend:
             )
         return "\n".join(f"graph {number}: {report}" for number, report in enumerate(self.reports))
 
+    def __repr__(self) -> str:
+        if not self.reports:
+            return "<TorchBackend, no graph yet>"
+        operators = sum(report.operators for report in self.reports)
+        refused = sum(len(report.refused) for report in self.reports)
+        facts = [counted(len(self.reports), "graph"), counted(len(self.networks), "network")]
+        facts += [f"{counted(operators, 'operator')} in these", *([f"{refused} in PyTorch"] if refused else ())]
+        return f"<TorchBackend, {', '.join(facts)}>"
+
     def __call__(self, module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """What `torch.compile` calls with a graph and examples of its inputs."""
         if any(_is_symbolic(value) for value in inputs):
             return _PerShape(self, module)
         common = imports.module("torch._dynamo.backends.common")
-        decompositions = imports.module("torch._decomp").core_aten_decompositions()
         compiler = common.aot_autograd(
             fw_compiler=self._eager,
             bw_compiler=_as_it_is,
             inference_compiler=self._inference,
-            decompositions=decompositions,
+            decompositions=decompositions(),
         )
         compiled: Callable[..., Any] = compiler(module, inputs)
         return compiled

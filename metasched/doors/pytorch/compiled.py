@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from metasched.doors.pytorch.lowering import RefusedOperator
+from metasched.doors.pytorch.lowering import LOGGER, RefusedOperator
 from metasched.doors.pytorch.subgraphs import Partitioned, partitioned
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.network import Network
 from metasched.support.data_classes import dataclass
 
-LOGGER = logging.getLogger("metasched.torch")
 _SHOWN = 12
 
 

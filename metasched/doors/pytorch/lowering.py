@@ -6,6 +6,7 @@ stands for an input of what reads it: so one pass finds all of them.
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -22,6 +23,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
+LOGGER = logging.getLogger("metasched.torch")
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.
 _OF_MEMORY = ("device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory")
 
@@ -87,6 +89,8 @@ class Lowering:
                     raise Unsupported(left[node])
                 self._values[node] = self._expressed(node)
             except Unsupported as error:
+                if error.__cause__ is not None:
+                    LOGGER.debug("metasched: %s is refused", _name(node), exc_info=error)
                 self._refuse(node, str(error))
         return LoweredNodes(self.builder, self._values, self._refused)
 

@@ -69,8 +69,19 @@ class AtenSite:
     def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
         """An operand, a value or a Python number, in a type."""
         if isinstance(operand, GraphValue):
-            return operand if dtype is None else self.nodes.cast(operand, dtype)
+            return operand if dtype is None else self._converted(operand, dtype)
         return self.nodes.constant("constant", np.asarray(operand, (dtype or self.result).numpy))
+
+    def _converted(self, operand: GraphValue, dtype: DType) -> GraphValue:
+        """A value in another type. Floats become integers as they do in C: those of fewer bits wrap."""
+        given = operand.type.dtype
+        if not given.is_float or not dtype.is_integer or dtype in (DType.I32, DType.I64):
+            return self.nodes.cast(operand, dtype)
+        if dtype is DType.U64:
+            text = f"({dtype}({DType.I64}({{0}})) if {{0}} < 0 else {dtype}({{0}}))"
+            return self.nodes.expression("Cast", text, [operand], [given], dtype)
+        whole = DType.I64 if dtype is DType.U32 else DType.I32
+        return self.nodes.expression("Cast", f"{dtype}({{0}})", [operand], [whole], dtype)
 
     def expression(
         self,

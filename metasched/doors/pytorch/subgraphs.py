@@ -8,7 +8,7 @@ from typing import Any
 
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
 from metasched.doors.pytorch.shared_results import copy_constants, share_results
-from metasched.doors.pytorch.tensors import as_array, as_tensor, memory_order, permutation, torch_module
+from metasched.doors.pytorch.tensors import Layout, as_array, as_tensor, layout, memory_order, permutation, torch_module
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.network import Network
 from metasched.support.data_classes import dataclass
@@ -27,20 +27,20 @@ class NetworkCall:
         network: what runs.
         inputs: for each of its inputs, the number of the argument, and the order that its dimensions are put in: that
             of memory; None where they are in it.
-        outputs: for each of its outputs, the order that its dimensions are put in, likewise.
+        outputs: how each of its outputs lies in memory; None where it is contiguous.
         single: whether it gives one tensor, and not a tuple.
 
     """
 
     network: Network
     inputs: tuple[tuple[int, tuple[int, ...] | None], ...]
-    outputs: tuple[tuple[int, ...] | None, ...]
+    outputs: tuple[Layout | None, ...]
     single: bool
 
     def __call__(self, *tensors: Any) -> Any:
         made = self.network(*[as_array(tensors[number], moved) for number, moved in self.inputs])
         arrays = made if isinstance(made, tuple) else (made,)
-        results = [as_tensor(array, moved) for array, moved in zip(arrays, self.outputs, strict=True)]
+        results = [as_tensor(array, layout) for array, layout in zip(arrays, self.outputs, strict=True)]
         return results[0] if self.single else tuple(results)
 
 
@@ -170,13 +170,13 @@ def _network_call(
         return lowered.refused
     (result,) = next(node for node in part.graph.nodes if node.op == "output").args
     nodes: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
-    outputs, moved = [], []
+    outputs, layouts = [], []
     for number, node in enumerate(nodes):
         order = memory_order(node.meta["val"])
         outputs.append((f"result_{number}", lowering.transposed(lowering.value(node), order)))
-        moved.append(permutation([order.index(dim) for dim in range(len(order))]))
+        layouts.append(layout(node.meta["val"]))
     graph = lowering.builder.graph(name, outputs)
     graph.validate()
     return NetworkCall(
-        make(without_dead_code(graph)), tuple(inputs), tuple(moved), not isinstance(result, tuple | list)
+        make(without_dead_code(graph)), tuple(inputs), tuple(layouts), not isinstance(result, tuple | list)
     )

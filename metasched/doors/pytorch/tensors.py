@@ -16,6 +16,9 @@ from metasched.support.imports import imports
 # The language's types by PyTorch's names of them, which are NumPy's.
 _TYPES = MappingProxyType({dtype.numpy.name: dtype for dtype in DType})
 
+# Shape and strides of a tensor that has its memory for itself.
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+
 
 @cache  # calls ask for it, and an import that is done takes microseconds, too
 def torch_module() -> Any:
@@ -70,6 +73,17 @@ def permutation(order: Sequence[int]) -> tuple[int, ...] | None:
     return None if all(n == dim for n, dim in enumerate(order)) else tuple(order)
 
 
+def layout(tensor: Any) -> Layout | None:
+    """How a tensor's elements lie, in the order of `memory_order`; None for what is contiguous, or has gaps.
+
+    Strides that say nothing, of empty tensors and along dimensions of size one, are as PyTorch has them, too.
+    """
+    plain = tensor.new_empty(tensor.shape).stride()
+    if tensor.numel() and (tensor.stride() == plain or not fills_its_memory(tensor)):
+        return None
+    return tuple(tensor.shape), tuple(tensor.stride())
+
+
 def as_array(tensor: Any, moved: Sequence[int] | None = None) -> Array:
     """A tensor's memory as an array, its dimensions put in an order."""
     tensor = tensor.detach()
@@ -93,8 +107,8 @@ def _bits(dtype: DType) -> Any:
     return getattr(torch_module(), integer_of_size(dtype.bits).numpy.name)
 
 
-def as_tensor(array: Array, moved: Sequence[int] | None = None) -> Any:
-    """An array's memory as a tensor, its dimensions put in an order."""
+def as_tensor(array: Array, layout: Layout | None = None) -> Any:
+    """An array's memory as a tensor, as it is or by a layout."""
     torch = torch_module()
     dtype = _of_other_package(array.dtype)
     if dtype is None:
@@ -102,4 +116,4 @@ def as_tensor(array: Array, moved: Sequence[int] | None = None) -> Any:
     else:
         bits = array.view(integer_of_size(dtype.bits).numpy)
         tensor = torch.from_numpy(bits).view(getattr(torch, dtype.numpy.name))
-    return tensor if moved is None else tensor.permute(moved)
+    return tensor if layout is None else tensor.as_strided(*layout)

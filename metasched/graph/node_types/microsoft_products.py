@@ -121,7 +121,7 @@ def _turned(site: NodeSite, x: GraphValue, letter: str) -> GraphValue:
 def matmul_of_bytes(site: NodeSite) -> Results:
     a, b = site.operand(0), site.operand(1)
     scales = site.operand(2), site.operand(3)
-    return (_product_of_bytes(site, (a, b), scales, (site.optional(4), site.optional(5)), site.optional(6)),)
+    return (product_of_bytes(site, (a, b), scales, (site.optional(4), site.optional(5)), site.optional(6)),)
 
 
 @node_type("com.microsoft:DynamicQuantizeMatMul", form=NodeForm((3, 5)))
@@ -129,16 +129,17 @@ def dynamically_quantised_matmul(site: NodeSite) -> Results:
     """A matrix of floats as bytes, by the range of its elements, times one of bytes."""
     x, b = site.operand(0), site.operand(1)
     a, scale, zero = quantised_by_range(site, x)
-    return (_product_of_bytes(site, (a, b), (scale, site.operand(2)), (zero, site.optional(3)), site.optional(4)),)
+    return (product_of_bytes(site, (a, b), (scale, site.operand(2)), (zero, site.optional(3)), site.optional(4)),)
 
 
-def _product_of_bytes(
+def product_of_bytes(
     site: NodeSite,
     factors: tuple[GraphValue, GraphValue],
     scales: tuple[GraphValue, GraphValue],
     zeros: tuple[GraphValue | None, GraphValue | None],
     bias: GraphValue | None,
 ) -> GraphValue:
+    """Bytes without their zero points multiplied, scaled, and a bias added to that: in f32."""
     a, b = centred(site, factors[0], zeros[0], -2), centred(site, factors[1], zeros[1], -1)
     total = product(site, a, b, DType.I32, DType.I32)
     left, right = along(site, scales[0], total, -2), along(site, scales[1], total, -1)

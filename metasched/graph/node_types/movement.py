@@ -12,7 +12,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import sliced, transposed
-from metasched.graph.registry import node_type
+from metasched.graph.registry import called, node_type
 from metasched.graph.site import NodeSite, names
 from metasched.graph.text import at, broadcast, indices, number, read
 from metasched.graph.value_type import ValueType
@@ -89,10 +89,12 @@ def split(site: NodeSite) -> Results:
 
 @node_type("Slice", counts=True)
 def slice_(site: NodeSite) -> Results:
-    """Part of a tensor; from its beginning on where data decide how many elements there are."""
+    """Part of a tensor; of one with as many elements as data decide, from its beginning on."""
     x = site.operand(0)
     if site.operand(2).sizes is not None:
         return (_up_to(site, x),)
+    if _is_between_data(site, x):
+        return (_between(site, x),)
     starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
     given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
     axes = site.axes(given, x.rank)
@@ -108,6 +110,36 @@ def slice_(site: NodeSite) -> Results:
     made = sliced(site, x, parts)
     which = axes.index(x.count.axis)
     return (replace(made, count=_count_of_slice(site, x, starts[which], ends[which], steps[which])),)
+
+
+def _is_between_data(site: NodeSite, x: GraphValue) -> bool:
+    """Whether a slice is of neighbours along one axis, from and to places that data decide."""
+    bounds = site.operand(1), site.operand(2)
+    if all(bound.constant is not None for bound in bounds) or any(bound.sizes is not None for bound in bounds):
+        return False
+    steps = site.optional(4)
+    single = all(bound.type.size == 1 for bound in bounds) and x.rank > 0
+    return single and x.count is None and (steps is None or steps.constant == 1)
+
+
+def _between(site: NodeSite, x: GraphValue) -> GraphValue:
+    """The elements from one place along an axis to another: there is room for all."""
+    axis = 0 if site.optional(3) is None else site.axes(site.integers(3, "axes"), x.rank)[0]
+    extent = x.shape[axis]
+    begin, end = (
+        site.elementwise(f"min(max({{0}} + {extent} if {{0}} < 0 else {{0}}, 0), {extent})", _place(site, number))
+        for number in (1, 2)
+    )
+    count = site.elementwise("max({1} - {0}, 0)", begin, end)
+    places = site.single(
+        [f"Y[i] = min(i + A[0], {max(extent - 1, 0)})"], ValueType(DType.I64, (extent,)), A=site.view(begin, (1,))
+    )
+    made = called(site, "Gather", x, places, axis=axis)
+    return with_count(site, made, ValueCount(count, axis))
+
+
+def _place(site: NodeSite, number: int) -> GraphValue:
+    return site.cast(site.view(site.operand(number), ()), DType.I64)
 
 
 def _up_to(site: NodeSite, x: GraphValue) -> GraphValue:

@@ -7,6 +7,7 @@ its gates. Steps are the same programs, so they are the same tasks, however many
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -57,6 +58,53 @@ _ACTIVATIONS = {
 }
 
 
+class LayerWeights(Protocol):
+    """The weights of a layer in one direction, as far as steps ask for them."""
+
+    def of_inputs(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
+        """Products of rows of inputs with all gates' weights, and a bias: `f32[rows, gates * hidden]`."""
+
+    def of_hidden(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
+        """Products of what the step before made with the weights of gates from one to before another, and what is added
+        to each: `f32[rows, gates, hidden]`.
+        """
+
+
+@dataclass(frozen=True)
+class _Floats:
+    """Weights as they are, `f32[gates * hidden, width]` of inputs and `f32[gates, hidden, hidden]` of the step before.
+
+    Gates of that are a dimension of their own, so that the kernel that computes the products may go on with all gates
+    of the elements that it has.
+    """
+
+    site: NodeSite
+    inputs: GraphValue
+    recurrent: GraphValue
+
+    def of_inputs(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
+        type_ = ValueType(DType.F32, (x.shape[0], self.inputs.shape[0]))
+        product = f"sum[k < {x.shape[1]}](A[i, k] * B[j, k])"
+        stages = [f"Y[i, j] = {product}"]
+        if bias is not None:
+            stages = [declared("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
+        return self.site.single(stages, type_, A=x, B=self.inputs, C=bias)
+
+    def of_hidden(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
+        rows, inner = hidden.shape
+        weights = self.recurrent
+        if gates != (0, weights.shape[0]):
+            weights = _rows(self.site, weights, *gates)
+        type_ = ValueType(DType.F32, (rows, *weights.shape[:2]))
+        own = at("C", ["i", "g", "j"] if added.rank == len(type_.shape) else ["g", "j"])
+        stages = [
+            declared("T", type_),
+            f"T[i, g, j] = sum[k < {inner}](A[i, k] * B[g, j, k])",
+            f"Y[i, g, j] = T[i, g, j] + {own}",
+        ]
+        return self.site.single(stages, type_, A=hidden, B=weights, C=added)
+
+
 @dataclass(frozen=True)
 class _Layer:
     """A layer in one direction.
@@ -64,7 +112,7 @@ class _Layer:
     Attributes:
         site: the node.
         inputs: for each step, its products with the weights, and biases: `f32[steps, batch, gates, hidden]`.
-        recurrent: the weights of what the step before made: `f32[gates, hidden, hidden]`.
+        weights: those of what the step before made.
         bias: what is added to products with these, `f32[gates, hidden]`, where it is not among `inputs`.
         peepholes: weights of cells in gates.
         hidden, cells: what the first step begins with; None for zeros.
@@ -75,7 +123,7 @@ class _Layer:
 
     site: NodeSite
     inputs: GraphValue
-    recurrent: GraphValue
+    weights: LayerWeights
     bias: GraphValue | None
     peepholes: GraphValue | None
     hidden: GraphValue | None
@@ -86,7 +134,7 @@ class _Layer:
     @property
     def type(self) -> ValueType:
         """That of what a step makes."""
-        return ValueType(DType.F32, (self.inputs.shape[1], self.recurrent.shape[2]))
+        return ValueType(DType.F32, (self.inputs.shape[1], self.inputs.shape[3]))
 
     @property
     def steps(self) -> int:
@@ -94,25 +142,8 @@ class _Layer:
         return self.inputs.shape[0]
 
     def product(self, hidden: GraphValue | None, begin: int, end: int, added: GraphValue) -> GraphValue:
-        """Products of what the step before made with some gates' weights, and what is added to each.
-
-        Gates are a dimension of their own, so that the kernel that computes the products may go on with all gates of
-        the elements that it has.
-        """
-        if hidden is None:
-            return added
-        rows, inner = hidden.shape
-        weights = self.recurrent
-        if (begin, end) != (0, weights.shape[0]):
-            weights = _rows(self.site, weights, begin, end)
-        type_ = ValueType(DType.F32, (rows, *weights.shape[:2]))
-        own = at("C", ["i", "g", "j"] if added.rank == len(type_.shape) else ["g", "j"])
-        stages = [
-            declared("T", type_),
-            f"T[i, g, j] = sum[k < {inner}](A[i, k] * B[g, j, k])",
-            f"Y[i, g, j] = T[i, g, j] + {own}",
-        ]
-        return self.site.single(stages, type_, A=hidden, B=weights, C=added)
+        """Products of what the step before made with some gates' weights, and what is added to each."""
+        return added if hidden is None else self.weights.of_hidden(hidden, (begin, end), added)
 
     def zeros(self) -> GraphValue:
         """What a step begins with that nothing says."""
@@ -193,7 +224,7 @@ class _Made:
     cells: GraphValue | None
 
 
-def _step_by_step(layer: _Layer, kind: _Kind, *, backwards: bool) -> _Made:
+def _step_by_step(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
     """Steps as nodes of their own."""
     hidden, cells = layer.hidden, layer.cells
     made: dict[int, GraphValue] = {}
@@ -207,7 +238,7 @@ def _step_by_step(layer: _Layer, kind: _Kind, *, backwards: bool) -> _Made:
     return _Made(stacked(layer.site, values, 0) if layer.site.wants(0) else None, hidden, cells)
 
 
-def _in_a_loop(layer: _Layer, kind: _Kind, *, backwards: bool) -> _Made:
+def _in_a_loop(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
     """Steps as a loop."""
     has_cells = kind.cells is not None
     states = [layer.hidden or layer.zeros()] + [layer.cells or layer.zeros()] * has_cells
@@ -257,7 +288,7 @@ def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValu
 
 
 @dataclass(frozen=True)
-class _Kind:
+class LayerKind:
     """A type of layers: how many gates it has, its activations unless others are said, and its step.
 
     `clipped` are the activations whose arguments a clip bounds. As ONNX Runtime has it, cells that go to an output are
@@ -273,16 +304,38 @@ class _Kind:
     peepholes: int | None = None
 
 
-_KINDS = {
-    "RNN": _Kind(1, ("Tanh",), (0,), _rnn_step),
-    "GRU": _Kind(3, ("Sigmoid", "Tanh"), (0, 1), _gru_step),
-    "LSTM": _Kind(4, ("Sigmoid", "Tanh", "Tanh"), (0, 1), _lstm_step, 6, 7),
+KINDS = {
+    "RNN": LayerKind(1, ("Tanh",), (0,), _rnn_step),
+    "GRU": LayerKind(3, ("Sigmoid", "Tanh"), (0, 1), _gru_step),
+    "LSTM": LayerKind(4, ("Sigmoid", "Tanh", "Tanh"), (0, 1), _lstm_step, 6, 7),
 }
 
 
 @node_type("RNN", "GRU", "LSTM")
 def recurrent(site: NodeSite) -> Results:
-    kind = _KINDS[site.op]
+    kind = KINDS[site.op]
+    hidden = int(site.attribute("hidden_size") or site.operand(2).shape[-1])
+
+    def weights(direction: int) -> LayerWeights:
+        given, own = (_direction(site, site.operand(number), direction) for number in (1, 2))
+        return _Floats(site, given, _shaped(site, own, (kind.gates, hidden, hidden)))
+
+    return layers(site, kind, hidden, weights)
+
+
+def layers(
+    site: NodeSite, kind: LayerKind, hidden: int, weights: Callable[[int], LayerWeights], *, turned: bool = False
+) -> Results:
+    """What a node of a layer gives, in one direction or two. Raises Unsupported.
+
+    Args:
+        site: the node, whose inputs and attributes are those that ONNX's types of layers have.
+        kind: what its steps compute.
+        hidden: how many hidden values there are.
+        weights: those of a direction, by its number.
+        turned: whether the first dimension of weights is what they are multiplied with, and not that of gates.
+
+    """
     x = site.operand(0)
     if x.rank != 3:
         raise Unsupported(f"it takes steps of rows of a batch, and {x.type} has {counted(x.rank, 'dimension')}")
@@ -295,12 +348,12 @@ def recurrent(site: NodeSite) -> Results:
         raise Unsupported("input and forget gates that are one are not known")
     word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
     backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
-    _require_shapes(site, kind, (len(backwards), batch, width))
+    _require_shapes(site, kind, (len(backwards), batch, width, hidden), turned=turned)
     functions = _functions(site, kind, len(backwards))
     active = _active(site, steps, batch)
     outputs, last, cells = [], [], []
     for number, is_reverse in enumerate(backwards):
-        layer = _layer(site, kind, number, x, functions[number], active)
+        layer = _layer(site, kind, number, x, (weights(number), hidden), functions[number], active)
         run = _step_by_step if are_few(steps * _PROGRAMS) else _in_a_loop
         made = run(layer, kind, backwards=is_reverse)
         outputs += [] if made.all is None else [made.all]
@@ -314,15 +367,16 @@ def recurrent(site: NodeSite) -> Results:
     return tuple(None if value is None else site.cast(value, dtype) for value in (whole, *ends))
 
 
-def _require_shapes(site: NodeSite, kind: _Kind, sizes: tuple[int, int, int]) -> None:
-    """Raise Unsupported for an input that does not fit; `sizes` are how many directions there are, and the batch's."""
-    directions, batch, width = sizes
-    hidden = int(site.attribute("hidden_size") or site.operand(2).shape[-1])
+def _require_shapes(site: NodeSite, kind: LayerKind, sizes: tuple[int, int, int, int], *, turned: bool) -> None:
+    """Raise Unsupported for an input that does not fit; `sizes` are how many directions there are, the batch's, the
+    inputs' in a step, and how many hidden values there are.
+    """
+    directions, batch, width, hidden = sizes
     rows = kind.gates * hidden
     state = (batch, directions, hidden) if site.flag("layout") else (directions, batch, hidden)
     wanted = {
-        1: ("W", (directions, rows, width)),
-        2: ("R", (directions, rows, hidden)),
+        1: ("W", (directions, width, rows) if turned else (directions, rows, width)),
+        2: ("R", (directions, hidden, rows) if turned else (directions, rows, hidden)),
         3: ("B", (directions, 2 * rows)),
         4: ("sequence_lens", (batch,)),
         5: ("initial_h", state),
@@ -342,22 +396,29 @@ def _require_shapes(site: NodeSite, kind: _Kind, sizes: tuple[int, int, int]) ->
 
 
 def _layer(
-    site: NodeSite, kind: _Kind, number: int, x: GraphValue, functions: Sequence[str], active: GraphValue | None
+    site: NodeSite,
+    kind: LayerKind,
+    number: int,
+    x: GraphValue,
+    held: tuple[LayerWeights, int],
+    functions: Sequence[str],
+    active: GraphValue | None,
 ) -> _Layer:
-    """The layer of one direction."""
-    weights, own = (_direction(site, site.operand(n), number) for n in (1, 2))
+    """The layer of one direction, of its weights and how many hidden values there are."""
+    weights, hidden = held
     bias = None if site.optional(3) is None else _direction(site, site.operand(3), number)
-    rows, hidden = own.shape
-    shape = (kind.gates, hidden)
+    shape, rows = (kind.gates, hidden), kind.gates * hidden
     apart = site.op == "GRU" and site.flag("linear_before_reset")
     inner = site.constant(_zeros(ValueType(DType.F32, (rows,))), DType.F32) if apart else None
     if bias is not None:
         first, second = _rows(site, bias, 0, rows), _rows(site, bias, rows, 2 * rows)
         inner, bias = (second, first) if apart else (None, site.elementwise("{0} + {1}", first, second))
+    steps, batch, width = x.shape
+    products = weights.of_inputs(site.view(site.cast(x, DType.F32), (steps * batch, width)), bias)
     return _Layer(
         site,
-        _inputs(site, x, weights, bias, shape),
-        _shaped(site, own, (*shape, hidden)),
+        site.view(products, (steps, batch, *shape)),
+        weights,
         None if inner is None else _shaped(site, inner, shape),
         None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
         _begin(site, 5, number, is_state=True),
@@ -367,22 +428,7 @@ def _layer(
     )
 
 
-def _inputs(
-    site: NodeSite, x: GraphValue, weights: GraphValue, bias: GraphValue | None, shape: tuple[int, int]
-) -> GraphValue:
-    """The products of the inputs of all steps with weights, and biases; `shape` is that of all gates of a row."""
-    steps, batch, inner = x.shape
-    flat = site.view(site.cast(x, DType.F32), (steps * batch, inner))
-    type_ = ValueType(DType.F32, (steps * batch, weights.shape[0]))
-    product = f"sum[k < {inner}](A[i, k] * B[j, k])"
-    stages = [f"Y[i, j] = {product}"]
-    if bias is not None:
-        stages = [declared("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
-    made = site.single(stages, type_, A=flat, B=weights, C=bias)
-    return site.view(made, (steps, batch, *shape))
-
-
-def _functions(site: NodeSite, kind: _Kind, directions: int) -> list[list[str]]:
+def _functions(site: NodeSite, kind: LayerKind, directions: int) -> list[list[str]]:
     """The activations of each direction."""
     said = [name.decode() if isinstance(name, bytes) else name for name in site.attribute("activations") or ()]
     said = said or list(kind.functions) * directions

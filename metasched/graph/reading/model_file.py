@@ -32,6 +32,19 @@ class ModelFile:
     unconverted: str = ""
 
 
+def without_position(model: ModelLike) -> ModelLike:
+    """A model that may be read any number of times: of a binary file that is open, its bytes from where it stands.
+
+    Raises NetworkError for a file of text.
+    """
+    if isinstance(model, str | bytes | Path) or not hasattr(model, "read"):
+        return model
+    content = model.read()
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise NetworkError(f"{model!r} gives {type(content).__name__}, and not bytes: open it as binary, open(path, 'rb')")
+
+
 def onnx_module() -> Any:
     """The package `onnx`. Raises NetworkError, which says how to install it."""
     try:
@@ -51,7 +64,8 @@ def read_model(model: ModelLike) -> ModelFile:
         return _checked(ModelFile(_parsed(onnx, model, "the model"), "the model", None))
     if not isinstance(model, str | Path):
         raise NetworkError(
-            f"a model is a path, the bytes of a file or an onnx.ModelProto, and not {type(model).__name__}"
+            "a model is a path, the bytes of a file, a binary file that is open or an onnx.ModelProto, and not "
+            f"{type(model).__name__}"
         )
     path = Path(model)
     try:

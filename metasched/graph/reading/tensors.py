@@ -170,7 +170,10 @@ def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:
     said = {entry.key: entry.value for entry in tensor.external_data}
     location = said.get("location", "")
     if folder is None:
-        raise NetworkError(f"the tensor `{tensor.name}` is in the file {location!r}, and the model is of no folder")
+        raise NetworkError(
+            f"the tensor `{tensor.name}` is in the file {location!r}, and the model is of no folder: "
+            "load it by its path"
+        )
     path = _inside(folder, location, tensor.name)
     try:
         offset, length = int(said.get("offset", 0)), int(said.get("length", type_.nbytes))

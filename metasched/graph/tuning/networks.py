@@ -45,7 +45,15 @@ def tune_networks(
         settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
             after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
             each has to meet.
+
+    Raises TypeError where both are given.
     """
+    if settings is not None and given:
+        names = ", ".join(f"`{name}`" for name in given)
+        raise TypeError(
+            f"tune_networks is given `settings`, and {names} beside it: say that in the settings, "
+            "dataclasses.replace(settings, ...), or all by name"
+        )
     how = settings or NetworkSettings(**given)
     if trials is None and budget is None and patience is None:
         budget = DEFAULT_BUDGET_S

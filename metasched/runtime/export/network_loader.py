@@ -137,6 +137,17 @@ class ExportedNetwork:
         other.begin()
         return other
 
+    def __copy__(self) -> ExportedNetwork:
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.name} is code and weights in the memory of its process, and is neither pickled nor copied deeply: "
+            "import `run` from its folder in the other process; run.session() is it with a state of its own"
+        )
+
     def reset(self) -> None:
         """Make the state zeros, as before the first call."""
         with self._lock:

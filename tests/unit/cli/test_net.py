@@ -161,6 +161,10 @@ def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
         (("run", "m.onnx", "-D", "batch=3", "--input", "x1.npy"), "the input `x` is f32[3, 4]"),
         (("run", "m.onnx", "-D", "batch=1", "--input", "bad.onnx"), "bad.onnx is no .npy file"),
         (("run", "m.onnx", "-D", "batch=1", "--expect", "two.npz"), "--expect has a, b, and the outputs are y"),
+        (("run", "m.onnx", "-D", "batch=1", "--expect", "other.npz"), "--expect has foo, and the outputs are y"),
+        (("run", "m.onnx", "-D", "batch=1", "--expect", "more.npz"), "--expect has y, foo, and the outputs are y"),
+        (("run", "m.onnx", "-D", "batch=1", "--expect", "x1.npy"), "x1.npy has one array, and arrays by name (.npz)"),
+        (("run", "m.onnx", "-D", "batch=1", "--expect", "cut.npz"), "cut.npz is no .npz file of arrays"),
         (
             ("run", "m.onnx", "-D", "batch=1", "--expect", "wrong.npz"),
             "`y` has the shape (2,), and the output has (1, 3)",
@@ -172,6 +176,9 @@ def test_mistakes_are_sentences(
 ) -> None:
     monkeypatch.chdir(folder)
     np.save("x1.npy", random(1, 4))
+    np.savez("other.npz", foo=random(1, 3))
+    np.savez("more.npz", y=random(1, 3), foo=random(2))
+    Path("cut.npz").write_bytes(Path("other.npz").read_bytes()[:99])
     np.savez("two.npz", a=random(2), b=random(2))
     np.savez("wrong.npz", y=random(2))
     status, out, err = run(*arguments)

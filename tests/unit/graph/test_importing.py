@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ from onnx import helper, version_converter
 from scipy.special import softmax
 
 import metasched as ms
+from metasched.graph import importing
 from metasched.graph.ir import Compute, ShapeView
 from metasched.graph.reading.functions import schema_of
 from metasched.graph.registry import FILES, node_types
+from metasched.graph.site import NodeSite
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
 from tests.support.onnx_models import model, node, random, run, unknown, value
@@ -43,6 +47,21 @@ def test_all_open_sizes_are_named_at_once() -> None:
 def test_what_the_model_lacks_cannot_be_bound(given: dict[str, Any]) -> None:
     with pytest.raises(ms.NetworkError, match=r"`(width|W)`"):
         ms.load_onnx(model([node("Relu", "X")], [OPEN]), **({"batch": 1, "seq": 1} | given))
+
+
+def test_errors_of_node_functions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(site: NodeSite) -> Any:
+        return site.operand(0).shape[7]
+
+    known = {**node_types(), "Relu": replace(node_types()["Relu"], run=broken)}
+    monkeypatch.setattr(importing, "node_types", lambda: known)
+    nodes = [node("Det", "X", "D"), node("Relu", "X", "Y")]
+    with pytest.raises(ms.RefusedModel, match="its attributes and inputs do not go together: tuple index") as error:
+        ms.load_onnx(model(nodes, [value("X", random(4, 4))], ("D", "Y")))
+    cause = error.value.__cause__
+    assert isinstance(cause, IndexError)
+    assert [refusal.cause for refusal in error.value.refusals] == [None, cause]
+    assert traceback.extract_tb(cause.__traceback__)[-1].name == "broken"
 
 
 def test_everything_that_cannot_be_expressed_is_refused_at_once() -> None:

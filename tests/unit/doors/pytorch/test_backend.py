@@ -9,7 +9,9 @@ import pytest
 
 import metasched as ms
 from metasched.doors.pytorch import backend as backend_module
+from metasched.doors.pytorch import lowering
 from metasched.doors.pytorch.backend import TorchBackend, explain_torch
+from metasched.doors.pytorch.registry import known_operators
 from tests.support.torch_models import ReferenceNetwork, run, run_whole
 
 torch = pytest.importorskip("torch")
@@ -104,6 +106,17 @@ def test_signs_of_numbers_and_of_what_is_none(dtype: Any) -> None:
     run_whole(torch.sign, torch.tensor(values, dtype=torch.float64).to(dtype))
 
 
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floats_as_integers_wrap(kind: Any) -> None:
+    signed = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+    unsigned = [torch.uint16, torch.uint32, torch.uint64]
+    x = torch.tensor([-1.5, -9.0, 300.0, 7.0, -200.0, 40000.0, -40000.0, 60000.0], dtype=kind)
+    run_whole(lambda x: tuple(x.to(wanted) for wanted in signed), x)
+    run_whole(lambda x: tuple(x.to(wanted) for wanted in unsigned), x)
+    run_whole(lambda x: (x.sum(0, dtype=torch.uint8), x.cumsum(0, dtype=torch.int8)), x)
+
+
 class Net(torch.nn.Module):
     """Convolutions, norms, pools, and a part that is joined."""
 
@@ -137,7 +150,24 @@ def test_what_is_refused_runs_in_pytorch_and_is_told(caplog: pytest.LogCaptureFi
         backend = run(lambda x: torch.mode(x * 2 + 1)[0] @ (x + 3), torch.randn(3, 4))
     assert len(backend.networks) == 2
     assert "PyTorch runs 1" in str(backend)
+    assert repr(backend) == "<TorchBackend, 1 graph, 2 networks, 6 operators in these, 1 in PyTorch>"
+    assert repr(TorchBackend()) == "<TorchBackend, no graph yet>"
     assert "aten.mode: no program is known for this operator" in caplog.text
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_errors_of_operators_are_logged_for_who_looks_for_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(site: Any, x: Any) -> Any:
+        return x.shape[7]
+
+    monkeypatch.setattr(lowering, "known_operators", lambda: {**known_operators(), "aten.relu": broken})
+    with caplog.at_level(logging.DEBUG, "metasched.torch"):
+        backend = run(torch.relu, torch.randn(3))
+    assert "aten.relu: its arguments do not go together: tuple index" in str(backend)
+    assert "metasched: aten.relu is refused" in caplog.text
+    assert "in broken" in caplog.text
 
 
 @pytest.mark.usefixtures("by_reference")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
-from tests.support.onnx_models import random, run
+import metasched as ms
+from tests.support.onnx_models import model, node, random, run, value
 
 X = random(2, 3, 4)
 
@@ -47,6 +50,51 @@ def test_tensors_are_split() -> None:
 )
 def test_parts_are_taken(part: tuple[Any, ...], expected: Any) -> None:
     np.testing.assert_array_equal(run("Slice", X, *part, constants=(1, 2, 3, 4)), X[expected])
+
+
+@pytest.mark.parametrize("steps", [(), (ints(1),)])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_parts_between_places_that_data_decide(axis: int, steps: tuple[Any, ...]) -> None:
+    x, known = random(5, 6), {"axis": ints(axis)} | {f"step{n}": step for n, step in enumerate(steps)}
+    nodes = [node("Slice", " ".join(["x", "begin", "end", *known]))]
+    net = ms.load_onnx(model(nodes, [value("x", x), value("begin", ints(0)), value("end", ints(0))], ("Y",), known))
+    for begin, end in [(1, 3), (0, 99), (4, 2), (-2, 9), (-9, -1), (9, 12), (0, 0)]:
+        wanted = x[begin:end] if axis == 0 else x[:, begin:end]
+        np.testing.assert_array_equal(net(x, ints(begin), ints(end)), wanted)
+    from_two = ms.load_onnx(model(nodes, [value("x", x), value("end", ints(0))], ("Y",), known | {"begin": ints(2)}))
+    np.testing.assert_array_equal(from_two(x, ints(4)), x[2:4] if axis == 0 else x[:, 2:4])
+
+
+def test_steps_between_places_that_data_decide_are_refused() -> None:
+    nodes, bounds = [node("Slice", "x begin end axis step")], [value("begin", ints(0)), value("end", ints(0))]
+    whole = model(nodes, [value("x", X), *bounds], ("Y",), {"axis": ints(0), "step": ints(2)})
+    with pytest.raises(ms.RefusedModel, match="its starts, `begin`, is computed from data, and decides"):
+        ms.load_onnx(whole)
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceMax"])
+def test_steps_of_a_loop_reduce_segments(op: str) -> None:
+    """As exporters write `EmbeddingBag`: a step takes the rows between two offsets."""
+    x, known = random(9, 4), {"zero": ints(0), "one": ints(1), "three": np.int64(3), "true": np.array(True)}
+    of_body = [
+        node("Reshape", "step one", "first"),
+        node("Add", "first one", "second"),
+        node("Slice", "offsets first second zero", "begin"),
+        node("Add", "second one", "third"),
+        node("Slice", "offsets second third zero", "end"),
+        node("Slice", "x begin end zero", "rows"),
+        node(op, "rows zero", "made", keepdims=0),
+        node("Identity", "goes_on", "goes_on_still"),
+    ]
+    given = [value("step", np.int64(0)), value("goes_on", np.array(True))]
+    body = helper.make_graph(of_body, "body", given, [value("goes_on_still", np.array(True)), value("made", x[0])])
+    whole = model(
+        [node("Loop", "three true", body=body)], [value("x", x), value("offsets", ints(0, 0, 0, 0))], ("Y",), known
+    )
+    net, reduced = ms.load_onnx(whole), {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max}[op]
+    for offsets in (ints(0, 3, 4, 9), ints(2, 3, 8, 9)):
+        wanted = [reduced(x[a:b], axis=0) for a, b in itertools.pairwise(offsets)]
+        np.testing.assert_allclose(net(x, offsets), wanted, rtol=1e-6)
 
 
 def test_elements_are_repeated() -> None:

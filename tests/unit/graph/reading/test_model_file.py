@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,19 @@ def test_a_model_is_a_path_or_bytes_or_a_message(tmp_path: Path) -> None:
     path = saved(tmp_path, small())
     for given in (path, str(path), path.read_bytes(), small()):
         np.testing.assert_array_equal(ms.load_onnx(given)(X), X + W)
+
+
+def test_a_model_is_a_binary_file_that_is_open(tmp_path: Path) -> None:
+    path = saved(tmp_path, small())
+    np.testing.assert_array_equal(ms.load_onnx(io.BytesIO(path.read_bytes()))(X), X + W)
+    with path.open("rb") as file:
+        net = ms.load_onnx(file)
+    np.testing.assert_array_equal(net(X), X + W)
+    with pytest.raises(ms.NetworkError, match=r"gives str, and not bytes: open it as binary, open\(path, 'rb'\)"):
+        ms.load_onnx(io.StringIO("model"))
+    path = saved(tmp_path, with_external("w.bin"))
+    with path.open("rb") as file, pytest.raises(ms.NetworkError, match="of no folder: load it by its path"):
+        ms.load_onnx(file)
 
 
 def test_external_data_is_read_from_the_folder(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ X, W = random(64, 128), random(128, 256, seed=1)
 
 # Run where nothing of this package, nor of what it needs besides NumPy, can be imported.
 ALONE = """
+import copy
+import pickle
 import sys
 
 class Refused:
@@ -44,6 +46,13 @@ for wrong, error in (((), TypeError), ((x, x), TypeError), ((x.T,), ValueError),
     except error:
         continue
     raise AssertionError(f"{wrong} was taken")
+for copied in (pickle.dumps, copy.deepcopy):
+    try:
+        copied(run)
+    except TypeError as error:
+        assert "import `run` from its folder" in str(error)
+        continue
+    raise AssertionError("it was copied")
 """
 
 
@@ -100,6 +109,8 @@ def test_damaged_files_are_not_run(tmp_path: Path, file: str, message: str) -> N
 
 
 LOOP_ALONE = """
+import copy
+import pickle
 import sys
 
 class Refused:

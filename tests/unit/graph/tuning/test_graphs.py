@@ -17,7 +17,7 @@ from metasched.graph.code.choices import TUNED
 from metasched.graph.network import Network
 from metasched.graph.tasks import tasks_of
 from metasched.graph.tuning import settling
-from metasched.graph.tuning.graphs import _row, inputs_of
+from metasched.graph.tuning.graphs import NetworkSettings, _row, inputs_of
 from metasched.graph.tuning.networks import tune_networks
 from metasched.graph.tuning.strip_turns import StripSettlement
 from metasched.graph.tuning.view import NetworkProgress
@@ -265,6 +265,11 @@ def test_two_networks_share_a_task(url: str) -> None:
     assert len(report.tables) == 2
     assert traces(a) == traces(b) != {}
     assert report.trials == 4
+
+
+def test_settings_are_given_once(url: str) -> None:
+    with pytest.raises(TypeError, match="is given `settings`, and `objective`, `seed` beside it"):
+        tune_networks([network()], 4, settings=NetworkSettings(url), objective="geomean", seed=1)
 
 
 def test_a_large_network_is_timed_with_cold_weights(url: str) -> None:

@@ -1,0 +1,50 @@
+"""What `load_onnx` takes, and what it says of what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import metasched as ms
+
+MODEL = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["": 22]> m (float[batch, past, total] x) => (y) { y = Relu(x) }'
+)
+
+
+def test_sizes_of_numpy() -> None:
+    net = ms.load_onnx(MODEL, batch=np.int64(2), past=np.uint8(3), total="past + 1")
+    assert net.inputs["x"].shape == (2, 3, 4)
+    net = ms.load_onnx(MODEL, shapes={"x": np.array([1, 2, 3])})
+    assert net.inputs["x"].shape == (1, 2, 3)
+    ranged = ms.load_onnx(MODEL, batch=(1, np.int64(4)), past=1, total=1)
+    assert ranged(np.ones((3, 1, 1), np.float32)).shape == (3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch": 2.0}, r"the size `batch` is a whole number, and not 2\.0$"),
+        ({"batch": None}, "the size `batch` is a whole number, and not None$"),
+        ({"batch": -1}, "the size `batch` is given as -1, and none is negative"),
+        ({"batch": "2"}, r"`batch` is given as `2`; known are past, total\n  hint: .*a number is none, batch=2"),
+        ({"batch": (1, 4.0)}, r"`high` of a range of sizes is a whole number, and not 4\.0"),
+        ({"batch": (1,)}, r"the range of `batch` is its smallest and its largest size, \(1, 512\), and not \(1,\)"),
+        ({"shapes": {"x": (1, 2.0, 3)}}, r"each size in the shape of `x` is a whole number, and not 2\.0"),
+    ],
+)
+def test_sizes_that_are_none(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ms.NetworkError, match=message):
+        ms.load_onnx(MODEL, past=1, total=1, **given)
+
+
+def test_buckets_and_capacities_are_whole_numbers() -> None:
+    assert ms.SizeRange(np.int64(1), np.int32(4), (np.int64(2),)) == ms.SizeRange(1, 4, (2,))
+    assert repr(ms.GrowingSize(np.int64(4), (np.int64(2),))) == repr(ms.GrowingSize(4, (2,)))
+    with pytest.raises(ms.NetworkError, match=r"a bucket is a whole number, and not 2\.5"):
+        ms.SizeRange(1, 4, (2.5,))  # type: ignore[arg-type]
+    with pytest.raises(ms.NetworkError, match=r"the capacity of caches is a whole number, and not 4\.0"):
+        ms.GrowingSize(4.0)  # type: ignore[arg-type]
