@@ -23,7 +23,7 @@ from metasched.database.best import FINALISTS, comparison
 from metasched.database.claims import Claimant
 from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
-from metasched.measure.machines import batches_at_once
+from metasched.measure.machines import batches_at_once, require_able
 from metasched.measure.runner import Runner
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
@@ -195,6 +195,12 @@ class TaskSearch:
 
     # --- getting ready
 
+    def _runner(self) -> Runner:
+        """What measures. Raises TargetError where it cannot measure for the task's target."""
+        runner = self._parts.runner()
+        require_able(runner, self.task.target)
+        return runner
+
     @cached_property
     def _facts(self) -> TaskFacts:
         return TaskFacts.of(self.task.program, self.task.target)
@@ -227,7 +233,7 @@ class TaskSearch:
         """Begin to build what `make_ready` proposed; the runner knows when."""
         if self._open is not None and self._open.proposals:
             new = [p.trace for p in self._open.proposals if p.trace is not None and not p.is_settled(self.known)]
-            self._measuring.begin(self._parts.runner(), new)
+            self._measuring.begin(self._runner(), new)
 
     def prepare(self) -> _Prepared:
         """Make the guesses and the space, while workers compute the expected results and lower the former.
@@ -235,7 +241,7 @@ class TaskSearch:
         Further calls do nothing.
         """
         if self._prepared is None:
-            runner = self._parts.runner()
+            runner = self._runner()
             runner.prepare(self.task.program, self.task.inputs)
             with self.phases.timed(Phase.GUESS):
                 guesses = self.task.guesses() if self._parts.guess else Guesses()
@@ -252,7 +258,7 @@ class TaskSearch:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
             model = parts.model(parts.seed)
-            alone = batches_at_once(parts.runner()) == 1
+            alone = batches_at_once(self._runner()) == 1
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
             strategy = WiderStrategy(parts.strategy(given), STRATEGIES.get(_ELSEWHERE)(given))
@@ -292,7 +298,7 @@ class TaskSearch:
         """
         self._goal = goal
         parts, room = self._parts, self._room(goal)
-        runner = parts.runner()
+        runner = self._runner()
         parts.database.join(self.key, parts.claimant)
         made, trials = self._measuring.measured, self.known.made
         at = self._opened()
@@ -440,7 +446,7 @@ class TaskSearch:
         again += repeats
         if not again:
             return
-        runner = self._parts.runner()
+        runner = self._runner()
         found = self._measuring.measure_again(runner, again, room)
         left_open = undecided([record for record in found if record.identity in entrants])
         more = in_turns(left_open, turns) if left_open else []

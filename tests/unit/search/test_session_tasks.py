@@ -26,7 +26,8 @@ from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy import StrategyInputs
 from metasched.search.task_search import batch_size
-from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy, tuned
+from metasched.target import Target, TargetError
+from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, key, strategy, tuned
 
 GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")
 
@@ -44,6 +45,18 @@ def task(n: int, guesses: Guesses = GUESSES) -> ToyTask:
 def session(database: Database, runner: ToyRunner, *tasks: ToyTask, **settings: object) -> TuningSession:
     given = {"strategy": strategy, "progress": False, **settings}
     return TuningSession(list(tasks), db=database, runner=runner, **given)  # type: ignore[arg-type]
+
+
+class RunnerOfSmallMachine(ToyRunner):
+    def require_able(self, target: Target) -> None:
+        raise TargetError(f"it lacks what {target.name} has")
+
+
+def test_nothing_is_measured_for_a_target_that_the_runner_is_not_of(database: Database) -> None:
+    runner = RunnerOfSmallMachine(ToySpace())
+    with pytest.raises(TargetError, match="it lacks what"):
+        tuned(database, 20, runner)
+    assert (runner.prepared, runner.traces, database.records(key().task)) == ([], [], [])
 
 
 class Journal(ToyRunner):
