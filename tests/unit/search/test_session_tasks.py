@@ -322,6 +322,17 @@ def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None
         ({"strategy": "lucky"}, "there is no strategy `lucky`"),
         ({"model": "oracle"}, "there is no model `oracle`"),
         ({"model": 5}, "this is no model: it is 5, and not a function of a seed"),
+        ({"model": lambda: None}, "this is no model: it cannot be called with one argument, a seed"),
+        ({"strategy": lambda: 1}, "this is no strategy: it cannot be called with one argument, the StrategyInputs"),
+        ({"scheduler": 5}, "this is no task scheduler: it is 5, and not a function of SchedulerInputs"),
+        ({"scheduler": lambda given: 3}, "`<lambda>` made 3 of SchedulerInputs, which is no task scheduler"),
+        ({"tasks": [task(8).program]}, "`tasks[0]` is a Program, and not a task\n  hint: Task(program)"),
+        ({"tasks": [task(8), 5]}, "`tasks[1]` is a int, and not a task"),
+        ({"networks": [{0: 2.0}, {5: 1.0}]}, "`networks[1]` runs task 5; there is 1 task, counted from 0"),
+        ({"networks": [{0: 0.0}]}, "`networks[0]` runs task 0 0.0 times; it is how often, and positive"),
+        ({"networks": [3]}, "`networks[0]` is 3; it says how often tasks run, by number"),
+        ({"runner": 5}, "`runner` is 5, and no runner: it has no `lower`"),
+        ({"progress": 3}, "`progress` is 3; it is True, False, or a function"),
         ({"strategy": 5}, "this is no strategy: it is 5, and not a function of StrategyInputs"),
         ({"runner": "moon://base"}, "there is no executor `moon`"),
         ({"db": "paper"}, "`paper` is not a database URL"),
@@ -334,6 +345,36 @@ def test_mistakes(settings: dict[str, object], message: str) -> None:
     given = {"tasks": [task(8)], "db": "sqlite:///:memory:", "progress": False, **settings}
     with pytest.raises(MetaschedError, match=re.escape(message)):
         TuningSession(**given)  # type: ignore[arg-type]
+
+
+class _ProposesNone:
+    def propose(self, count: int) -> None: ...
+
+    def observe(self, results: Sequence[Observation]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"strategy": lambda given: None},
+            "`<lambda>` made None of StrategyInputs, which is no strategy: it has no `prop",
+        ),
+        (
+            {"strategy": lambda given: _ProposesNone()},
+            "the strategy _ProposesNone proposed None; `propose` returns a list",
+        ),
+        ({"model": lambda seed: None}, "`<lambda>` made None of a seed, which is no model: it has no `fit`"),
+    ],
+)
+def test_parts_of_ones_own_that_make_something_else(
+    settings: dict[str, object], message: str, database: Database
+) -> None:
+    with (
+        session(database, ToyRunner(ToySpace()), task(8), **settings) as tuning,
+        pytest.raises(MetaschedError, match=re.escape(message)),
+    ):
+        tuning.run(trials=8)
 
 
 @pytest.mark.parametrize(
