@@ -32,7 +32,7 @@ from metasched.knowledge.entries import print_entries
 from metasched.knowledge.library import read_file
 from metasched.lang import read_source
 from metasched.report.progress_text import duration, failures
-from metasched.report.recorded import task_name
+from metasched.report.recorded import require_program, task_name
 
 EMPTY = "sqlite:///:memory:"
 MOST_TOLD = 5  # of what is wrong in imported files
@@ -142,6 +142,8 @@ def _note_the_users(console: Console) -> None:
 
 def _export(args: Namespace, console: Console) -> int:
     with open_database(args.db, Access.READ) as database:
+        if args.program is not None:
+            require_program(database, args.program)
         tasks = [t for t in database.stats().tasks if args.program in {None, t.program}]
         by_task = [database.records(task.task) for task in tasks]
     if args.best is not None:
@@ -259,6 +261,8 @@ def _prune(args: Namespace, console: Console) -> int:
     if removal.is_empty:
         raise UsageError("say which records to remove; `metasched db prune --help` lists the conditions")
     with open_database(args.db, Access.WRITE) as database:
+        if args.program is not None:
+            require_program(database, args.program)
         found = removable(database, removal)
         left = database.stats().records - len(found)
         if found and not args.dry_run:

@@ -226,7 +226,7 @@ _FORMS: Mapping[str, _Form] = {
     "batch": _INTEGER,
     "place": _INTEGER,
     "code": _TEXT,
-    "role": _TEXT,
+    "role": _Form(f"one of {', '.join(role.value for role in Role)}", lambda v: v in {role.value for role in Role}),
     "space": _TEXT,
     "prologue_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
     "expected_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ class RecordsError(MetaschedError):
 @dataclass(frozen=True)
 class RecordTable:
     """Records in columns of one length, a row each. `columns` are NumPy arrays by name, in their order.
+
+    It is iterated over as a dictionary of columns is, so that `dict(table)` has them; its length is that of a column.
 
     Numbers that are not there are NaN, texts that are not there None.
 
@@ -57,6 +59,16 @@ class RecordTable:
         if name not in self.columns:
             raise RecordsError(f"there is no column `{name}`\n  hint: there are {', '.join(self.columns)}")
         return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def keys(self) -> KeysView[str]:
+        """The names of the columns."""
+        return self.columns.keys()
 
     def with_decisions(self) -> RecordTable:
         """The same with a column for each address instead of `decisions`: its value as text, None where it is not."""

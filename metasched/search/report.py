@@ -91,7 +91,7 @@ class TuningReport(TextReport):
         path.
 
         The best kernel is compiled and run on random data for that, where this machine can. Raises ReportError where
-        the extra `report` is not installed.
+        the extra `report` is not installed, and for a path of another suffix than `.html`.
         """
         from metasched.report.page import save_page  # it imports the compiler
 

@@ -169,6 +169,12 @@ def test_a_kernel_of_another_machine_is_not_run() -> None:
     assert "this machine lacks" in winner_profile(analysis_of("add", given)).obstacle
 
 
+def test_a_page_is_no_other_kind_of_file(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"r.pdf: a report is written as HTML\n  hint: .*r.html"):
+        save_page(analysis_of("add", ()), tmp_path / "r.pdf")
+    assert not list(tmp_path.iterdir())
+
+
 def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ReportError, match=r"drawn by Plotly\n  hint: pip install 'metasched\[report\]'"):

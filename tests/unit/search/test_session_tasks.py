@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from metasched.cost.model import CostModel
 from metasched.cost.model_registry import MODELS
 from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.record import Record
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.executor_registry import GROUP
@@ -401,6 +403,22 @@ def test_a_run_without_an_end(settings: dict[str, object], message: str, databas
         pytest.raises(MetaschedError, match=re.escape(message)),
     ):
         tuning.run(**settings)  # type: ignore[arg-type]
+
+
+def test_what_is_recorded_when_ctrl_c_is_pressed_is_counted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(record: Record) -> int:
+        number = kept(record)
+        if record.trial == 4:
+            signal.raise_signal(signal.SIGINT)
+        return number
+
+    kept = database.add
+    monkeypatch.setattr(database, "add", add)
+    report = tuned(database, 20, ToyRunner(ToySpace()))
+    assert report.interrupted
+    assert report.measured == report.records == len(database.records(key().task))
 
 
 def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:
