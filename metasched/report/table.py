@@ -10,7 +10,7 @@ import numpy as np
 
 from metasched.database.base import Database
 from metasched.database.record import TaskStats
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, counted
 from metasched.ir.notebook import table
 from metasched.report.candidates import MeasuredCandidate, measured_candidates
 from metasched.report.recorded import task_name
@@ -89,14 +89,14 @@ class RecordTable:
         return _module("polars").DataFrame({name: _plain(column) for name, column in self.columns.items()})
 
     def __repr__(self) -> str:
-        return f"<table of {len(self)} records: {', '.join(self.columns)}>"
+        return f"<table of {counted(len(self), 'record')}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         head = tuple(name for name in _SHOWN if name in self.columns)
         rows = [tuple(_shown(self.columns[name][n]) for name in head) for n in range(min(len(self), _FIRST_ROWS))]
         more = f"the first {_FIRST_ROWS}; " if len(self) > _FIRST_ROWS else ""
         below = f"<p>{more}to_pandas() and to_polars() have all columns, such as decisions and traces</p>"
-        return table(f"{len(self)} records", [head, *rows], below)
+        return table(counted(len(self), "record"), [head, *rows], below)
 
 
 def table_of(database: Database, tasks: Sequence[TaskStats]) -> RecordTable:

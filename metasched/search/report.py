@@ -128,7 +128,8 @@ class TuningReport(TextReport):
         """For a person: how much was measured, what failed and why, and where the time went."""
         best = self.best.seconds if self.best is not None else None
         once = "" if self.best is None else self.best.once
-        lines = [f"{self.records} records{self._by_role()}, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
+        made = f"{counted(self.records, 'record')}{self._by_role()}"
+        lines = [f"{made}, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
         lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms{once}")
         lines += self.verdict()
         for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
