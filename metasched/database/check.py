@@ -20,7 +20,6 @@ MOST_SAMPLES = 100_000
 MOST_PHASES = 1000
 _LATEST = 253402300799.0  # the end of the year 9999, after which dates do not print
 _INT64 = range(-(1 << 63), 1 << 63)
-_SEEDS = range(1 << 63)
 
 
 class RecordProblem(ValueError):
@@ -30,7 +29,7 @@ class RecordProblem(ValueError):
 def check_numbers(record: Record) -> None:
     """Raise RecordProblem for a number that does not fit, is not finite, or cannot be what it is called."""
     _require(record.task.threads in range(1, 1 << 31), f"`threads` is {record.task.threads}")
-    _require(record.seed in _SEEDS, f"`seed` is {record.seed}, no integer from 0 to 2**63 - 1")
+    _require(record.seed in _INT64, "`seed` does not fit 64 bits")
     _require(record.trial in _INT64 and record.trial >= NO_TRIAL, "`trial` is negative or does not fit 64 bits")
     _require(min(record.batch, record.place) >= 0, "`batch` or `place` is negative")
     _require(max(record.batch, record.place) in _INT64, "`batch` or `place` does not fit 64 bits")

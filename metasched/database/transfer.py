@@ -83,6 +83,8 @@ def check_record(record: Record) -> None:
     check_numbers(record)
     check_texts(record)
     check_meaning(record)
+    if record.seed < 0:
+        raise RecordProblem(f"`seed` is {record.seed}; it is an integer from 0 to 2**63 - 1")
 
 
 def _object(line: str, place: str) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class TaskSearch:
         self._prepared: _Prepared | None = None
         self._open: _Open | None = None
         self._stale = 0
+        self._has_joined = False
         parts.others.join(self.key)
 
     @cached_property
@@ -299,6 +300,7 @@ class TaskSearch:
         self._goal = goal
         parts, room = self._parts, self._room(goal)
         runner = self._runner()
+        self._has_joined = True
         parts.database.join(self.key, parts.claimant)
         made, trials = self._measuring.measured, self.known.made
         at = self._opened()
@@ -467,8 +469,10 @@ class TaskSearch:
         return 0.0 if fastest is None else build_seconds(fastest)
 
     def leave(self) -> None:
-        """Release this process's claims, so that other processes may measure them."""
-        self._parts.database.leave(self.key, self._parts.claimant)
+        """Release this process's claims, if it has made any, so that other processes may measure them."""
+        if self._has_joined:
+            self._parts.database.leave(self.key, self._parts.claimant)
+            self._has_joined = False
 
     def report(self, interrupted: bool) -> TuningReport:
         """The report of the records so far."""

@@ -17,7 +17,7 @@ from metasched.cost.model import CostModel
 from metasched.cost.model_registry import MODELS
 from metasched.database.backends import open_database
 from metasched.database.base import Database
-from metasched.database.record import Record
+from metasched.database.record import DatabaseError, Record
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.executor_registry import GROUP
@@ -419,6 +419,18 @@ def test_what_is_recorded_when_ctrl_c_is_pressed_is_counted(
     report = tuned(database, 20, ToyRunner(ToySpace()))
     assert report.interrupted
     assert report.measured == report.records == len(database.records(key().task))
+
+
+def test_a_search_that_adds_nothing_changes_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DatabaseError("it may not be written")
+
+    tuned(database, 8, ToyRunner(ToySpace()))
+    for name in ("join", "leave", "claim", "add", "update"):
+        monkeypatch.setattr(database, name, refuse)
+    assert tuned(database, 8, ToyRunner(ToySpace())).measured == 0
+    with pytest.raises(DatabaseError, match="it may not be written"):
+        tuned(database, 9, ToyRunner(ToySpace()))
 
 
 def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:
