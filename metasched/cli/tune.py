@@ -125,6 +125,7 @@ def result(program: Program, kernel: Kernel[TuningReport]) -> dict[str, object]:
         "duplicates": report.duplicates,
         "is_guess": report.is_guess,
         "guess_ms": _milliseconds(report.guess),
+        "default_guess_ms": _milliseconds(report.default),
         "gain_over_guess": None if report.over_guess is None else report.over_guess.gain,
         "noise": None if report.noise is None else report.noise.deviation,
         "noise_measurements": 0 if report.noise is None else report.noise.repeats,

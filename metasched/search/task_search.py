@@ -19,9 +19,9 @@ from metasched.cost.model import LearnsFromOthers, Model
 from metasched.cost.model_registry import MakeModel, made_model
 from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
-from metasched.database.best import FINALISTS, comparison
+from metasched.database.best import FINALISTS, comparison, is_faster
 from metasched.database.claims import Claimant
-from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
+from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
 from metasched.measure.machines import batches_at_once, require_able
 from metasched.measure.runner import Runner
@@ -498,7 +498,15 @@ class TaskSearch:
             out_of_patience=self.is_out_of_patience(self._goal),
             task=self.task.program.key,
             source=RecordSource.of(self._parts.database, self.key),
+            default=self._better_default(best),
         )
+
+    def _better_default(self, best: Record | None) -> Record | None:
+        """The guess for a caller who names no space, where it is faster for sure than the best and of another space."""
+        default = self.known.default()
+        if best is None or default is None or default == best or not is_faster(default, best):
+            return None
+        return default if self.task.arms.locate(default.trace) is None else None
 
     def _tell(self) -> None:
         elapsed = time.perf_counter() - self._started

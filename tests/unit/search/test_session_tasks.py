@@ -433,6 +433,23 @@ def test_a_search_that_adds_nothing_changes_nothing(database: Database, monkeypa
         tuned(database, 9, ToyRunner(ToySpace()))
 
 
+@pytest.mark.parametrize(("default", "is_told"), [("[2, 12, 12, 12, 12]", True), ("[0, 12, 12, 12, 12]", False)])
+def test_a_guess_that_is_faster_and_of_no_space_that_was_searched_is_told(
+    default: str, is_told: bool, database: Database
+) -> None:
+    """Whoever gives a space should know what they would have without it."""
+    own = "[0, 1, 64, 1, 64]"
+    runner = ToyRunner(ToySpace())
+    runner.fixed = {default: 1e-6, own: 1e-4}
+    for _ in range(2):
+        report = tuned(database, 1, runner, guesses=Guesses(own, default))
+        assert report.best is not None
+        assert report.best.trace == own
+        assert (report.default is not None) == is_told
+        line = "the guess where no space is named takes 0.001 ms, 100.0 times as fast: it is not in this space"
+        assert (line in str(report)) == is_told
+
+
 def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:
     runner = ToyRunner(ToySpace())
     with session(database, runner, task(8)) as tuning:
