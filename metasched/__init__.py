@@ -59,6 +59,9 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.api import records as records
     from metasched.api import space as space
     from metasched.api import tune as tune
+    from metasched.calibration.calibration import CalibrationError as CalibrationError
+    from metasched.cost.trained import ModelError as ModelError
+    from metasched.database.record import DatabaseError as DatabaseError
     from metasched.doors.jit.errors import TraceError as TraceError
     from metasched.doors.jit.function import JitFunction as JitFunction
     from metasched.doors.jit.function import jit as jit
@@ -71,6 +74,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.errors import MetaschedError as MetaschedError
     from metasched.errors import NondeterministicModule as NondeterministicModule
     from metasched.errors import NoRecord as NoRecord
+    from metasched.errors import ResourceError as ResourceError
     from metasched.errors import ScheduleError as ScheduleError
     from metasched.graph.buckets.size_range import SizeRange as SizeRange
     from metasched.graph.errors import NetworkError as NetworkError
@@ -84,13 +88,17 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.ir.program import Program as Program
     from metasched.kernel_function import KernelFunction as KernelFunction
     from metasched.kernel_function import kernel as kernel
+    from metasched.knowledge.entries import KnowledgeError as KnowledgeError
     from metasched.lang import load_program as load_program
     from metasched.lang import parse_program as parse_program
     from metasched.lang.build import *  # noqa: F403
     from metasched.lang.calls import *  # noqa: F403
+    from metasched.measure.records import CheckError as CheckError
     from metasched.reference.execution import reference as reference
+    from metasched.report.page import ReportError as ReportError
     from metasched.report.progress import Progress as Progress
     from metasched.report.progress_view import progress_view as progress_view
+    from metasched.report.table import RecordsError as RecordsError
     from metasched.runtime.kernel import Kernel as Kernel
     from metasched.runtime.kernel import Origin as Origin
     from metasched.schedule.analysis import BlockInfo as BlockInfo
@@ -115,6 +123,9 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.schedule.values import minimum as minimum
     from metasched.search.report import TuningReport as TuningReport
     from metasched.search.session import TuningSession as TuningSession
+    from metasched.search.space_protocol import Candidate as Candidate
+    from metasched.search.space_protocol import Observation as Observation
+    from metasched.search.strategy import StrategyInputs as StrategyInputs
     from metasched.search.task import Task as Task
     from metasched.space.combinators import attempt as attempt
     from metasched.space.combinators import choice as choice
@@ -132,6 +143,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.space.text.rules import load_module as load_module
     from metasched.space.text.rules import parse_module as parse_module
     from metasched.target import Target as Target
+    from metasched.target import TargetError as TargetError
 
     operator = operators.load
 
@@ -164,7 +176,7 @@ _NAMES = {
         "Origin",
     ),
     "metasched.reference.execution": ("reference",),
-    "metasched.target": ("Target",),
+    "metasched.target": ("Target", "TargetError"),
     "metasched.errors": (
         "BuildError",
         "CacheWarning",
@@ -173,8 +185,16 @@ _NAMES = {
         "MetaschedError",
         "NondeterministicModule",
         "NoRecord",
+        "ResourceError",
         "ScheduleError",
     ),
+    "metasched.calibration.calibration": ("CalibrationError",),
+    "metasched.cost.trained": ("ModelError",),
+    "metasched.database.record": ("DatabaseError",),
+    "metasched.knowledge.entries": ("KnowledgeError",),
+    "metasched.measure.records": ("CheckError",),
+    "metasched.report.page": ("ReportError",),
+    "metasched.report.table": ("RecordsError",),
     "metasched.kernel_function": (
         "KernelFunction",
         "kernel",
@@ -247,6 +267,8 @@ _NAMES = {
     "metasched.report.progress_view": ("progress_view",),
     "metasched.search.report": ("TuningReport",),
     "metasched.search.session": ("TuningSession",),
+    "metasched.search.space_protocol": ("Candidate", "Observation"),
+    "metasched.search.strategy": ("StrategyInputs",),
     "metasched.search.task": ("Task",),
     "metasched.space.combinators": (
         "attempt",
@@ -302,4 +324,4 @@ if not TYPE_CHECKING:  # a checker would take any name for one of this package's
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted(__all__)

@@ -81,13 +81,13 @@ def space(
     """
     if target is not None:
         _require("target", target, Target)
-    described, seed = _space_like(rules, module), seed_of(seed)
+    described, seed = _space_like(rules, module, "module"), seed_of(seed)
     return space_of(program, described, target=target, allow=allow, max_sketches=max_sketches, seed=seed)
 
 
-def _space_like(rules: SpaceLike, space: SpaceLike) -> SpaceLike:
+def _space_like(rules: SpaceLike, space: SpaceLike, called: str = "space") -> SpaceLike:
     if space is not None and rules is not None:
-        raise MetaschedError("`rules` and `space` both say what to search; give one of them")
+        raise MetaschedError(f"`rules` and `{called}` both say what to search; give one of them")
     return rules if space is None else space
 
 
@@ -368,8 +368,10 @@ def records(db: str = DEFAULT_DATABASE, program: Program | str | None = None) ->
         db: the URL of the database.
         program: the records of one program only: itself, or its name.
 
-    Raises NoRecord where there is no database.
+    Raises NoRecord where there is no database, or nothing in it of the program.
     """
+    if not isinstance(program, Program | str | None):
+        raise MetaschedError(f"`program` is {program!r}; it is a Program, the name of one, or None for all")
     with open_database(db, Access.READ) as database:
         if isinstance(program, Program):
             return table_of(database, tasks_of(database, program.structural_hash(), program.key))

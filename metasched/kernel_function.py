@@ -21,7 +21,7 @@ from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order
 from metasched.lang.shorthand import Shorthand, read_shorthand
-from metasched.measure.inputs import Inputs
+from metasched.measure.inputs import Inputs, require_inputs
 from metasched.measure.records import CheckError
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress_view import Shown
@@ -36,7 +36,13 @@ from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 
 _ARRAY = np.ndarray
-_OPTIONS = ("out", "trials", "seed", "data", "rules", "progress")
+_OPTIONS = ("out", "trials", "seed", "budget", "patience", "data", "rules", "progress")
+# Options of `ms.tune` that `tune` does not take, with what has them.
+_OPTIONS_ELSEWHERE = {
+    **dict.fromkeys(("db", "target", "allow"), "ms.kernel(text, {}=...)"),
+    **dict.fromkeys(("space", "strategy", "model", "runner", "knowledge"), "ms.tune(f.program(...), {}=...)"),
+    "inputs": "tune(..., data=...)",
+}
 
 
 def kernel(
@@ -191,8 +197,10 @@ class KernelFunction:
         self,
         /,
         *inputs: Any,
-        trials: int = 64,
+        trials: int | None = None,
         seed: int = 0,
+        budget: float | None = None,
+        patience: int | None = None,
         data: Inputs | None = None,
         rules: RuleSpec = None,
         progress: Shown = None,
@@ -202,8 +210,11 @@ class KernelFunction:
 
         Args:
             inputs: arguments of the shapes and types to tune for.
-            trials: measurements to have in the database in the end; the same call again is instant.
+            trials: measurements to have in the database in the end; the same call again is instant. By default 64, or
+                as many as there is time for where a budget is given.
             seed: with the recorded times, decides every candidate.
+            budget: seconds that it may take in all.
+            patience: end after so many trials without one that is faster by more than noise.
             data: what to measure on, by argument, as `inputs` of `ms.tune`; by default random numbers.
             rules: the rules that make the space; by default those of this function.
             progress: how to show where the run stands, as of `ms.tune`: by default a line in a terminal or a notebook;
@@ -212,11 +223,16 @@ class KernelFunction:
 
         Raises as `ms.tune` does.
         """
+        self._refuse_options_of_others(named)
         taken = self._taken(self._in_order(inputs, named))
+        program = self._program(taken)
+        require_inputs(program.func, data, "data")
         try:
             tuned = api.tune(
-                self._program(taken),
+                program,
                 trials=trials,
+                budget=budget,
+                patience=patience,
                 db=self._database_to_write(),
                 rules=self._rules if rules is None else rules,
                 seed=seed,
@@ -266,6 +282,12 @@ class KernelFunction:
 
     def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         return in_order("the kernel", self.arguments, inputs, named, _OPTIONS) if named else inputs
+
+    def _refuse_options_of_others(self, named: dict[str, Any]) -> None:
+        """Raises KernelError for an option of `ms.tune` that `tune` does not take, unless an argument is called so."""
+        for name, where in _OPTIONS_ELSEWHERE.items():
+            if name in named and name not in self.arguments:
+                raise KernelError(f"`tune` of a kernel has no option `{name}`\n  hint: `{where.format(name)}`")
 
     def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
         """Use a kernel from now on.

@@ -37,7 +37,12 @@ _AARCH64 = """
     rand rcpc rdm sha2 sha3 sm4 sme sme2 sme-f64f64 sme-i16i64 sve sve2 sve2-aes sve2-bitperm sve2-sha3 sve2-sm4
     sve2p1
 """
-_FEATURES = frozenset((_X86 + _AARCH64).split())
+# What other versions of LLVM call instruction sets of CPUs: records may be of these.
+_OTHER_VERSIONS = """
+    amx-transpose avx10.1-256 avx10.1-512 avx10.2-256 avx10.2-512 avx512er avx512pf ccmp cf egpr evex512 ndd nf ppx
+    prefetchwt1 push2pop2 zu
+"""
+_FEATURES = frozenset((_X86 + _AARCH64 + _OTHER_VERSIONS).split())
 # What every CPU with 64 bits has, so that nobody has to list it: LLVM ends the process without, and knows nothing of a
 # CPU by a name that it does not have.
 _EVERYWHERE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
@@ -120,7 +125,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The target that `str(target)` printed; raises TargetError."""
+        """The target that `str(target)` printed; raises TargetError, also for an instruction set that no CPU has."""
         words = [word.partition("=") for word in text.split()]
         fields = {key: value for key, _, value in words}
         known = ("name", "threads", "l1", "l2", "l3", "cacheline", "features")
@@ -134,7 +139,10 @@ class Target:
                 f"l3=33554432 cacheline=64 features=avx2,avx512f,fma`"
             )
         numbers = {key: _positive(key, fields[key]) for key in known[1:6]}
-        return cls(fields["name"], frozenset(filter(None, fields["features"].split(","))), **numbers)
+        features = frozenset(filter(None, fields["features"].split(",")))
+        for feature in sorted(features):
+            _require_known(feature, "not a target: ")
+        return cls(fields["name"], features, **numbers)
 
     def __str__(self) -> str:
         return (
@@ -185,10 +193,13 @@ class Target:
 
         Raises TargetError for a name that no CPU has one of, with those that are near.
         """
-        problem = None if feature in self.features else feature_problem(feature)
-        if problem is not None:
-            raise TargetError("\n  hint: ".join(problem))
+        if feature not in self.features:
+            _require_known(feature)
         return feature in self.features
+
+    def lacking(self, wanted: Target) -> tuple[str, ...]:
+        """The instruction sets that code for another target may use and this one does not have, sorted."""
+        return tuple(sorted(wanted.features - self.features))
 
     def with_threads(self, threads: int) -> Target:
         return replace(self, threads=threads)
@@ -224,6 +235,19 @@ def feature_problem(name: str) -> tuple[str, str] | None:
     near = get_close_matches(name.lower(), _FEATURES | _known_features(), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"
     return f"there is no instruction set `{_clipped(name)}`", hint
+
+
+def listed(features: Iterable[str]) -> str:
+    """Instruction sets as a message names them: the first four, and how many more there are."""
+    names = sorted(features)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _require_known(feature: str, before: str = "") -> None:
+    """Raises TargetError for an instruction set that no CPU has, with those that are near."""
+    problem = feature_problem(feature)
+    if problem is not None:
+        raise TargetError(before + "\n  hint: ".join(problem))
 
 
 def _clipped(text: str) -> str:

@@ -63,6 +63,32 @@ def module_of(args: Namespace) -> TextModule | TextRule | None:
     return load_module(args.module) if args.module else None
 
 
+def add_rules(parser: ArgumentParser) -> None:
+    parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
+
+
+def add_search(parser: ArgumentParser, model: str) -> None:
+    """How a search goes: what is common to programs and networks. `model` is where the namespace has the cost model."""
+    from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
+    from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
+    from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
+
+    for option, dest, default, known, what in (
+        ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
+        ("--model", model, DEFAULT_MODEL, MODELS.names(), "what guides the search, a name or a file"),
+        ("--runner", "runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
+    ):
+        shown = f"{what}: {', '.join(known)} (default: %(default)s)"
+        parser.add_argument(option, dest=dest, default=default, metavar="NAME", help=shown)
+    add_allow(parser)
+    parser.add_argument(
+        "--knowledge",
+        metavar="FILE",
+        help='what was found for other sizes, as `metasched db distill` wrote it, or "none"; default: all installed',
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
+
+
 def add_inputs(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--input",
@@ -116,11 +142,18 @@ class _DatabaseURLs(Action):
         setattr(namespace, self.dest, (*given, values) if given else values)
 
 
-def add_db(parser: _ActionsContainer, default: str | None, what: str) -> None:
-    """`--db`, one URL or several."""
-    shown = f"{what}; may be repeated: the first is written, the others are only read"
+def add_db(
+    parser: _ActionsContainer,
+    default: str | None,
+    what: str,
+    repeated: str = "the first is written, the others are only read",
+) -> None:
+    """`--db`, one URL or several; one only where `repeated`, what several are for, is empty."""
+    shown = f"{what}; may be repeated: {repeated}" if repeated else what
     shown += "" if default is None else " (default: %(default)s)"
-    parser.add_argument("--db", action=_DatabaseURLs, default=default, metavar="URL", help=shown)
+    parser.add_argument(
+        "--db", action=_DatabaseURLs if repeated else "store", default=default, metavar="URL", help=shown
+    )
 
 
 def db_options(db: DatabaseURLs) -> str:

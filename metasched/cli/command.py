@@ -4,15 +4,63 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
+import threading
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field
+from types import FrameType
 from typing import Any, Protocol, TextIO, cast
 
+from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ended
+TERMINATED = 143  # and of what SIGTERM ended
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where it ends a command as Ctrl-C does."""
+
+
+class OutputError(MetaschedError):
+    """Standard output that cannot be written."""
+
+
+@dataclass
+class Ending:
+    """How what was interrupted has ended, as an exit status."""
+
+    status: int = INTERRUPTED
+
+
+@contextmanager
+def ending_by_signal() -> Iterator[Ending]:
+    """Have SIGTERM do what Ctrl-C does inside, so that what was measured is kept and told. Only in the main thread,
+    which alone gets signals.
+    """
+    ending = Ending()
+    if threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+
+    def end(_: int, frame: FrameType | None) -> None:
+        ending.status = TERMINATED
+        # What puts Ctrl-C off puts this off, too; a shell starts what runs in the background without Ctrl-C.
+        act = signal.getsignal(signal.SIGINT)
+        (act if callable(act) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ending
+    except KeyboardInterrupt:
+        if ending.status == TERMINATED:
+            raise Terminated from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True)
@@ -23,14 +71,20 @@ class Console:
     err: TextIO = field(default_factory=lambda: sys.stderr)
 
     def print(self, text: str = "") -> None:
-        print(text, file=self.out, flush=True)
+        """A line of the results. Raises OutputError where it cannot be written, but for a pipe whose reader is gone."""
+        try:
+            print(text, file=self.out, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
     def note(self, text: str) -> None:
         print(text, file=self.err, flush=True)
 
     def print_json(self, data: Mapping[str, Any]) -> None:
         """One object on one line, written at once, so that a reader of the pipe sees it now."""
-        print(json.dumps(data, allow_nan=False), file=self.out, flush=True)
+        self.print(json.dumps(data, allow_nan=False))
 
 
 class Implementation(Protocol):

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, positive
+from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_db, add_json, positive
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
@@ -32,7 +32,7 @@ from metasched.knowledge.entries import print_entries
 from metasched.knowledge.library import read_file
 from metasched.lang import read_source
 from metasched.report.progress_text import duration, failures
-from metasched.report.recorded import task_name
+from metasched.report.recorded import require_program, task_name
 
 EMPTY = "sqlite:///:memory:"
 MOST_TOLD = 5  # of what is wrong in imported files
@@ -41,17 +41,17 @@ MOST_TOLD = 5  # of what is wrong in imported files
 def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     stats = actions.add_parser("stats", help="the tasks, their number of records, failures and best times")
-    _add_db(stats)
+    _add_db_to_read(stats)
     add_json(stats)
     export = actions.add_parser("export", help="write records as text, a JSON object a line")
-    _add_db(export)
+    _add_db_to_read(export)
     export.add_argument("--out", metavar="FILE", help="where to (default: standard output)")
     export.add_argument("--program", metavar="NAME", help="those of one program only")
     export.add_argument("--best", type=positive, metavar="N", help="the N fastest of each task only")
     merge = actions.add_parser("import", help="add the records of exported files that are not there yet")
     merge.add_argument("files", metavar="FILE", nargs="+", help="an exported file; - is standard input")
     _add_skip_invalid(merge)
-    _add_db(merge)
+    _add_db_to_write(merge)
     _add_dry_run(merge)
     union = actions.add_parser(
         "merge",
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     union.add_argument("sources", metavar="URL", nargs="+", help="a database to read")
     _add_skip_invalid(union)
-    _add_db(union)
+    _add_db_to_write(union)
     _add_dry_run(union)
     distill = actions.add_parser(
         "distill",
@@ -69,14 +69,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         description="Write the best structures and numbers of every task as knowledge: text that `--knowledge` takes "
         "and that packages ship. What the file has already is kept where it is faster.",
     )
-    _add_db(distill)
+    _add_db_to_read(distill)
     distill.add_argument("--out", metavar="FILE", required=True, help="the file, such as mine.knowledge")
     prune = actions.add_parser(
         "prune",
         help="remove records",
         description="Remove the records that all of these hold for. Tuning measures again what it no longer finds.",
     )
-    _add_db(prune)
+    _add_db_to_write(prune)
     prune.add_argument("--program", metavar="NAME", help="those of one program")
     prune.add_argument("--failures", action="store_true", help="those without a time")
     prune.add_argument("--older-than", type=positive, metavar="DAYS", help="those measured longer ago")
@@ -86,8 +86,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_dry_run(prune)
 
 
-def _add_db(parser: ArgumentParser) -> None:
-    parser.add_argument("--db", default=DEFAULT_DATABASE, metavar="URL", help="default: %(default)s")
+def _add_db_to_read(parser: ArgumentParser) -> None:
+    add_db(parser, DEFAULT_DATABASE, "what to read", "all are read")
+
+
+def _add_db_to_write(parser: ArgumentParser) -> None:
+    add_db(parser, DEFAULT_DATABASE, "what to change", "")
 
 
 def _add_skip_invalid(parser: ArgumentParser) -> None:
@@ -112,17 +116,22 @@ def _stats(args: Namespace, console: Console) -> int:
     with open_database(args.db, Access.READ) as database:
         stats = database.stats()
         unread = database.damaged() if any(map(_has_unread, stats.tasks)) else []
-    if args.json:
-        for task in stats.tasks:
-            console.print_json(_json(task))
-    else:
-        console.print(render(stats))
+    print_stats(stats, args.json, console)
     if unread:
         console.note(
             f"{_count(len(unread))} cannot be read (the first: {unread[0]})\n"
             "  hint: `metasched db prune --damaged` removes such records"
         )
     return 0
+
+
+def print_stats(stats: DatabaseStats, as_json: bool, console: Console) -> None:
+    """The tasks of a database, as a table or as an object each."""
+    if not as_json:
+        console.print(render(stats))
+        return
+    for task in stats.tasks:
+        console.print_json(_json(task))
 
 
 def _has_unread(task: TaskStats) -> bool:
@@ -142,6 +151,8 @@ def _note_the_users(console: Console) -> None:
 
 def _export(args: Namespace, console: Console) -> int:
     with open_database(args.db, Access.READ) as database:
+        if args.program is not None:
+            require_program(database, args.program)
         tasks = [t for t in database.stats().tasks if args.program in {None, t.program}]
         by_task = [database.records(task.task) for task in tasks]
     if args.best is not None:
@@ -153,7 +164,7 @@ def _export(args: Namespace, console: Console) -> int:
             console.print(line)
     else:
         Path(args.out).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        console.note(f"{_count(len(records))} of {len(by_task)} tasks to {args.out}")
+        console.note(f"{_count(len(records))} of {counted(len(by_task), 'task')} to {args.out}")
     return 0
 
 
@@ -259,6 +270,8 @@ def _prune(args: Namespace, console: Console) -> int:
     if removal.is_empty:
         raise UsageError("say which records to remove; `metasched db prune --help` lists the conditions")
     with open_database(args.db, Access.WRITE) as database:
+        if args.program is not None:
+            require_program(database, args.program)
         found = removable(database, removal)
         left = database.stats().records - len(found)
         if found and not args.dry_run:
@@ -283,7 +296,7 @@ def _removed(args: Namespace, number: int, left: int) -> str:
 
 
 def _count(records: int) -> str:
-    return f"{records} record" + ("" if records == 1 else "s")
+    return counted(records, "record")
 
 
 def render(stats: DatabaseStats) -> str:
@@ -302,7 +315,7 @@ def render(stats: DatabaseStats) -> str:
         for task in stats.tasks
     ]
     targets = sorted({f"{task.task.target}  ({version})" for task in stats.tasks for version in task.code_versions})
-    return "\n".join([f"{stats.url}: {stats.records} records", "", table(rows, "<>>>"), "", *targets])
+    return "\n".join([f"{stats.url}: {_count(stats.records)}", "", table(rows, "<>>>"), "", *targets])
 
 
 def _best(task: TaskStats) -> str:

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TextIO
 
 from metasched import __version__
-from metasched.cli.command import INTERRUPTED, Command, CommandParser, Console
+from metasched.cli.command import (
+    INTERRUPTED,
+    TERMINATED,
+    Command,
+    CommandParser,
+    Console,
+    OutputError,
+    Terminated,
+)
 from metasched.errors import MetaschedError
 from metasched.settings import LOG, log_level
 
@@ -57,26 +65,40 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     """Run the command line; returns the exit status. Only errors that are bugs leave as exceptions."""
     open_standard_streams()
     console = console or Console()
-    args = build_parser().parse_args(argv)
+    try:
+        return _run(build_parser().parse_args(argv), console)
+    except BrokenPipeError:
+        # The reader of the output has closed it (`| head`).
+        _write_no_more()
+        return CLOSED_PIPE
+    except KeyboardInterrupt as error:
+        is_terminated = isinstance(error, Terminated)
+        console.note("terminated" if is_terminated else "interrupted")
+        return TERMINATED if is_terminated else INTERRUPTED
+
+
+def _run(args: argparse.Namespace, console: Console) -> int:
     try:
         _print_log(console, log_level(os.environ.get(LOG.name)))
         with warnings.catch_warnings():
             warnings.showwarning = partial(_note_warning, console)
             status: int = args.run(args, console)
     except BrokenPipeError:
-        # The reader of the output has closed it (`| head`). Python must not flush into the pipe at exit again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CLOSED_PIPE
-    except KeyboardInterrupt:
-        console.note("interrupted")
-        return INTERRUPTED
+        raise
     except Exception as error:
+        if isinstance(error, OutputError):
+            _write_no_more()
         message = _message(error, args)
         if not message:
             raise
         console.note(f"metasched {args.command}: {message}")
         return WRONG_INPUT
     return status
+
+
+def _write_no_more() -> None:
+    """Have standard output go nowhere: Python flushes what is left of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_log(console: Console, level: int) -> None:

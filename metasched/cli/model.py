@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -94,7 +95,9 @@ def _train(args: Namespace, console: Console) -> int:
     else:
         console.print(f"{args.out}: trained on {_trained_on(model)}, {len(text.encode()) / 1024:.0f} KB")
         console.print(_held_out(model))
-        console.print(f"Search with it: metasched tune ... --model {args.out}, or ms.tune(..., model={args.out!r})")
+        console.print(
+            f"Search with it: metasched tune ... --model {shlex.quote(args.out)}, or ms.tune(..., model={args.out!r})"
+        )
     return 0
 
 

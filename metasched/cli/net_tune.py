@@ -5,15 +5,21 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 
-from metasched.cli.arguments import DEFAULT_DATABASE, add_allow, add_db, db_options, first_db, positive, seconds, seed
-from metasched.cli.command import INTERRUPTED, Console
+from metasched.cli.arguments import (
+    DEFAULT_DATABASE,
+    add_db,
+    add_rules,
+    add_search,
+    db_options,
+    first_db,
+    positive,
+    seconds,
+)
+from metasched.cli.command import Console, ending_by_signal
 from metasched.cli.net_arguments import add_model, bound_again, network_of
-from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.graph.tasks import joined_tables
 from metasched.graph.tuning.graphs import NetworkReport
 from metasched.graph.tuning.view import NetworkProgress, network_view
-from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
-from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS
 from metasched.support.data_classes import dataclass
 
@@ -40,47 +46,36 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="what is minimised: sum (the network's time, the default), early_stopping (without tasks that stay as "
         "they are for long), or latency=SECONDS (ends when that is reached)",
     )
-    parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
-    for option, dest, default, known, what in (
-        ("--scheduler", "scheduler", NETWORK_SCHEDULER, SCHEDULERS.names(), "which task is next"),
-        ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
-        ("--model", "cost_model", DEFAULT_MODEL, MODELS.names(), "what guides the search, a name or a file"),
-        ("--runner", "runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
-    ):
-        parser.add_argument(
-            option,
-            dest=dest,
-            default=default,
-            metavar="NAME",
-            help=f"{what}: {', '.join(known)} (default: %(default)s)",
-        )
-    add_allow(parser)
+    add_rules(parser)
     parser.add_argument(
-        "--knowledge",
-        metavar="FILE",
-        help='what was found for other sizes, as `metasched db distill` wrote it, or "none"; default: all installed',
+        "--scheduler",
+        default=NETWORK_SCHEDULER,
+        metavar="NAME",
+        help=f"which task is next: {', '.join(SCHEDULERS.names())} (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
+    add_search(parser, "cost_model")
 
 
 def run(args: Namespace, console: Console) -> int:
-    report = network_of(args).tune(
-        args.trials,
-        args.db,
-        budget=args.budget,
-        patience=args.patience,
-        objective=args.objective,
-        scheduler=args.scheduler,
-        seed=args.seed,
-        progress=_Json(console) if args.json else network_view(console.err),
-        rules=args.rules,
-        allow=args.allow,
-        knowledge=args.knowledge,
-        runner=args.runner,
-        strategy=args.strategy,
-        model=args.cost_model,
-    )
-    status = INTERRUPTED if report.interrupted else 0
+    network = network_of(args)
+    with ending_by_signal() as ending:
+        report = network.tune(
+            args.trials,
+            args.db,
+            budget=args.budget,
+            patience=args.patience,
+            objective=args.objective,
+            scheduler=args.scheduler,
+            seed=args.seed,
+            progress=_Json(console) if args.json else network_view(console.err),
+            rules=args.rules,
+            allow=args.allow,
+            knowledge=args.knowledge,
+            runner=args.runner,
+            strategy=args.strategy,
+            model=args.cost_model,
+        )
+    status = ending.status if report.interrupted else 0
     if args.json:
         console.print_json(result(report))
         return status

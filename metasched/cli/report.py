@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json, params, setting
+from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_db, add_json, params, setting
 from metasched.cli.command import Console
-from metasched.cli.db import render
+from metasched.cli.db import print_stats
 from metasched.database import Access, Database, TaskStats, open_database
 from metasched.errors import counted
 from metasched.operators.named import program_named
@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-D", dest="params", metavar="K=V", type=setting, action="append", default=[], help="a parameter of the program"
     )
-    parser.add_argument("--db", default=DEFAULT_DATABASE, metavar="URL", help="default: %(default)s")
+    add_db(parser, DEFAULT_DATABASE, "what to read", "all are read")
     parser.add_argument(
         "--out", metavar="FILE.html", help="write one HTML file with pictures, which runs the best kernel once more"
     )
@@ -42,9 +42,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> int:
     with open_database(args.db, Access.READ) as database:
         if args.program is None:
-            if args.out or args.profile or args.json:
+            if args.out or args.profile:
                 raise UsageError("say which task: FILE.ms, or a name as `metasched report --db URL` lists it")
-            console.print(render(database.stats()))
+            print_stats(database.stats(), args.json, console)
             return 0
         task, *others = _tasks(args, database)
         analysis = recorded_analysis(database, task)

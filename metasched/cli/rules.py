@@ -15,8 +15,9 @@ from metasched.cli.arguments import UsageError, add_json
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.cli.rule_trial import find_rule
+from metasched.errors import MetaschedError
 from metasched.space.registry import GROUP, RULES, rules_of
-from metasched.space.rule import Combined, Rule, RuleError
+from metasched.space.rule import Combined, Rule
 from metasched.support.registry import origin
 
 # A rule, or the rules that a preset comes to.
@@ -83,7 +84,7 @@ def _summary_of(point: EntryPoint) -> str:
     """As `summary`; what cannot be loaded does not keep the others from being listed."""
     try:
         return summary(_found(point.name))
-    except RuleError as error:
+    except MetaschedError as error:
         return f"! {str(error).splitlines()[0]}"
 
 

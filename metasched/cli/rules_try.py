@@ -8,7 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from metasched.cli.arguments import UsageError, add_allow, add_json, add_program, add_threads, positive, program_of
+from metasched.cli.arguments import (
+    UsageError,
+    add_allow,
+    add_json,
+    add_program,
+    add_threads,
+    positive,
+    program_of,
+    seed,
+)
 from metasched.cli.command import INTERRUPTED, Console
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import table
@@ -51,7 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strategy", default=DEFAULT_STRATEGY, metavar="NAME", help="of both searches (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of both searches")
+    parser.add_argument("--seed", type=seed, default=0, help="of both searches")
     parser.add_argument("--sketches", action="store_true", help="print the sketches that the rule adds, whole")
     parser.add_argument("--watch", action="store_true", help="do it again whenever a file is saved; Ctrl-C ends it")
     add_allow(parser)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from metasched.cli.arguments import (
     DEFAULT_DATABASE,
-    add_allow,
     add_db,
     add_inputs,
     add_json,
     add_module,
     add_program,
+    add_rules,
+    add_search,
     add_threads,
     db_options,
     first_db,
@@ -20,19 +22,15 @@ from metasched.cli.arguments import (
     positive,
     program_of,
     seconds,
-    seed,
 )
-from metasched.cli.command import INTERRUPTED, Console
+from metasched.cli.command import Console, ending_by_signal
 from metasched.cli.kernels import TRACE_HELP, space_in
 from metasched.cli.progress_view import choose_view
-from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
 from metasched.database import Record
 from metasched.errors import counted
-from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
 from metasched.operators.named import trace_named
 from metasched.report.progress_text import duration, failures
 from metasched.search.report import TuningReport
-from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
 from metasched.target import Target
 
 if TYPE_CHECKING:
@@ -51,28 +49,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--budget", type=seconds, metavar="SECONDS", help="how long it may take in all")
     parser.add_argument("--patience", type=positive, metavar="N", help="end after N trials without a gain beyond noise")
     add_db(parser, DEFAULT_DATABASE, "where to keep them")
-    parser.add_argument("--rules", metavar="SPEC", help="such as cpu,-inline,+my.py:my_rule; see `metasched rules`")
+    add_rules(parser)
     add_module(parser)
     parser.add_argument(
         "--trace", metavar="FILE", help=f"instead of --rules, {TRACE_HELP}; searches the decisions that it leaves open"
     )
-    for option, default, known, what in (
-        ("--strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),
-        ("--model", DEFAULT_MODEL, MODELS.names(), "what guides the search, a name or a file"),
-        ("--runner", DEFAULT_EXECUTOR, EXECUTORS.names(), "where to measure, a name or a URL"),
-    ):
-        parser.add_argument(
-            option, default=default, metavar="NAME", help=f"{what}: {', '.join(known)} (default: %(default)s)"
-        )
-    add_allow(parser)
-    parser.add_argument(
-        "--knowledge",
-        metavar="FILE",
-        help='what was found for other sizes, as `metasched db distill` wrote it, or "none"; default: all installed',
-    )
+    add_search(parser, "model")
     add_inputs(parser)
     add_threads(parser)
-    parser.add_argument("--seed", type=seed, default=0, help="the same seed and times give the same candidates")
     add_json(parser)
 
 
@@ -81,40 +65,42 @@ def run(args: Namespace, console: Console) -> int:
 
     program = program_of(args)
     searched = space_in(args, trace_named(args.trace) if args.trace else None)
-    kernel = api.tune(
-        program,
-        trials=args.trials,
-        db=args.db,
-        space=searched,
-        seed=args.seed,
-        budget=args.budget,
-        patience=args.patience,
-        strategy=args.strategy,
-        model=args.model,
-        runner=args.runner,
-        target=Target.detect(args.threads),
-        allow=args.allow,
-        knowledge=args.knowledge,
-        inputs=inputs_of(args),
-        progress=choose_view(console, args.json),
-    )
+    with ending_by_signal() as ending:
+        kernel = api.tune(
+            program,
+            trials=args.trials,
+            db=args.db,
+            space=searched,
+            seed=args.seed,
+            budget=args.budget,
+            patience=args.patience,
+            strategy=args.strategy,
+            model=args.model,
+            runner=args.runner,
+            target=Target.detect(args.threads),
+            allow=args.allow,
+            knowledge=args.knowledge,
+            inputs=inputs_of(args),
+            progress=choose_view(console, args.json),
+        )
     if args.json:
         console.print_json(result(program, kernel))
     else:
         console.print(summary(program, kernel))
         if kernel.report.interrupted:
             console.print("\nInterrupted: the same command goes on from here.")
+        named = shlex.quote(args.program)
         settings = "".join(f" -D {key}={value}" for key, value in args.params)
         settings += f" --threads {args.threads}" if args.threads else ""
         settings += f" --allow {args.allow}" if args.allow is not None else ""
         settings += "".join(f" --input {name}={low},{high}" for name, (low, high) in args.inputs)
         console.print(
-            f"\nKept in {first_db(args.db)}. Again: metasched replay {args.program}{settings} {db_options(args.db)} "
+            f"\nKept in {first_db(args.db)}. Again: metasched replay {named}{settings} {db_options(args.db)} "
             "--check --time"
         )
         sizes = "".join(f" -D {key}={value}" for key, value in args.params)
-        console.print(f"Why: metasched report {args.program}{sizes} {db_options(first_db(args.db))}")
-    return INTERRUPTED if kernel.report.interrupted else 0
+        console.print(f"Why: metasched report {named}{sizes} {db_options(first_db(args.db))}")
+    return ending.status if kernel.report.interrupted else 0
 
 
 def result(program: Program, kernel: Kernel[TuningReport]) -> dict[str, object]:
@@ -139,6 +125,7 @@ def result(program: Program, kernel: Kernel[TuningReport]) -> dict[str, object]:
         "duplicates": report.duplicates,
         "is_guess": report.is_guess,
         "guess_ms": _milliseconds(report.guess),
+        "default_guess_ms": _milliseconds(report.default),
         "gain_over_guess": None if report.over_guess is None else report.over_guess.gain,
         "noise": None if report.noise is None else report.noise.deviation,
         "noise_measurements": 0 if report.noise is None else report.noise.repeats,

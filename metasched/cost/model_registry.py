@@ -8,6 +8,7 @@ from pathlib import Path
 from metasched.cost.model import CostModel, Model
 from metasched.cost.trained import read_model
 from metasched.errors import MetaschedError
+from metasched.support.calls import lacking_methods, named, takes
 from metasched.support.registry import Registry, UnfitError
 
 DEFAULT_MODEL = "trees"
@@ -19,6 +20,8 @@ MakeModel = Callable[[int], Model]
 def _checked(value: object) -> MakeModel:
     if not callable(value):
         raise UnfitError(f"it is {value!r}, and not a function of a seed")
+    if not takes(value, "seed"):
+        raise UnfitError("it cannot be called with one argument, a seed")
     make: MakeModel = value
     return make
 
@@ -46,3 +49,14 @@ def model_of(given: str | MakeModel) -> MakeModel:
     if path.suffix or len(path.parts) > 1:
         raise MetaschedError(f"there is no file `{given}`\n  hint: `metasched model train --out {given}` writes one")
     return MODELS.get(given)
+
+
+def made_model(make: MakeModel, seed: int) -> Model:
+    """The model that a function makes. Raises MetaschedError where it returns something else."""
+    made = make(seed)
+    if lacking := lacking_methods(made, "fit", "predict"):
+        raise MetaschedError(
+            f"{named(make)} made {made!r} of a seed, which is no model: it has no `{lacking[0]}`\n"
+            "  hint: return an object with `fit(own)` and `predict(features)`"
+        )
+    return made

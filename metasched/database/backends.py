@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from inspect import signature
 from os import PathLike
 from typing import TypeAlias
 
@@ -13,6 +12,8 @@ from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
 from metasched.database.shown_url import shown_url
 from metasched.database.union import UnionDatabase
+from metasched.errors import MetaschedError
+from metasched.support.calls import takes
 from metasched.support.registry import Registry, UnfitError
 
 LOGGER = logging.getLogger(__name__)
@@ -30,10 +31,8 @@ def _checked(value: object) -> Opener:
     """Raises UnfitError for what cannot be called with a URL and an `Access`."""
     if not callable(value):
         raise UnfitError(f"it is a {type(value).__name__}, and no function of a URL and an Access")
-    try:
-        signature(value).bind("", Access.READ)
-    except TypeError:
-        raise UnfitError("it does not take two arguments, a URL and an Access") from None
+    if not takes(value, "url", "access"):
+        raise UnfitError("it does not take two arguments, a URL and an Access")
     return value
 
 
@@ -92,7 +91,18 @@ def _opened(url: str, access: Access, databases: Registry[Opener]) -> Database:
     if scheme in _PACKAGES and scheme not in databases.names():
         raise DatabaseError(f"databases of `{scheme}://` are kept by another package\n  hint: {_PACKAGES[scheme]}")
     LOGGER.debug("opening a database of %s to %s", scheme, access.value)  # the rest of a URL may hold a password
-    return databases.get(scheme)(url, access)
+    opener, package = databases.get(scheme), databases.package_of(scheme)
+    try:
+        opened = opener(url, access)
+    except MetaschedError:
+        raise
+    except Exception as error:
+        raise DatabaseError(
+            f"{shown_url(url)} was not opened: `{scheme}` of {package} raised {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(opened, Database):
+        raise DatabaseError(f"{shown_url(url)} was not opened: `{scheme}` of {package} made {opened!r}, no database")
+    return opened
 
 
 def shown_urls(url: DatabaseURLs) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import warnings
@@ -262,12 +263,17 @@ class SQLiteDatabase(BaseDatabase):
 
 
 def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
-    """Open the file of a `sqlite:///PATH` URL; unless only to read, create or upgrade it when needed."""
+    """Open the file of a `sqlite:///PATH` URL; unless only to read, create or upgrade it when needed.
+
+    One that is there and may not be written is opened to be read where it would be created otherwise: a search that has
+    nothing to add needs no more, and any other is told at its first change.
+    """
     path = _path(url)
     with explained(url, _BUSY_SECONDS):
         if path != _MEMORY:
             _require_there(url, Path(path), access)
-        if access is Access.READ and path != _MEMORY:
+        is_kept = access is Access.CREATE and not _may_write(Path(path))
+        if path != _MEMORY and (access is Access.READ or is_kept):
             return SQLiteDatabase(url, _reading(url, Path(path)))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
@@ -276,6 +282,11 @@ def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
             connection.close()
             raise
     return SQLiteDatabase(url, connection)
+
+
+def _may_write(file: Path) -> bool:
+    """Whether a file that is there may be written, and others beside it, which SQLite makes."""
+    return not file.exists() or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
 
 
 def _require_there(url: str, file: Path, access: Access) -> None:

@@ -83,6 +83,8 @@ def check_record(record: Record) -> None:
     check_numbers(record)
     check_texts(record)
     check_meaning(record)
+    if record.seed < 0:
+        raise RecordProblem(f"`seed` is {record.seed}; it is an integer from 0 to 2**63 - 1")
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
@@ -226,7 +228,7 @@ _FORMS: Mapping[str, _Form] = {
     "batch": _INTEGER,
     "place": _INTEGER,
     "code": _TEXT,
-    "role": _TEXT,
+    "role": _Form(f"one of {', '.join(role.value for role in Role)}", lambda v: v in {role.value for role in Role}),
     "space": _TEXT,
     "prologue_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
     "expected_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),

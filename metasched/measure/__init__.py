@@ -40,7 +40,7 @@ Its files, in reading order:
   makes one
 - `worker`: A worker process, forked from `python -m metasched.measure.worker SETTINGS` (`fork_server`)
 - `runner`: Measuring candidates on this machine: builders compile side by side, then one runner checks and times alone
-- `machines`: Runners that measure on several machines at once
+- `machines`: On which machines a runner measures: on how many at once, and for which targets
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages
   (`metasched.executors`)
 - `cluster/`: Measuring on several machines, which a dask cluster connects

@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 from metasched.errors import MetaschedError
 from metasched.measure.runner import Runner
+from metasched.support.calls import lacking_methods, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
 
 GROUP = "metasched.executors"
 DEFAULT_EXECUTOR = "local"
 _SEPARATOR = "://"
+# What a search calls of a runner.
+_METHODS = ("lower", "submit", "prepare", "close")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ MakeRunner = Callable[[Wanted], Runner]
 def _checked(value: object) -> MakeRunner:
     if not callable(value):
         raise UnfitError(f"it is {value!r}, and not a function of what is wanted")
+    if not takes(value, "wanted"):
+        raise UnfitError("it cannot be called with one argument, what is wanted")
     make: MakeRunner = value
     return make
 
@@ -47,16 +52,21 @@ class OpenedOnce:
         runner: the name of an executor, such as "local", a URL, such as "dask://host:8786", or a runner.
         threads: the most that a target may ask for.
 
-    Raises MetaschedError for an unknown executor; nothing is started yet.
+    Raises MetaschedError for an unknown executor, and for what is no runner; nothing is started yet.
     """
 
     def __init__(self, runner: str | Runner, threads: int) -> None:
         self._given = None if isinstance(runner, str) else runner
         self._own: Runner | None = None
         if isinstance(runner, str):
-            name, _, address = runner.partition(_SEPARATOR)
-            self._make = EXECUTORS.get(name)
+            self._name, _, address = runner.partition(_SEPARATOR)
+            self._make = EXECUTORS.get(self._name)
             self._wanted = Wanted(address, threads)
+        elif lacking := lacking_methods(runner, *_METHODS):
+            raise MetaschedError(
+                f"`runner` is {runner!r}, and no runner: it has no `{lacking[0]}`\n"
+                f'  hint: the name or URL of an executor, such as "{DEFAULT_EXECUTOR}", or a runner'
+            )
 
     @property
     def is_open(self) -> bool:
@@ -68,11 +78,20 @@ class OpenedOnce:
         return self._own if self._given is None else self._given
 
     def opened(self) -> Runner:
-        """The runner, opened now if it is not. Raises ResourceError when the machine denies what it needs."""
+        """The runner, opened now if it is not. Raises ResourceError when the machine denies what it needs, and
+        MetaschedError where the executor makes none.
+        """
         if self._given is not None:
             return self._given
         if self._own is None:
-            self._own = self._make(self._wanted)
+            made = self._make(self._wanted)
+            if lacking := lacking_methods(made, *_METHODS):
+                package = EXECUTORS.package_of(self._name)
+                raise MetaschedError(
+                    f"the executor `{self._name}` of {package} made {made!r}, which is no runner: it has no "
+                    f"`{lacking[0]}`"
+                )
+            self._own = made
         return self._own
 
     def close(self) -> None:

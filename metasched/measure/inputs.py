@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer, Func
 from metasched.measure.place_values import place_values
+from metasched.support.calls import takes
 from metasched.support.data_classes import dataclass
 
 Array = NDArray[Any]
@@ -22,6 +24,10 @@ Maker = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]"], Array]
 InputSpec = Array | float | tuple[float, float] | Maker
 Inputs = Mapping[str, InputSpec]
 
+# What a function that makes an array is called with.
+_MADE_OF = ("generator", "shape", "dtype")
+_MADE_BY = f"({', '.join(_MADE_OF)})"
+_NO_NUMBERS = "OSUMm"  # NumPy's kinds of what is no number: objects, texts, dates
 _LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.tolerance`
 
 
@@ -70,48 +76,82 @@ def shape_of(func: Func, buffer: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def require_arguments(func: Func, inputs: Inputs | None) -> None:
-    """Raises KernelError where `inputs=` names what is no argument of the program."""
-    for name in inputs or {}:
-        if name not in func.order:
-            raise KernelError(f"inputs: {func.name} has no argument `{name}`; it has {', '.join(func.order)}")
+def require_inputs(func: Func, inputs: Inputs | None, option: str = "inputs") -> None:
+    """Raises KernelError for what does not fit the program, as far as that shows without calling functions.
+
+    `option` is what the caller calls it.
+    """
+    if inputs is None:
+        return
+    if not isinstance(inputs, Mapping):
+        raise KernelError(
+            f"`{option}` is {inputs!r}; it says by name what data an argument takes: {{'{func.order[0]}': (low, high)}}"
+        )
+    known = {argument.name: argument for argument in arguments(func)}
+    for name, spec in inputs.items():
+        if name not in known:
+            raise KernelError(f"{option}: {func.name} has no argument `{name}`; it has {', '.join(func.order)}")
+        try:
+            _require_fitting(known[name], spec)
+        except KernelError as error:
+            raise KernelError(f"{option}: {error}") from None
 
 
 def given_inputs(func: Func, inputs: Inputs | None, seed: int) -> Given:
     """The caller's `inputs=`, checked, with its functions called; raises KernelError for what does not fit."""
-    require_arguments(func, inputs)
+    require_inputs(func, inputs)
     known = {argument.name: argument for argument in arguments(func)}
     arrays: dict[str, Array] = {}
     ranges: dict[str, tuple[float, float]] = {}
     for name, spec in (inputs or {}).items():
         argument = known[name]
         if isinstance(spec, tuple) and len(spec) == 2:
-            ranges[name] = _range(argument, spec)
+            ranges[name] = (float(spec[0]), float(spec[1]))
+        elif callable(spec):
+            made = np.asarray(spec(_stream(seed, name), argument.shape, argument.dtype.numpy))
+            _require_array(argument, made, f"the function of `{name}` made ")
+            arrays[name] = _array(argument, made)
         else:
-            made = spec(_stream(seed, name), argument.shape, argument.dtype.numpy) if callable(spec) else spec
-            arrays[name] = _fitting(argument, np.asarray(made))
+            arrays[name] = _array(argument, np.asarray(spec))
     return Given(arrays, ranges)
 
 
-def _range(argument: InputArgument, spec: tuple[float, float]) -> tuple[float, float]:
-    if not all(math.isfinite(x) for x in spec) or spec[0] > spec[1]:
-        raise KernelError(f"inputs: the range of `{argument.name}` is (low, high), finite and in order, not {spec}")
+def _require_fitting(argument: InputArgument, spec: InputSpec) -> None:
+    """Raises KernelError for what does not fit an argument; functions are not called."""
+    if isinstance(spec, tuple) and len(spec) == 2:
+        _require_range(argument, spec)
+    elif not callable(spec):
+        _require_array(argument, np.asarray(spec), "")
+    elif not takes(spec, *_MADE_OF):
+        raise KernelError(f"the function of `{argument.name}` is called with {_MADE_BY}, and takes no such arguments")
+
+
+def _require_range(argument: InputArgument, spec: tuple[Any, Any]) -> None:
+    if not all(isinstance(x, Real) and math.isfinite(x) for x in spec) or spec[0] > spec[1]:
+        raise KernelError(f"the range of `{argument.name}` is (low, high), finite and in order, not {spec}")
     if argument.dtype.is_integer:
         low, high = _within(argument.dtype, spec)
         if low > high:
-            raise KernelError(f"inputs: the range {spec} of `{argument.name}` has no number that is {argument.dtype}")
-    return (float(spec[0]), float(spec[1]))
+            raise KernelError(f"the range {spec} of `{argument.name}` has no number that is {argument.dtype}")
 
 
-def _fitting(argument: InputArgument, array: Array) -> Array:
+def _require_array(argument: InputArgument, array: Array, made: str) -> None:
+    """Raises KernelError for an array that is not what the argument is; `made` says where it comes from."""
+    if array.dtype.kind in _NO_NUMBERS:
+        given = made or f"`{argument.name}` is given as "
+        raise KernelError(f"{given}`{array}`; it is an array, a range (low, high), or a function of {_MADE_BY}")
     wanted = argument.dtype.numpy
     if array.shape == () and argument.shape == ():
-        return array.astype(wanted)
+        return
     if array.shape != argument.shape or array.dtype != wanted:
-        raise KernelError(
-            f"inputs: `{argument.name}` is {wanted}{list(argument.shape)}, got {array.dtype}{list(array.shape)}"
-        )
-    return np.ascontiguousarray(array)
+        got = f"{array.dtype}{list(array.shape)}"
+        is_what = f"`{argument.name}` is {wanted}{list(argument.shape)}"
+        raise KernelError(f"{made}{got}, and {is_what}" if made else f"{is_what}, got {got}")
+
+
+def _array(argument: InputArgument, array: Array) -> Array:
+    is_number = array.shape == () and argument.shape == ()
+    return array.astype(argument.dtype.numpy) if is_number else np.ascontiguousarray(array)
 
 
 def integer_inputs(func: Func, given: Given, seed: int, magnitude: int) -> dict[str, Array]:

@@ -43,6 +43,7 @@ from metasched.measure.timing import LEAST_VISITS, TimingPlan, is_clearly_slower
 from metasched.measure.worker_server import WorkerServer
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.target import Target, TargetError, listed
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
@@ -155,6 +156,16 @@ class LocalRunner:
         except BaseException:
             self.close()
             raise
+
+    def require_able(self, target: Target) -> None:
+        """Raises TargetError for a target with instruction sets that this machine does not have."""
+        lacking = Target.detect(target.threads).lacking(target)
+        if lacking:
+            raise TargetError(
+                f"kernels for `{target.name}` cannot be measured on this machine, which lacks {listed(lacking)}\n"
+                f"  hint: `compile` and `guess` make kernels for another CPU without measuring, and "
+                f'`runner="dask://HOST:PORT"` measures on machines of its kind'
+            )
 
     def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
         """The code of one candidate, on whichever builder is free."""

@@ -41,9 +41,13 @@ def save_page(analysis: TuningAnalysis, path: str | Path, winner: WinnerProfile 
     """Write the page of an analysis to a file, and return its path.
 
     Without `winner` the best kernel is compiled and run on random data, where this machine can. Raises ReportError
-    where the extra `report` is not installed, OSError for a file that cannot be written.
+    where the extra `report` is not installed, and for the suffix of another kind of file, OSError for a file that
+    cannot be written.
     """
-    plotly, out = plotly_script(), Path(path)
+    out = Path(path)
+    if out.suffix.lower() not in {"", ".html", ".htm"}:
+        raise ReportError(f"{out}: a report is written as HTML\n  hint: {out.with_suffix('.html')}")
+    plotly = plotly_script()
     out.write_text(page(analysis, winner or winner_profile(analysis), plotly), encoding="utf-8")
     return out
 

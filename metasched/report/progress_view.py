@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
 
+from metasched.errors import MetaschedError
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.progress_text import progress_line
 from metasched.support.data_classes import dataclass
@@ -191,11 +192,17 @@ def view_of(shown: Shown) -> ProgressView:
 def chosen_view(
     shown: bool | Callable[[P_contra], None] | RunView[P_contra] | None, best: Callable[[], RunView[P_contra]]
 ) -> RunView[P_contra]:
-    """The view for a caller's `progress=`; `best` makes the best one available."""
+    """The view for a caller's `progress=`; `best` makes the best one available. Raises MetaschedError for what is
+    none.
+    """
     if isinstance(shown, RunView):
         return shown
     if callable(shown):
         return Unseen(shown)
+    if shown is not None and not isinstance(shown, bool):
+        raise MetaschedError(
+            f"`progress` is {shown!r}; it is True, False, or a function to call after each measurement"
+        )
     view = best()
     watched = shown is True or (shown is None and not isinstance(view, Lines))
     return view if watched else Unseen()

@@ -25,10 +25,20 @@ def named_tasks(database: Database, name: str) -> list[TaskStats]:
     tasks = database.stats().tasks
     found = [task for task in tasks if _squeezed(name) in {_squeezed(task.program), _squeezed(task_name(task))}]
     if not found:
-        known = [task.program for task in tasks]
-        hint = did_you_mean(name, known) or "`metasched report --db URL` lists what is there"
-        raise NoRecord(f"{database.url} has no record of `{name}`\n  hint: {hint}")
+        raise _no_record_of(name, database, tasks)
     return sorted(found, key=lambda task: -task.last)
+
+
+def require_program(database: Database, name: str) -> None:
+    """Raises NoRecord where nothing is recorded of a program of this name."""
+    tasks = database.stats().tasks
+    if name not in {task.program for task in tasks}:
+        raise _no_record_of(name, database, tasks)
+
+
+def _no_record_of(name: str, database: Database, tasks: Sequence[TaskStats]) -> NoRecord:
+    hint = did_you_mean(name, [task.program for task in tasks]) or "`metasched report --db URL` lists what is there"
+    return NoRecord(f"{database.url} has no record of `{name}`\n  hint: {hint}")
 
 
 def tasks_of(database: Database, program_hash: str, name: str) -> list[TaskStats]:

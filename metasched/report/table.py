@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from metasched.database.base import Database
 from metasched.database.record import TaskStats
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, counted
 from metasched.ir.notebook import table
 from metasched.report.candidates import MeasuredCandidate, measured_candidates
 from metasched.report.recorded import task_name
@@ -28,6 +28,8 @@ class RecordsError(MetaschedError):
 @dataclass(frozen=True)
 class RecordTable:
     """Records in columns of one length, a row each. `columns` are NumPy arrays by name, in their order.
+
+    It is iterated over as a dictionary of columns is, so that `dict(table)` has them; its length is that of a column.
 
     Numbers that are not there are NaN, texts that are not there None.
 
@@ -58,6 +60,16 @@ class RecordTable:
             raise RecordsError(f"there is no column `{name}`\n  hint: there are {', '.join(self.columns)}")
         return self.columns[name]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def keys(self) -> KeysView[str]:
+        """The names of the columns."""
+        return self.columns.keys()
+
     def with_decisions(self) -> RecordTable:
         """The same with a column for each address instead of `decisions`: its value as text, None where it is not."""
         decided = [json.loads(text) for text in self["decisions"]]
@@ -77,14 +89,14 @@ class RecordTable:
         return _module("polars").DataFrame({name: _plain(column) for name, column in self.columns.items()})
 
     def __repr__(self) -> str:
-        return f"<table of {len(self)} records: {', '.join(self.columns)}>"
+        return f"<table of {counted(len(self), 'record')}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         head = tuple(name for name in _SHOWN if name in self.columns)
         rows = [tuple(_shown(self.columns[name][n]) for name in head) for n in range(min(len(self), _FIRST_ROWS))]
         more = f"the first {_FIRST_ROWS}; " if len(self) > _FIRST_ROWS else ""
         below = f"<p>{more}to_pandas() and to_polars() have all columns, such as decisions and traces</p>"
-        return table(f"{len(self)} records", [head, *rows], below)
+        return table(counted(len(self), "record"), [head, *rows], below)
 
 
 def table_of(database: Database, tasks: Sequence[TaskStats]) -> RecordTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from metasched.errors import KernelError
@@ -11,7 +10,7 @@ from metasched.runtime.callable_kernel import CallableKernel, Origin
 from metasched.runtime.compiled import CompiledKernel, build
 from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
+from metasched.target import Target, listed
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ class Recipe:
             raise KernelError(f"`{kernel.name}` was made without a trace, and cannot be pickled. Use `ms.compile`")
         return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin, kernel.profiler)
 
-    def lacking(self) -> frozenset[str]:
-        """The instruction sets of the target that this machine lacks."""
-        return self.target.features - Target.detect(threads=1).features
+    def lacking(self) -> tuple[str, ...]:
+        """The instruction sets of the target that this machine lacks, sorted."""
+        return Target.detect(threads=1).lacking(self.target)
 
     def require_target(self) -> None:
         """Raise KernelError on a machine that cannot run the code: it would end the process there."""
@@ -42,15 +41,10 @@ class Recipe:
         if lacking:
             raise KernelError(
                 f"a kernel of {self.program.key} was compiled for {self.target.name}, and this machine lacks "
-                f"{_listed(lacking)} of it. Compile it here: `ms.compile(program)`, or with the kernel's `trace`"
+                f"{listed(lacking)} of it. Compile it here: `ms.compile(program)`, or with the kernel's `trace`"
             )
 
     def compiled(self) -> CompiledKernel:
         """The compiled program. Raises KernelError where the machine cannot run it."""
         self.require_target()
         return build(self.trace.apply_to(self.program).func, self.target)
-
-
-def _listed(features: Iterable[str]) -> str:
-    names = sorted(features)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

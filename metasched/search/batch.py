@@ -331,12 +331,13 @@ class BatchMeasuring:
             prologue_seconds=measurement.prologue_seconds,
             expected_seconds=proposal.expected_s,
         )
-        with interrupts.put_off():  # what is recorded is known, or it would be recorded twice
+        is_trial = record.trial != NO_TRIAL
+        with interrupts.put_off():  # what is recorded is known and counted, or it would be recorded twice
             self._known.add(record, self._database.add(record))
-        self._count(measurement)
-        self._pace.add(measurement.phases)
-        if record.trial != NO_TRIAL:
-            self.measured += 1
+            self._count(measurement)
+            self._pace.add(measurement.phases)
+            self.measured += is_trial
+        if is_trial:
             self._tell()
 
     def _count(self, measurement: Measurement) -> None:

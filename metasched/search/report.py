@@ -31,7 +31,8 @@ class TuningReport(TextReport):
     the same code. `stagnation` says how long ago a trial was faster than all before it by more than noise, and
     `out_of_patience` that the run ended for it. `exhausted` says that the space held nothing new, `interrupted` that
     Ctrl-C ended it. `phases` are seconds by name, of this call. `task` is the program with its parameters, `source`
-    where the records are.
+    where the records are. `default` is the guess for a caller who names no space, where it is faster for sure than the
+    best and not in the space that was searched.
     """
 
     SHORT = 3  # the number of records, the best time, and whether it is the guess's
@@ -55,6 +56,7 @@ class TuningReport(TextReport):
     out_of_patience: bool = False
     task: str = ""
     source: RecordSource | None = field(default=None, repr=False, compare=False)
+    default: Record | None = None
 
     @property
     def seconds(self) -> float:
@@ -91,7 +93,7 @@ class TuningReport(TextReport):
         path.
 
         The best kernel is compiled and run on random data for that, where this machine can. Raises ReportError where
-        the extra `report` is not installed.
+        the extra `report` is not installed, and for a path of another suffix than `.html`.
         """
         from metasched.report.page import save_page  # it imports the compiler
 
@@ -128,7 +130,8 @@ class TuningReport(TextReport):
         """For a person: how much was measured, what failed and why, and where the time went."""
         best = self.best.seconds if self.best is not None else None
         once = "" if self.best is None else self.best.once
-        lines = [f"{self.records} records{self._by_role()}, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
+        made = f"{counted(self.records, 'record')}{self._by_role()}"
+        lines = [f"{made}, {self.measured} of them new, in {self.elapsed_s:.1f} s"]
         lines.append("no candidate was valid" if best is None else f"best {best * 1e3:.4g} ms{once}")
         lines += self.verdict()
         for what, counts in (("failed", self.failures), ("rejected", self.rejected)):
@@ -176,6 +179,12 @@ class TuningReport(TextReport):
             )
         elif self._guess_ratio is not None:
             lines.append(f"the guess takes {self._guess_ratio:.1f} times as long")
+        default, best = (None if r is None else r.seconds for r in (self.default, self.best))
+        if default is not None and best is not None:
+            lines.append(
+                f"the guess where no space is named takes {default * 1e3:.4g} ms, {best / default:.1f} times as fast: "
+                "it is not in this space"
+            )
         if self.raced or self.duplicates:
             lost = counted(self.raced, "record")
             known = counted(self.duplicates, "proposal of code already known", "proposals of code already known")

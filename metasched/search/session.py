@@ -15,6 +15,7 @@ from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_d
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.errors import MetaschedError
+from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
 from metasched.measure.machines import batches_at_once
 from metasched.measure.records import CheckError
@@ -26,13 +27,20 @@ from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
 from metasched.search.searched import Searched
 from metasched.search.seeds import seed_of
-from metasched.search.several_tasks.objectives import Objective, Weights, objective_of
+from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
 from metasched.search.several_tasks.side_by_side import SideBySide
 from metasched.search.several_tasks.task_progress import TaskProgress
 from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
-from metasched.search.task_scheduler import DEFAULT_SCHEDULER, MakeScheduler, SchedulerInputs, scheduler_of
+from metasched.search.task_scheduler import (
+    DEFAULT_SCHEDULER,
+    MakeScheduler,
+    SchedulerInputs,
+    made_scheduler,
+    scheduler_of,
+)
 from metasched.search.task_search import Parts, Step, TaskSearch
+from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
 
 # How many of the fastest are timed again in turns where there are several tasks.
@@ -84,7 +92,8 @@ class TuningSession:
         objective: what a scheduler may go by: "sum", "geomean", "early_stopping", "latency=SECONDS", or an `Objective`.
         networks: how often each network runs each task, by their numbers; by default there is one that runs each once.
 
-    Raises MetaschedError for an unknown name or another seed, DatabaseError for a database that cannot be opened.
+    Raises MetaschedError for an unknown name, another seed or networks of other tasks, DatabaseError for a database
+    that cannot be opened.
     """
 
     def __init__(
@@ -107,11 +116,14 @@ class TuningSession:
             raise MetaschedError(
                 f"`tasks` is {tasks!r}; it is a list of tasks, one at least\n  hint: TuningSession([Task(program)])"
             )
+        for n, task in enumerate(given):
+            _require_task(n, task)
         self.tasks, seed = tuple(tasks), seed_of(seed)
         self.interrupted = False
         self._strategy, self._model = strategy_of(strategy), model_of(model)
-        run_by = tuple(networks or (dict.fromkeys(range(len(self.tasks)), 1.0),))
-        self._scheduler = scheduler_of(scheduler)(SchedulerInputs(run_by, objective_of(objective), seed))
+        run_by = weights_of(networks, len(self.tasks))
+        for_scheduler = SchedulerInputs(run_by, objective_of(objective), seed)
+        self._scheduler = made_scheduler(scheduler_of(scheduler), for_scheduler)
         self._runner = OpenedOnce(runner, max(task.target.threads for task in self.tasks))
         self._own = ExitStack()
         self._own.callback(self._runner.close)
@@ -454,3 +466,10 @@ class TuningSession:
     def _leave(self) -> None:
         for search in self._searches:
             search.leave()
+
+
+def _require_task(number: int, given: object) -> None:
+    """Raises MetaschedError for what is no task."""
+    if lacking_methods(given, "guesses"):
+        hint = "\n  hint: Task(program)" if isinstance(given, Program) else ""
+        raise MetaschedError(f"`tasks[{number}]` is a {type(given).__name__}, and not a task{hint}")

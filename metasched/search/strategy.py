@@ -12,6 +12,7 @@ from metasched.cost.model import Model
 from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
+from metasched.support.calls import lacking_methods, named, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.python_file import names_of
 from metasched.support.registry import Registry, UnfitError, listed
@@ -48,6 +49,8 @@ MakeStrategy = Callable[[StrategyInputs], Strategy]
 def _checked(value: object) -> MakeStrategy:
     if not callable(value):
         raise UnfitError(f"it is {value!r}, and not a function of StrategyInputs")
+    if not takes(value, "given"):
+        raise UnfitError("it cannot be called with one argument, the StrategyInputs")
     make: MakeStrategy = value
     return make
 
@@ -70,6 +73,17 @@ def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
     if given.endswith(".py"):
         file, separator, name = given, ":", _IN_FILE
     return _of_file(Path(file), name) if separator and file.endswith(".py") else STRATEGIES.get(given)
+
+
+def made_strategy(make: MakeStrategy, given: StrategyInputs) -> Strategy:
+    """The strategy that a function makes. Raises MetaschedError where it returns something else."""
+    made = make(given)
+    if lacking := lacking_methods(made, "propose", "observe"):
+        raise MetaschedError(
+            f"{named(make)} made {made!r} of StrategyInputs, which is no strategy: it has no `{lacking[0]}`\n"
+            "  hint: return an object with `propose(count)`, a list of candidates, and `observe(results)`"
+        )
+    return made
 
 
 def _of_file(path: Path, name: str) -> MakeStrategy:

@@ -9,7 +9,7 @@ from metasched.cost.core import Core, default_core
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
-from metasched.measure.inputs import Inputs, require_arguments
+from metasched.measure.inputs import Inputs, require_inputs
 from metasched.measure.timing import Surroundings
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
 from metasched.search.arms.carried import Carried
@@ -51,7 +51,7 @@ class Task:
             kernels have driven from the caches. Times of one kind are not compared with those of another.
 
     Raises RuleError for a rule that is not there, ScheduleError where one random variable is decided twice,
-    KernelError for `inputs` of what is no argument.
+    KernelError for `inputs` of what is no argument or does not fit it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Task:
         self.target = where if threads is None else where.with_threads(threads)
         self.allowed = space.allowed if allow is None and isinstance(space, Space) else Allowed.of(allow)
         self.knowledge = knowledge
-        require_arguments(program.func, inputs)
+        require_inputs(program.func, inputs)
         self.inputs = inputs
         self.described_by = space
         self.core = core_of(self.target) if core is None else core

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 from metasched.errors import MetaschedError
 from metasched.search.several_tasks.objectives import Objective, SumOfLatencies, Weights
 from metasched.search.several_tasks.task_progress import TaskProgress
+from metasched.support.calls import lacking_methods, named, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.registry import Registry, UnfitError
 
@@ -53,6 +54,8 @@ MakeScheduler: TypeAlias = Callable[[SchedulerInputs], TaskScheduler]
 def _checked(value: object) -> MakeScheduler:
     if not callable(value):
         raise UnfitError(f"it is {value!r}, and not a function of SchedulerInputs")
+    if not takes(value, "given"):
+        raise UnfitError("it cannot be called with one argument, the SchedulerInputs")
     make: MakeScheduler = value
     return make
 
@@ -61,5 +64,24 @@ SCHEDULERS = Registry(GROUP, "task scheduler", _checked, MetaschedError, "metasc
 
 
 def scheduler_of(given: str | MakeScheduler) -> MakeScheduler:
-    """What makes the scheduler of a name, or what is given. Raises MetaschedError for a name that is not there."""
-    return SCHEDULERS.get(given) if isinstance(given, str) else given
+    """What makes the scheduler of a name, or what is given.
+
+    Raises MetaschedError for a name that is not there, and for what is not a function.
+    """
+    if isinstance(given, str):
+        return SCHEDULERS.get(given)
+    try:
+        return _checked(given)
+    except UnfitError as error:
+        raise MetaschedError(f"this is no task scheduler: {error}") from None
+
+
+def made_scheduler(make: MakeScheduler, given: SchedulerInputs) -> TaskScheduler:
+    """The scheduler that a function makes. Raises MetaschedError where it returns something else."""
+    made = make(given)
+    if lacking_methods(made, "next"):
+        raise MetaschedError(
+            f"{named(make)} made {made!r} of SchedulerInputs, which is no task scheduler: it has no `next`\n"
+            "  hint: return an object with `next(tasks, last)`, the number of a task"
+        )
+    return made

@@ -16,14 +16,14 @@ import numpy as np
 
 from metasched.cost.features import Features
 from metasched.cost.model import LearnsFromOthers, Model
-from metasched.cost.model_registry import MakeModel
+from metasched.cost.model_registry import MakeModel, made_model
 from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
-from metasched.database.best import FINALISTS, comparison
+from metasched.database.best import FINALISTS, comparison, is_faster
 from metasched.database.claims import Claimant
-from metasched.database.record import NO_TRIAL, Role, SearchKey, TaskKey, code_version
+from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, code_version
 from metasched.errors import ScheduleError
-from metasched.measure.machines import batches_at_once
+from metasched.measure.machines import batches_at_once, require_able
 from metasched.measure.runner import Runner
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
@@ -46,7 +46,7 @@ from metasched.search.several_tasks.task_progress import TaskFacts
 from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.several_tasks.yielding_model import YieldingModel
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
-from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs
+from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs, made_strategy
 from metasched.support import collection
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -145,6 +145,7 @@ class TaskSearch:
         self._prepared: _Prepared | None = None
         self._open: _Open | None = None
         self._stale = 0
+        self._has_joined = False
         parts.others.join(self.key)
 
     @cached_property
@@ -195,6 +196,12 @@ class TaskSearch:
 
     # --- getting ready
 
+    def _runner(self) -> Runner:
+        """What measures. Raises TargetError where it cannot measure for the task's target."""
+        runner = self._parts.runner()
+        require_able(runner, self.task.target)
+        return runner
+
     @cached_property
     def _facts(self) -> TaskFacts:
         return TaskFacts.of(self.task.program, self.task.target)
@@ -227,7 +234,7 @@ class TaskSearch:
         """Begin to build what `make_ready` proposed; the runner knows when."""
         if self._open is not None and self._open.proposals:
             new = [p.trace for p in self._open.proposals if p.trace is not None and not p.is_settled(self.known)]
-            self._measuring.begin(self._parts.runner(), new)
+            self._measuring.begin(self._runner(), new)
 
     def prepare(self) -> _Prepared:
         """Make the guesses and the space, while workers compute the expected results and lower the former.
@@ -235,7 +242,7 @@ class TaskSearch:
         Further calls do nothing.
         """
         if self._prepared is None:
-            runner = self._parts.runner()
+            runner = self._runner()
             runner.prepare(self.task.program, self.task.inputs)
             with self.phases.timed(Phase.GUESS):
                 guesses = self.task.guesses() if self._parts.guess else Guesses()
@@ -251,11 +258,11 @@ class TaskSearch:
         if self._open is None:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
-            model = parts.model(parts.seed)
-            alone = batches_at_once(parts.runner()) == 1
+            model = made_model(parts.model, parts.seed)
+            alone = batches_at_once(self._runner()) == 1
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
-            strategy = WiderStrategy(parts.strategy(given), STRATEGIES.get(_ELSEWHERE)(given))
+            strategy = WiderStrategy(made_strategy(parts.strategy, given), STRATEGIES.ours(_ELSEWHERE)(given))
             earlier = Earlier(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []
 
@@ -292,7 +299,8 @@ class TaskSearch:
         """
         self._goal = goal
         parts, room = self._parts, self._room(goal)
-        runner = parts.runner()
+        runner = self._runner()
+        self._has_joined = True
         parts.database.join(self.key, parts.claimant)
         made, trials = self._measuring.measured, self.known.made
         at = self._opened()
@@ -440,7 +448,7 @@ class TaskSearch:
         again += repeats
         if not again:
             return
-        runner = self._parts.runner()
+        runner = self._runner()
         found = self._measuring.measure_again(runner, again, room)
         left_open = undecided([record for record in found if record.identity in entrants])
         more = in_turns(left_open, turns) if left_open else []
@@ -461,8 +469,10 @@ class TaskSearch:
         return 0.0 if fastest is None else build_seconds(fastest)
 
     def leave(self) -> None:
-        """Release this process's claims, so that other processes may measure them."""
-        self._parts.database.leave(self.key, self._parts.claimant)
+        """Release this process's claims, if it has made any, so that other processes may measure them."""
+        if self._has_joined:
+            self._parts.database.leave(self.key, self._parts.claimant)
+            self._has_joined = False
 
     def report(self, interrupted: bool) -> TuningReport:
         """The report of the records so far."""
@@ -488,7 +498,15 @@ class TaskSearch:
             out_of_patience=self.is_out_of_patience(self._goal),
             task=self.task.program.key,
             source=RecordSource.of(self._parts.database, self.key),
+            default=self._better_default(best),
         )
+
+    def _better_default(self, best: Record | None) -> Record | None:
+        """The guess for a caller who names no space, where it is faster for sure than the best and of another space."""
+        default = self.known.default()
+        if best is None or default is None or default == best or not is_faster(default, best):
+            return None
+        return default if self.task.arms.locate(default.trace) is None else None
 
     def _tell(self) -> None:
         elapsed = time.perf_counter() - self._started

@@ -87,7 +87,10 @@ def noting_errors_of(what: str, fn: Callable[..., Any], schedule: Schedule, bloc
         yield
     except Exception as error:
         func = schedule.func
-        lines = [f"in {what}, on block `{block}` of {schedule.program.key}", *_line(error, place_of(fn))]
+        where = f"in {what}, on block `{block}` of {schedule.program.key}"
+        if any(note.partition("\n")[0] == where for note in getattr(error, "__notes__", ())):
+            raise  # a rule that calls itself
+        lines = [where, *_line(error, place_of(fn))]
         if isinstance(error, ScheduleError):
             # A loop that no longer exists cannot be marked; the block that the rule was given can.
             draw = error.draw_with if names(func) & set(error.locations) else error.redraw_with

@@ -17,6 +17,7 @@ Its files, in reading order:
 - `first_use`: Modules that are imported at their first use, once
 - `numba_internals`: What metasched uses of Numba and llvmlite that is not their public face: all of it, and only here
 - `python_file`: Reading a Python file that a person wrote for metasched: rules, or a strategy
+- `calls`: What a person's own function can be called with, found out without calling it
 - `installed`: The entry points of installed packages
 - `registry`: A registry of named things: ours, a file each in a package, and those of other packages, by entry points
 - `requirements`: The releases of Numba and llvmlite that metasched makes its machine code with

@@ -18,6 +18,8 @@ from metasched.support.installed import entry_points
 T = TypeVar("T")
 
 _OURS = "metasched"
+# Errors of imports whose text needs no name of the error beside it.
+_SAYS_ENOUGH = (ImportError, AttributeError, SyntaxError)
 
 
 class UnfitError(Exception):
@@ -69,6 +71,14 @@ class Registry(Generic[T]):
             raise self.error(f"two packages have a {self.kind} `{name}`: {where}")
         return self._loaded(declared[0])
 
+    def ours(self, name: str) -> T:
+        """What one of our own names stands for, whatever other packages call by the same name: for our own use."""
+        return self._loaded(self._own()[name])
+
+    def package_of(self, name: str) -> str:
+        """The package that declares a name, and its version, for messages."""
+        return origin(self.points()[name])
+
     def advice(self, name: str) -> str:
         """The end of a message about an unknown name: similar names, and all names."""
         names = self.names()
@@ -96,9 +106,10 @@ class Registry(Generic[T]):
         try:
             with imports.under_way():
                 value = point.load()
-        except (ImportError, AttributeError, SyntaxError) as error:
+        except (Exception, SystemExit) as error:
+            told = str(error) if isinstance(error, _SAYS_ENOUGH) else f"{type(error).__name__}: {error}"
             raise self.error(
-                f"the {self.kind} `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {error}"
+                f"the {self.kind} `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {told}"
             ) from error
         try:
             return self.check(value)

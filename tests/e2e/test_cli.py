@@ -90,6 +90,10 @@ def test_the_same_call_again_measures_nothing(folder: Path) -> None:
     assert again["gflops"] > 0
     assert (again["trials"], again["measured"]) == (3, 0)
     assert "metasched replay tiny.ms --db sqlite:///t.db" in text
+    shutil.copy(folder / "tiny.ms", folder / "a copy.ms")
+    text = metasched(folder, "tune", "a copy.ms", "--trials", "3", *DB)
+    assert "metasched replay 'a copy.ms' --db sqlite:///t.db" in text
+    assert "metasched report 'a copy.ms' --db sqlite:///t.db" in text
     stats = json.loads(metasched(folder, "db", "stats", *DB, "--json"))
     assert stats["records"] == 3
     assert stats["program"] == "tiny"
@@ -208,7 +212,8 @@ def test_a_program_that_needs_other_data_is_tuned_and_checked_on_it(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_what_was_measured(sent: signal.Signals, status: int, tmp_path: Path) -> None:
     (tmp_path / "tiny.ms").write_text(PROGRAM)
     command = [
         sys.executable,
@@ -229,12 +234,13 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert process.stdout is not None
     for _ in range(3):
         assert json.loads(process.stdout.readline())["event"] == "progress"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     started = time.monotonic()
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == status, err
     assert time.monotonic() - started < 60
     result = json.loads(out.splitlines()[-1])
     assert result["event"] == "result"
     assert result["interrupted"]
     assert json.loads(metasched(tmp_path, "db", "stats", *DB, "--json"))["records"] >= 3
+    assert result["measured"] == result["trials"]

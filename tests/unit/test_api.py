@@ -381,6 +381,10 @@ def test_arguments_are_checked_where_nothing_is_left_to_measure(
         ms.tune(program, trials=1, db=url, rules=[raising])
     with pytest.raises(MetaschedError, match="nosuch"):
         ms.tune(program, trials=1, db=url, strategy="nosuch")
+    with pytest.raises(ms.KernelError, match="the range of `A`"):
+        ms.tune(program, trials=1, runner=runner, db=url, rules="vectorize", inputs={"A": (1, 0)})
+    with pytest.raises(MetaschedError, match="`rules` and `module` both say what to search"):
+        ms.space(program, "cpu", module=module)
     with pytest.raises(MetaschedError, match="nowhere"):
         ms.tune(program, trials=1, runner=runner, db=url, space=module)
 

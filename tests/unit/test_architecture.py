@@ -213,6 +213,7 @@ DETECTS = {
     "graph/network": "a network's",
     "graph/node_helpers/known_elements": "code that runs here",
     "measure/load": "code that runs here",
+    "measure/runner": "code that runs here",
     "measure/worker": "what is built once and thrown away",
     "runtime": "code that runs here",
     "schedule/interpreter": "a schedule's",

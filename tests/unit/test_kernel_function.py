@@ -132,6 +132,22 @@ def test_what_was_tuned_is_used_by_later_processes(cache: Path, tmp_path: Path) 
     assert ms.kernel(MATMUL, rules=PLAIN).kernel_for(a, b).origin is Origin.GUESS
 
 
+def test_tuning_takes_a_budget_and_patience_and_says_where_other_options_are(cache: Path) -> None:
+    f = ms.kernel(MATMUL)
+    a, b = arrays((8, 6), (6, 4))
+    assert f.tune(a, b, trials=3, budget=60, patience=2).report.records <= 3
+    for options, message in (
+        ({"budget": -1}, "budget is -1; it is how many seconds"),
+        ({"strategy": "random"}, "has no option `strategy`\n  hint: `ms.tune(f.program(...), strategy=...)`"),
+        ({"target": None}, "has no option `target`\n  hint: `ms.kernel(text, target=...)`"),
+        ({"inputs": {}}, "has no option `inputs`\n  hint: `tune(..., data=...)`"),
+        ({"data": 3}, "`data` is 3; it says by name what data an argument takes"),
+        ({"data": {"Z": (0, 1)}}, "data: kernel has no argument `Z`; it has A, B"),
+    ):
+        with pytest.raises(ms.MetaschedError, match=re.escape(message)):
+            f.tune(a, b, **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("environment", "platform", "expected"),
     [

@@ -59,6 +59,11 @@ def test_every_name_is_what_its_module_has(name: str) -> None:
         assert found is getattr(importlib.import_module(module), attribute)
 
 
+def test_what_is_listed_is_what_is_public() -> None:
+    assert dir(ms) == sorted(ms.__all__)
+    assert not {"Path", "ModuleType", "TYPE_CHECKING", "sys", "support"} & set(dir(ms))
+
+
 def test_all_of_them_at_once() -> None:
     names: dict[str, object] = {}
     exec("from metasched import *", names)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import pytest
@@ -44,6 +45,7 @@ def test_text_is_sorted() -> None:
         (str(SMALL) + " colour=red", "`colour` is not a field"),
         (str(SMALL).replace("threads=4", "threads=four"), "`threads` is a positive integer, not `four`"),
         (str(SMALL).replace("threads=4", "threads=0"), "`threads` is a positive integer"),
+        (str(SMALL).replace("avx2", "avx3"), "not a target: there is no instruction set `avx3`\n  hint: did you mean "),
     ],
 )
 def test_bad_text(text: str, message: str) -> None:
@@ -77,6 +79,11 @@ def test_it_is_asked_for_instruction_sets_by_name() -> None:
 def test_a_name_that_no_cpu_knows(name: str, hint: str) -> None:
     with pytest.raises(TargetError, match=re.escape(f"there is no instruction set `{name}`\n  hint: {hint}")):
         SMALL.has(name)
+
+
+def test_what_another_target_s_code_needs_and_this_one_lacks() -> None:
+    assert SMALL.lacking(replace(SMALL, features=SMALL.features | {"avx512f", "amx-tile"})) == ("amx-tile", "avx512f")
+    assert SMALL.lacking(SMALL.without(["avx2"])) == ()
 
 
 def test_what_this_machine_has_is_known() -> None:

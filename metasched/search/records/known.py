@@ -346,6 +346,12 @@ class Known:
         latest = {record.role: record for record in own}
         return guess_of(own) or latest.get(Role.DEFAULT) or latest.get(Role.GUESS)
 
+    def default(self) -> Record | None:
+        """The guess for a caller who names no space, measured in any space; None where it has no time."""
+        settled = [s for s in self._guesses.values() if s.role == Role.DEFAULT.value and s.settled]
+        found = self.load(sorted(settled)[-1:])
+        return found[0] if found else None
+
     def noise(self) -> Noise | None:
         """What the trials show that were timed again."""
         return noise_of(self.load(s for s in self._trials.values() if s.repeats))

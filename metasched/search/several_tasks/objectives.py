@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from math import inf
 from typing import Protocol, TypeAlias
 
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, counted
 from metasched.search.several_tasks.task_progress import TaskProgress, expected_seconds
 from metasched.support.data_classes import dataclass
 
@@ -133,3 +134,26 @@ def objective_of(given: str | Objective) -> Objective:
     if given not in OBJECTIVES:
         raise MetaschedError(f"there is no objective `{given}`; there are {', '.join(OBJECTIVES)} and latency=SECONDS")
     return OBJECTIVES[given]
+
+
+def weights_of(networks: Sequence[Weights] | None, tasks: int) -> tuple[Weights, ...]:
+    """How often each network runs each of so many tasks; without networks, one runs each once.
+
+    Raises MetaschedError for a task that is not there, and for a number of runs that is not positive.
+    """
+    if not networks:
+        return (dict.fromkeys(range(tasks), 1.0),)
+    for n, weights in enumerate(networks):
+        if not isinstance(weights, Mapping):
+            raise MetaschedError(
+                f"`networks[{n}]` is {weights!r}; it says how often tasks run, by number: {{0: 2, 1: 1}}"
+            )
+        for task, runs in weights.items():
+            if task not in range(tasks):
+                raise MetaschedError(
+                    f"`networks[{n}]` runs task {task!r}; there {'is' if tasks == 1 else 'are'} "
+                    f"{counted(tasks, 'task')}, counted from 0"
+                )
+            if not 0 < runs < inf:
+                raise MetaschedError(f"`networks[{n}]` runs task {task} {runs!r} times; it is how often, and positive")
+    return tuple(networks)

@@ -38,7 +38,7 @@ class Bandit:
         self.config = config or BanditConfig()
         shared = SharedModel(given.model)
         self._strategies = {
-            name: STRATEGIES.get(name)(replace(given, model=shared.user())) for name in self.config.among
+            name: STRATEGIES.ours(name)(replace(given, model=shared.user())) for name in self.config.among
         }
         self._uses: list[tuple[str, bool]] = []
         self._seen = 0

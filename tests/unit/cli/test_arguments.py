@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
 
 import pytest
 
 from metasched.cli.arguments import UsageError, input_range, inputs_of, params, positive, setting
-from metasched.cli.command import Console
+from metasched.cli.command import Command, Console, Implementation
 from metasched.cli.main import COMMANDS, build_parser, main
 
 
@@ -68,6 +71,45 @@ def test_an_unknown_rule_lists_those_there_are() -> None:
     err = io.StringIO()
     assert main(["rules", "show", "nonsense"], Console(io.StringIO(), err)) == 2
     assert "no rule `nonsense` is installed" in err.getvalue()
+
+
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(_: Command) -> Implementation:
+        raise KeyboardInterrupt
+
+    err = io.StringIO()
+    monkeypatch.setattr(Command, "load", pressed)
+    assert main(["db", "stats"], Console(io.StringIO(), err)) == 130
+    assert err.getvalue() == "interrupted\n"
+
+
+def test_output_that_cannot_be_written_is_no_matter_of_temporary_files() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "metasched", "show", "op:softmax"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "metasched show: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_searches_of_programs_and_networks_share_options() -> None:
+    options = ["--strategy", "random", "--model", "roofline", "--runner", "local", "--seed", "3", "--rules", "cpu"]
+    for given, model in ((["tune", "p.ms"], "model"), (["net", "tune", "m.onnx"], "cost_model")):
+        args = build_parser().parse_args([*given, *options])
+        assert (args.strategy, getattr(args, model), args.runner, args.seed) == ("random", "roofline", "local", 3)
+
+
+@pytest.mark.parametrize("command", [("tune",), ("net", "tune"), ("rules", "try", "r.py")])
+def test_a_seed_is_one_everywhere(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args([*command, "p.ms", "--seed", "-1"])
+    assert "a seed is an integer from 0 to 2**63 - 1" in capsys.readouterr().err
+
+
+def test_several_databases_where_they_are_read_and_one_where_it_is_written() -> None:
+    several = ["--db", "sqlite:///a.db", "--db", "sqlite:///b.db"]
+    for read in (["db", "stats"], ["db", "export"], ["report"]):
+        assert build_parser().parse_args([*read, *several]).db == ("sqlite:///a.db", "sqlite:///b.db")
+    assert build_parser().parse_args(["db", "prune", *several]).db == "sqlite:///b.db"
 
 
 def test_a_setting_may_be_an_element_type() -> None:

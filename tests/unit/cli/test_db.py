@@ -134,7 +134,7 @@ def test_what_is_exported_can_be_imported(there: Path) -> None:
 
 def test_a_part_is_exported(there: Path) -> None:
     assert len(run("export", "--best", "3").splitlines()) == 2
-    assert len(run("export", "--program", "conv").splitlines()) == 1
+    assert len(run("export", "--program", "dense").splitlines()) == 3
 
 
 def test_importing_from_standard_input(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +175,8 @@ def test_pruning(there: Path) -> None:
     [
         (("prune",), "say which records to remove"),
         (("prune", "--failures", "--db", "sqlite:///none.db"), "there is no database"),
+        (("prune", "--program", "dens"), "has no record of `dens`\n  hint: did you mean `dense`?"),
+        (("export", "--program", "dens"), "has no record of `dens`\n  hint: did you mean `dense`?"),
         (("import", "none.jsonl"), "none.jsonl: No such file"),
         (("import", "metasched.db"), "this is not text"),
     ],

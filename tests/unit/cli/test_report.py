@@ -36,9 +36,15 @@ def test_without_a_task_they_are_listed(url: str) -> None:
     status, out, _ = run("--db", url)
     assert status == 0
     assert "add[N=64]" in out
-    status, _, err = run("--db", url, "--json")
+    assert "records" in out
+    status, out, _ = run("--db", url, "--json")
+    assert status == 0
+    assert [json.loads(line)["threads"] for line in out.splitlines()] == [1, 2]
+    status, _, err = run("--db", url, "--profile")
     assert status == WRONG_INPUT
     assert "say which task: FILE.ms" in err
+    both, out, _ = run("--db", url, "--db", "sqlite:///:memory:")
+    assert (both, "add[N=64]" in out) == (0, True)
 
 
 @pytest.mark.parametrize("named", ["add", "add[N=64]", "file"])

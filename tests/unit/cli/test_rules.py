@@ -92,10 +92,12 @@ def test_a_package_that_cannot_be_loaded_does_not_hide_the_others(
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[metasched.rules]\nlost = nobody_has_this:lost\n")
+    (info / "entry_points.txt").write_text("[metasched.rules]\nlost = nobody_has_this:lost\nleft = left_at_once:left\n")
+    (tmp_path / "left_at_once.py").write_text("import sys\n\nsys.exit(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
     text = listed()
     assert "! the rule `lost` of broken 1.0 cannot be loaded" in text
+    assert "! the rule `left` of broken 1.0 cannot be loaded (left_at_once:left): SystemExit: 3" in text
     assert "multi_level_tiling" in text
 
 

@@ -382,6 +382,23 @@ def test_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
             open_database(url_of(path), access)
 
 
+def test_what_may_not_be_written_is_read_by_who_would_add_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(tmp_path / "r.db")
+    with open_database(url) as db:
+        db.add(RECORD)
+    before = (tmp_path / "r.db").read_bytes()
+    monkeypatch.setattr(backend, "_may_write", lambda file: not file.exists())
+    with open_database(url) as db:
+        assert db.records(TASK) == [RECORD]
+        with pytest.raises(DatabaseError, match="readonly database\n  hint: give yourself the right to write"):
+            db.add(RECORD)
+    assert (tmp_path / "r.db").read_bytes() == before
+    with open_database(url_of(tmp_path / "new.db")) as db:
+        db.add(RECORD)
+
+
 def test_other_schemes_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("memory", f"{__name__}:_open_memory", GROUP)
     monkeypatch.setattr(

@@ -16,6 +16,10 @@ ELSEWHERE = """
 class Elsewhere:
     def __init__(self, wanted): self.wanted, self.closed = wanted, False
     def close(self): self.closed = True
+    lower = submit = prepare = close
+
+
+def nothing(wanted): return None
 """
 
 
@@ -25,7 +29,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "others-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nelsewhere = executor_of_others:Elsewhere\n")
+    (info / "entry_points.txt").write_text(
+        f"[{GROUP}]\nelsewhere = executor_of_others:Elsewhere\nnowhere = executor_of_others:nothing\n"
+    )
     (tmp_path / "executor_of_others.py").write_text(ELSEWHERE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "executor_of_others", raising=False)
@@ -44,6 +50,14 @@ def test_one_of_another_package_is_named_by_its_scheme() -> None:
     assert held.opened() is runner
     held.close()
     assert runner.closed  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_one_that_makes_no_runner() -> None:
+    with pytest.raises(
+        MetaschedError, match=re.escape("the executor `nowhere` of others 1.0 made None, which is no runner")
+    ):
+        OpenedOnce("nowhere", 1).opened()
 
 
 def test_a_runner_that_is_given_stays_open() -> None:

@@ -15,11 +15,13 @@ import pytest
 from metasched.lang import parse_program
 from metasched.measure.cores import CoreShare, share_of
 from metasched.measure.job import turn_order
+from metasched.measure.machines import require_able
 from metasched.measure.process import Loss, WorkerLost, WorkerRole, WorkerSpec
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Failure
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
+from metasched.target import Target, TargetError
 
 PROGRAM = parse_program("program add[N=8](A: f32[N]) -> B: f32[N]:\n    add: B[i] = A[i] + 1\n")
 PLAN = TimingPlan(visits=2, apart_s=0.0)
@@ -119,6 +121,17 @@ def runner_of(
     monkeypatch.setattr("metasched.measure.runner.WorkerProcess", lambda place, *_: FakeProcess(journal, place))
     monkeypatch.setattr("metasched.measure.runner.shared_cores", lambda threads: share)
     return LocalRunner(RunnerSettings(threads=2, builders=builders, plan=PLAN, **settings))
+
+
+def test_it_measures_for_what_this_machine_has_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Target.detect(threads=2)
+    arm = Target("cortex-a72", frozenset({"neon"}), 2, here.l1, here.l2, here.l3)
+    with runner_of(Journal(), monkeypatch, None) as runner:
+        require_able(runner, here.without(["avx2"]))
+        with pytest.raises(
+            TargetError, match="kernels for `cortex-a72` cannot be measured on this machine, which lacks neon"
+        ):
+            require_able(runner, arm)
 
 
 def measured(runner: LocalRunner, journal: Journal) -> None:

@@ -164,9 +164,15 @@ def test_a_report_is_saved_with_the_best_kernel_run_again(tmp_path: Path) -> Non
 
 
 def test_a_kernel_of_another_machine_is_not_run() -> None:
-    strange = replace(Target.detect(1), features=frozenset({"of_another_machine"}))
+    strange = replace(Target.detect(1), features=frozenset({"sve2p1"}))
     given = [replace(r, task=replace(r.task, target=str(strange))) for r in records()]
     assert "this machine lacks" in winner_profile(analysis_of("add", given)).obstacle
+
+
+def test_a_page_is_no_other_kind_of_file(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"r.pdf: a report is written as HTML\n  hint: .*r.html"):
+        save_page(analysis_of("add", ()), tmp_path / "r.pdf")
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -61,6 +61,16 @@ def test_one_program_s_records_are_asked_for_by_name_or_by_itself(url: str) -> N
         ms.records(url)["x"]
 
 
+def test_it_is_a_mapping_of_columns(url: str) -> None:
+    table = ms.records(url)
+    assert list(table) == list(table.keys()) == list(table.columns)
+    assert dict(table)["seconds"] is table["seconds"]
+    assert "seconds" in table
+    assert "second" not in table
+    with pytest.raises(ms.MetaschedError, match="`program` is 3; it is a Program, the name of one, or None for all"):
+        ms.records(url, 3)  # type: ignore[arg-type]
+
+
 def test_no_record_is_an_empty_table(tmp_path: Path) -> None:
     with open_database(f"sqlite:///{tmp_path}/e.db"):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from metasched.cost.model import CostModel
 from metasched.cost.model_registry import MODELS
 from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.record import DatabaseError, Record
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.executor_registry import GROUP
@@ -26,7 +28,8 @@ from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy import StrategyInputs
 from metasched.search.task_search import batch_size
-from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy, tuned
+from metasched.target import Target, TargetError
+from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, key, strategy, tuned
 
 GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")
 
@@ -44,6 +47,18 @@ def task(n: int, guesses: Guesses = GUESSES) -> ToyTask:
 def session(database: Database, runner: ToyRunner, *tasks: ToyTask, **settings: object) -> TuningSession:
     given = {"strategy": strategy, "progress": False, **settings}
     return TuningSession(list(tasks), db=database, runner=runner, **given)  # type: ignore[arg-type]
+
+
+class RunnerOfSmallMachine(ToyRunner):
+    def require_able(self, target: Target) -> None:
+        raise TargetError(f"it lacks what {target.name} has")
+
+
+def test_nothing_is_measured_for_a_target_that_the_runner_is_not_of(database: Database) -> None:
+    runner = RunnerOfSmallMachine(ToySpace())
+    with pytest.raises(TargetError, match="it lacks what"):
+        tuned(database, 20, runner)
+    assert (runner.prepared, runner.traces, database.records(key().task)) == ([], [], [])
 
 
 class Journal(ToyRunner):
@@ -309,6 +324,17 @@ def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None
         ({"strategy": "lucky"}, "there is no strategy `lucky`"),
         ({"model": "oracle"}, "there is no model `oracle`"),
         ({"model": 5}, "this is no model: it is 5, and not a function of a seed"),
+        ({"model": lambda: None}, "this is no model: it cannot be called with one argument, a seed"),
+        ({"strategy": lambda: 1}, "this is no strategy: it cannot be called with one argument, the StrategyInputs"),
+        ({"scheduler": 5}, "this is no task scheduler: it is 5, and not a function of SchedulerInputs"),
+        ({"scheduler": lambda given: 3}, "`<lambda>` made 3 of SchedulerInputs, which is no task scheduler"),
+        ({"tasks": [task(8).program]}, "`tasks[0]` is a Program, and not a task\n  hint: Task(program)"),
+        ({"tasks": [task(8), 5]}, "`tasks[1]` is a int, and not a task"),
+        ({"networks": [{0: 2.0}, {5: 1.0}]}, "`networks[1]` runs task 5; there is 1 task, counted from 0"),
+        ({"networks": [{0: 0.0}]}, "`networks[0]` runs task 0 0.0 times; it is how often, and positive"),
+        ({"networks": [3]}, "`networks[0]` is 3; it says how often tasks run, by number"),
+        ({"runner": 5}, "`runner` is 5, and no runner: it has no `lower`"),
+        ({"progress": 3}, "`progress` is 3; it is True, False, or a function"),
         ({"strategy": 5}, "this is no strategy: it is 5, and not a function of StrategyInputs"),
         ({"runner": "moon://base"}, "there is no executor `moon`"),
         ({"db": "paper"}, "`paper` is not a database URL"),
@@ -321,6 +347,36 @@ def test_mistakes(settings: dict[str, object], message: str) -> None:
     given = {"tasks": [task(8)], "db": "sqlite:///:memory:", "progress": False, **settings}
     with pytest.raises(MetaschedError, match=re.escape(message)):
         TuningSession(**given)  # type: ignore[arg-type]
+
+
+class _ProposesNone:
+    def propose(self, count: int) -> None: ...
+
+    def observe(self, results: Sequence[Observation]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"strategy": lambda given: None},
+            "`<lambda>` made None of StrategyInputs, which is no strategy: it has no `prop",
+        ),
+        (
+            {"strategy": lambda given: _ProposesNone()},
+            "the strategy _ProposesNone proposed None; `propose` returns a list",
+        ),
+        ({"model": lambda seed: None}, "`<lambda>` made None of a seed, which is no model: it has no `fit`"),
+    ],
+)
+def test_parts_of_ones_own_that_make_something_else(
+    settings: dict[str, object], message: str, database: Database
+) -> None:
+    with (
+        session(database, ToyRunner(ToySpace()), task(8), **settings) as tuning,
+        pytest.raises(MetaschedError, match=re.escape(message)),
+    ):
+        tuning.run(trials=8)
 
 
 @pytest.mark.parametrize(
@@ -347,6 +403,51 @@ def test_a_run_without_an_end(settings: dict[str, object], message: str, databas
         pytest.raises(MetaschedError, match=re.escape(message)),
     ):
         tuning.run(**settings)  # type: ignore[arg-type]
+
+
+def test_what_is_recorded_when_ctrl_c_is_pressed_is_counted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(record: Record) -> int:
+        number = kept(record)
+        if record.trial == 4:
+            signal.raise_signal(signal.SIGINT)
+        return number
+
+    kept = database.add
+    monkeypatch.setattr(database, "add", add)
+    report = tuned(database, 20, ToyRunner(ToySpace()))
+    assert report.interrupted
+    assert report.measured == report.records == len(database.records(key().task))
+
+
+def test_a_search_that_adds_nothing_changes_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DatabaseError("it may not be written")
+
+    tuned(database, 8, ToyRunner(ToySpace()))
+    for name in ("join", "leave", "claim", "add", "update"):
+        monkeypatch.setattr(database, name, refuse)
+    assert tuned(database, 8, ToyRunner(ToySpace())).measured == 0
+    with pytest.raises(DatabaseError, match="it may not be written"):
+        tuned(database, 9, ToyRunner(ToySpace()))
+
+
+@pytest.mark.parametrize(("default", "is_told"), [("[2, 12, 12, 12, 12]", True), ("[0, 12, 12, 12, 12]", False)])
+def test_a_guess_that_is_faster_and_of_no_space_that_was_searched_is_told(
+    default: str, is_told: bool, database: Database
+) -> None:
+    """Whoever gives a space should know what they would have without it."""
+    own = "[0, 1, 64, 1, 64]"
+    runner = ToyRunner(ToySpace())
+    runner.fixed = {default: 1e-6, own: 1e-4}
+    for _ in range(2):
+        report = tuned(database, 1, runner, guesses=Guesses(own, default))
+        assert report.best is not None
+        assert report.best.trace == own
+        assert (report.default is not None) == is_told
+        line = "the guess where no space is named takes 0.001 ms, 100.0 times as fast: it is not in this space"
+        assert (line in str(report)) == is_told
 
 
 def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:

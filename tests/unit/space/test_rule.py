@@ -265,3 +265,18 @@ def test_a_name_of_no_block_is_pointed_out() -> None:
 def test_patterns_are_names(patterns: tuple[Any, ...]) -> None:
     with pytest.raises(ms.RuleError, match=r'rule look.only takes names of blocks such as "dense" or "conv\*"'):
         look.only(*patterns)
+
+
+@ms.rule
+def calls_itself(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
+    """Never end."""
+    outcome: Any = calls_itself(sch, block)
+    return outcome  # type: ignore[no-any-return]
+
+
+def test_a_rule_that_calls_itself_is_told_once() -> None:
+    sch = schedule(DENSE_RELU)
+    with pytest.raises(RecursionError) as caught:
+        calls_itself.apply(sch, sch.get_block("dense"))
+    assert len(caught.value.__notes__) == 1
+    assert caught.value.__notes__[0].startswith("in rule calls_itself, on block `dense` of dense_relu[")

@@ -34,6 +34,8 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (folder / "three.py").write_text("three = 'three'\n")
     (folder / "four.py").write_text("fore = 4\n")
     (folder / "five.py").write_text("five = 5 +\n")
+    (folder / "six.py").write_text("import sys\n\nsys.exit('six')\n")
+    (folder / "seven.py").write_text("seven = 1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield folder.name
     for name in [name for name in sys.modules if name.split(".")[0] == folder.name]:
@@ -49,17 +51,21 @@ def declare(folder: Path, package: str, *lines: str) -> None:
 
 def test_ours_are_found_by_their_files_and_loaded_when_they_are_named(ours: str) -> None:
     registry = numbers(ours)
-    assert registry.names() == ("five", "four", "one", "three", "two")
-    assert [f"{ours}.{name}" in sys.modules for name in registry.names()] == [False] * 5
+    assert registry.names() == ("five", "four", "one", "seven", "six", "three", "two")
+    assert [f"{ours}.{name}" in sys.modules for name in registry.names()] == [False] * 7
     assert registry.get("two") == 2
-    assert [f"{ours}.{name}" in sys.modules for name in registry.names()] == [False] * 4 + [True]
+    assert [f"{ours}.{name}" in sys.modules for name in registry.names()] == [False] * 6 + [True]
 
 
 def test_those_of_other_packages_are_found_by_entry_points(ours: str, tmp_path: Path) -> None:
     declare(tmp_path, "others", "answer = tests.unit.support.test_registry:ANSWER")
     registry = numbers(ours)
     assert registry.get("answer") == 42
-    assert list(registry.points()) == list(registry.names()) == ["answer", "five", "four", "one", "three", "two"]
+    assert (
+        list(registry.points())
+        == list(registry.names())
+        == ["answer", "five", "four", "one", "seven", "six", "three", "two"]
+    )
     assert origin(registry.points()["answer"]) == "others 1.0"
     assert origin(registry.points()["one"]) == "an unknown package"
 
@@ -71,7 +77,8 @@ def test_a_name_that_is_not_there(ours: str) -> None:
     with pytest.raises(MetaschedError) as found:
         numbers(ours).get("tow")
     assert str(found.value) == (
-        "there is no number `tow`; did you mean two? Installed are `five`, `four`, `one`, `three`, `two`"
+        "there is no number `tow`; did you mean two? Installed are `five`, `four`, `one`, `seven`, `six`, `three`, "
+        "`two`"
     )
     with pytest.raises(MetaschedError, match=re.escape("there is no number `x`. Installed are none")):
         numbers().get("x")
@@ -85,6 +92,7 @@ def test_a_name_that_two_packages_declare(ours: str, tmp_path: Path) -> None:
     )
     with pytest.raises(MetaschedError, match=re.escape(message)):
         numbers(ours).get("one")
+    assert numbers(ours).ours("one") == 1, "what we use ourselves is ours"
 
 
 def test_a_package_that_is_found_twice_declares_its_names_once(ours: str, tmp_path: Path) -> None:
@@ -102,6 +110,8 @@ def test_a_package_that_is_found_twice_declares_its_names_once(ours: str, tmp_pa
         ),
         ("four", "the number `four` of an unknown package cannot be loaded (ours_of_test.four:four): module"),
         ("five", "the number `five` of an unknown package cannot be loaded (ours_of_test.five:five): invalid syntax"),
+        ("six", "the number `six` of an unknown package cannot be loaded (ours_of_test.six:six): SystemExit: six"),
+        ("seven", "`seven` of an unknown package cannot be loaded (ours_of_test.seven:seven): ZeroDivisionError: div"),
     ],
 )
 def test_what_cannot_be_loaded_or_is_of_another_kind(ours: str, name: str, message: str) -> None:
@@ -110,8 +120,8 @@ def test_what_cannot_be_loaded_or_is_of_another_kind(ours: str, name: str, messa
 
 
 def test_one_name_for_what_each_module_provides(tmp_path: Path, ours: str) -> None:
-    (tmp_path / ours / "six.py").write_text("NUMBER = 6\n")
-    assert numbers(ours, "NUMBER").get("six") == 6
+    (tmp_path / ours / "eight.py").write_text("NUMBER = 8\n")
+    assert numbers(ours, "NUMBER").get("eight") == 8
 
 
 def test_a_check_may_change_what_it_takes(ours: str) -> None:
