@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 import os
 import stat
 from collections.abc import Iterator
@@ -12,8 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
+LOGGER = logging.getLogger(__name__)
+
 _OWNER_ONLY = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# A file that is not there, and a link, which is not followed, are what the caller expects.
+_NOT_THERE = (errno.ENOENT, errno.ELOOP)
 # Packages whose versions decide what code there is.
 _PACKAGES = ("llvmlite", "numba", "numpy")
 
@@ -71,7 +77,9 @@ def opened_own_file(path: Path) -> BinaryIO | None:
     """The same, open for reading."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            LOGGER.info("a file of the cache is not used: %s", error)
         return None
     file = os.fdopen(descriptor, "rb", buffering=0)
     found = os.fstat(descriptor)
