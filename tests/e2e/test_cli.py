@@ -11,7 +11,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -230,10 +229,8 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     for _ in range(3):
         assert json.loads(process.stdout.readline())["event"] == "progress"
     process.send_signal(signal.SIGINT)
-    started = time.monotonic()
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert time.monotonic() - started < 60
     result = json.loads(out.splitlines()[-1])
     assert result["event"] == "result"
     assert result["interrupted"]
