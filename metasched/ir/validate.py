@@ -188,7 +188,7 @@ def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Itera
             yield f"guard {print_expr(guard)} uses `{min(unknown)}`, which is no loop around the block"
     for store in block.stores:
         yield from _store(func, block, store)
-    yield from _position(func, block)
+    yield from _position(block)
     yield from _value(func, block, free)
     yield from _reads(func, block)
 
@@ -203,7 +203,7 @@ def _index(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> It
         yield f"{print_expr(binding)} is not quasi-affine in the loops"
 
 
-def _position(func: Func, block: Block) -> Iterator[str]:
+def _position(block: Block) -> Iterator[str]:
     """What an arg-reduction, or the start of one, writes besides values."""
     if block.reducer is not None and block.reducer.is_arg is (block.index is None):
         yield f"it is a reduction by `{block.reducer.value}`, and writes {len(block.stores)} buffers"

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from benchmarks.yardstick.code_runs import CodeRun, InstructionKind, _Walk, code_runs
 from metasched.compiler.lower import lower
-from metasched.cost.code_runs import CodeRun, InstructionKind, _Walk, code_runs
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
