@@ -16,7 +16,7 @@ CACHE = _CACHE.name
 
 
 class NoCacheFolder(MetaschedError):
-    """Nothing says which folder that is; the message says what to set."""
+    """Nothing says which folder is this user's; the message says what to set."""
 
 
 def cache_folder(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:

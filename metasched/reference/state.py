@@ -20,7 +20,7 @@ class ExecutionError(MetaschedError):
 
 
 def concrete_shape(buffer: Buffer) -> tuple[int, ...]:
-    """Raises ExecutionError when a dimension is not a constant."""
+    """The shape of a buffer as numbers. Raises ExecutionError when a dimension is not a constant."""
     sizes = []
     for extent in buffer.shape:
         size = as_int(extent)

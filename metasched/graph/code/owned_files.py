@@ -74,7 +74,7 @@ def own_file(path: Path) -> bytes | None:
 
 
 def opened_own_file(path: Path) -> BinaryIO | None:
-    """The same, open for reading."""
+    """Open a plain file of this user's that nobody else can write; None without one. It counts as used now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:

@@ -33,7 +33,7 @@ class GrownProgram:
 def grown_program(
     samples: Sequence[Program], given: Mapping[str, ValueType], consts: frozenset[str], lengths: Lengths
 ) -> GrownProgram:
-    """One program for those at the samples.
+    """The program for all lengths, by those of a node at the samples.
 
     `given` are the types of its inputs and outputs as they are to be, by their names in it; `consts` the inputs that
     are constants: what was one and is none depends on the length. Raises LengthDependence where the programs differ in
