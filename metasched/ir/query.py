@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from metasched.ir.affine import free_vars, substitute
-from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Node, Seq, Stmt, seq
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Seq, Stmt, seq
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
@@ -100,12 +101,12 @@ def loops(func: Func) -> list[For]:
 
 
 def find_block(func: Func, name: str) -> Block:
-    """Raises KeyError when there is none."""
+    """The block of a name. Raises KeyError when there is none."""
     return _places(func).block_of[name][0]
 
 
 def find_loop(func: Func, var: str) -> For:
-    """Raises KeyError when there is none."""
+    """The loop of a variable. Raises KeyError when there is none."""
     return _places(func).loop_of[var][0]
 
 

@@ -11,6 +11,7 @@ from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.ir.affine import NotAffine, as_int, free_vars, linear
 from metasched.ir.data import depends_on_data, is_index_variable
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -24,7 +25,6 @@ from metasched.ir.nodes import (
     IterVar,
     Load,
     LoopKind,
-    Node,
     Reducer,
     Select,
     Store,

@@ -10,6 +10,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -20,7 +21,6 @@ from metasched.ir.nodes import (
     Func,
     IterKind,
     Load,
-    Node,
     Select,
     Stmt,
     Store,
