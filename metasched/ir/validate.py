@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from metasched.errors import MetaschedError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, as_int, free_vars, simplify
+from metasched.ir.affine import ONE, ZERO, as_int, free_vars, free_vars_of, simplify
 from metasched.ir.coverage import coverage_violations
 from metasched.ir.index_map import inverse
 from metasched.ir.nodes import (
@@ -100,7 +100,7 @@ def _layout(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
             yield f"its layout has {len(layout.names)} indices, and it has {rank}"
             return
         rank = len(layout.outputs)
-        unknown = frozenset[str]().union(*map(free_vars, layout.outputs)) - free - set(layout.names)
+        unknown = free_vars_of(layout.outputs) - free - set(layout.names)
         yield from (f"its layout uses `{name}`, which is nothing" for name in sorted(unknown))
         found = inverse(layout, buffer.shape, [f"<{n}>" for n in range(rank)])
         yield from (f"its layout does not keep `{n}` apart" for n in layout.names if n not in found)
