@@ -349,9 +349,12 @@ def guess(
     knowledge: KnowledgeLike = None,
     seed: int = 0,
 ) -> Trace:
-    """The best guess, which measures nothing: what was found for the nearest size of the same kind, carried over; or an
-    expert's trace, where the program is an operator of the library (under any names) and no rules are given; else the
-    trace that the installed cost model likes best. `allow` and `knowledge` are as of `tune`.
+    """The best guess, which measures nothing.
+
+    The cost model compares what was found for the nearest sizes of the same kind, carried over, an expert's trace,
+    where the program is an operator of the library (under any names), and, where that may gain enough, the trace that
+    it likes best of the default rules' space. Where `rules` are given, it is what the model likes best of theirs.
+    `allow` and `knowledge` are as of `tune`.
     """
     _require("program", program, Program)
     where, seed = _target(target), seed_of(seed)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from metasched.errors import MetaschedError
+from metasched.errors import CacheWarning, MetaschedError, callers_level
 from metasched.settings import CACHE as _CACHE
 
 CACHE = _CACHE.name
 
 
 class NoCacheFolder(MetaschedError):
-    """Nothing says which folder that is; the message says what to set."""
+    """Nothing says which folder is this user's; the message says what to set."""
 
 
 def cache_folder(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
@@ -30,6 +31,19 @@ def cache_folder(environment: Mapping[str, str] | None = None, platform: str = s
     env = os.environ if environment is None else environment
     given = env.get(CACHE)
     return Path(given).absolute() if given else _of_the_platform(env, platform)
+
+
+def warn_not_kept(what: str, error: Exception) -> None:
+    """Say that something is not kept in the folder, as that cannot be used or the disk refuses it: a CacheWarning.
+
+    It costs the time to make it again. `what` is a subject with its verb, such as "a compiled network is".
+    """
+    warnings.warn(
+        f"{what} not kept: {error}\n  hint: set {CACHE} to a folder of yours that nobody else can write, on a disk "
+        "with room",
+        CacheWarning,
+        stacklevel=callers_level(),
+    )
 
 
 def _of_the_platform(env: Mapping[str, str], platform: str) -> Path:

@@ -326,31 +326,6 @@ _ROWS: Mapping[str, TypeProperties] = MappingProxyType(
 )
 
 
-def missing_properties() -> tuple[str, ...]:
-    """What the table lacks, or has too much of, a sentence each; there is nothing where it is whole."""
-    wrong = [f"`{name}` has a row and is no member of DType" for name in _ROWS if name not in {d.value for d in DType}]
-    spelled: dict[str, str] = {}
-    for name in (dtype.value for dtype in DType):
-        if name not in _ROWS:
-            wrong.append(f"`{name}` has no row in the table of metasched/dtypes.py")
-            continue
-        row = _ROWS[name]
-        if np.dtype(row.numpy).itemsize * 8 != row.bits:
-            wrong.append(f"`{name}` has {row.bits} bits, and NumPy's type {np.dtype(row.numpy).itemsize * 8}")
-        if (row.float is None) is (row.kind is DTypeKind.FLOAT):
-            wrong.append(f"`{name}` is a {row.kind.value}: floats, and no others, have a format")
-        if row.float is not None and row.float.sign >= row.bits + row.float.has_powers_alone:
-            wrong.append(f"`{name}` has {row.bits} bits, and its format {row.float.sign + 1}")
-        if row.computed_in and _ROWS[row.computed_in].computed_in:
-            wrong.append(f"`{name}` is computed in `{row.computed_in}`, which is a type of storage itself")
-        wrong += [
-            f"`{word}` is a spelling of `{name}` and of `{spelled[word]}`"
-            for word in row.spellings
-            if spelled.setdefault(word, name) != name
-        ]
-    return tuple(wrong)
-
-
 INDEX = DType.I64
 
 

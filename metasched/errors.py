@@ -135,7 +135,10 @@ class NoRecord(MetaschedError):
 
 
 class CacheWarning(UserWarning):
-    """`ms.kernel` cannot use its database of tuned kernels, and guesses; the message says why and what to do."""
+    """What is kept between processes cannot be used, or not be kept; the message says why and what to do.
+
+    `ms.kernel` then guesses, and what is not kept is made again.
+    """
 
 
 class BuildWarning(UserWarning):

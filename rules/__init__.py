@@ -1,16 +1,24 @@
 """The rule library: one file a rule, written with the public API of metasched only.
 
-Its files, in reading order:
+Its files, in reading order; first what several rules share:
 
-- `blocked_sums`: Long sums in blocks, for accuracy
-- `borders`: Padding read where it is needed, and borders as nests of their own
 - `facts`: The typed facts on blocks that rules exchange; they are not recorded in a trace
 - `counterparts`: Which iteration variables of a block are rows of another, as the reads between them say
-- `columns`: Neighbouring columns innermost in a reduction across rows
-- `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
 - `own_loops`: The loop that each iteration variable of a block is bound to
 - `consumers`: What has tiles, and the block that reads a result element by element, and can be computed wherever that
   is
+- `tensor_tiles`: The loops around a tensor intrinsic: two levels of tiles, the reduction, and a tile of accumulators
+- `tensor_operands`: Makes a block's operands and its result lie as a tensor intrinsic takes them: fused, padded, and
+  packed
+- `tensor_packing`: The nest that packs an operand for a tensor intrinsic: in the order of the copy, in vectors, on all
+  threads
+
+The rules:
+
+- `blocked_sums`: Long sums in blocks, for accuracy
+- `borders`: Padding read where it is needed, and borders as nests of their own
+- `columns`: Neighbouring columns innermost in a reduction across rows
+- `compute_location`: Sampled compute locations of producers that are still at the root, and of what follows tiles
 - `interleaved`: Windows over pixels whose few channels lie side by side, along rows of all channels
 - `dot_products`: Products of rows by rows in lanes along their terms
 - `fast_arithmetic`: Arithmetic that need not be IEEE's, where the caller allows it
@@ -41,11 +49,6 @@ Its files, in reading order:
 - `stream`: Stores past the caches
 - `strips`: Reductions that feed others, computed in strips that stay in the second cache
 - `tensorize`: Tensor intrinsics: tiles around an instruction, with operands packed as it takes them
-- `tensor_tiles`: The loops around a tensor intrinsic: two levels of tiles, the reduction, and a tile of accumulators
-- `tensor_operands`: Makes a block's operands and its result lie as a tensor intrinsic takes them: fused, padded, and
-  packed
-- `tensor_packing`: The nest that packs an operand for a tensor intrinsic: in the order of the copy, in vectors, on all
-  threads
 - `use_amx`: AMX, on CPUs that have it: tiles of 16 x 16 sums
 - `use_avx512_bf16`: AVX512-BF16, on CPUs that have it: pairs of products of bf16, in vectors of 16 sums
 - `use_vnni`: AVX512-VNNI, on CPUs that have it: four products of bytes at a time, in vectors of 16 sums
@@ -55,5 +58,8 @@ Its files, in reading order:
 - `unroll`: Unrolling of innermost loops, up to a sampled limit
 - `vectorize`: Vector lanes along the innermost loop
 - `winograd`: Convolutions through transforms that take fewer multiplications
+
+And the lists:
+
 - `presets`: Lists of rules for kinds of targets
 """

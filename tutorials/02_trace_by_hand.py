@@ -82,7 +82,7 @@ except ms.ScheduleError as error:
 # %% [markdown]
 # ## 5. The trace
 #
-# Here is what we did. This text replays exactly, here or elsewhere; a database keeps nothing else.
+# Here is what we did. This text replays exactly, here or elsewhere: of a schedule, a database keeps nothing else.
 
 # %%
 print(sch.trace)

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.contest import elsewhere
 from benchmarks.contest.elsewhere import DESKTOP, as_here, in_ratio, seen_here, seen_there
 from benchmarks.yardstick.data import DATA, TimedTask, read
 from benchmarks.yardstick.samples import sources_hash
 from benchmarks.yardstick.tasks import TaskSpec
-from metasched.cost.baseline import RandomModel
+from metasched.cost.features import Features
+from metasched.cost.footprint import Array
 from metasched.cost.model import CostModel, Model
 from metasched.cost.model_registry import MakeModel, model_of
 from metasched.cost.task_times import TaskTimes
@@ -30,6 +33,20 @@ NONE, ROOFLINE, SCRATCH, TRANSFERRED, PRETRAINED = (
 )
 MODELS = (NONE, ROOFLINE, SCRATCH, TRANSFERRED, PRETRAINED)
 ELSEWHERE_IN_RATIO, ELSEWHERE_AS_HERE = "transferred, times in ratio", "transferred, times as here"
+
+
+class RandomModel:
+    """Scores without looking: the baseline that a model has to beat. Reproducible by seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def fit(self, own: TaskTimes) -> None:
+        """Learns nothing."""
+
+    def predict(self, features: Features) -> Array:
+        return self._rng.random(len(features))
+
 
 # What is seen of tasks, where features are kept in a folder.
 _Seen = Callable[[Sequence[TimedTask], Path | None], Iterable[TaskTimes]]

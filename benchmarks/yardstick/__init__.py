@@ -13,6 +13,9 @@ Its files, in reading order:
 - `details`: Features that only models under comparison read: those of every statement, and relation curves of accesses
 - `samples`: The measured candidates of a task as arrays: their features, which are computed anew, and their times
 - `train`: Training the model that is installed with the package, on all of the yardstick's measurements
+- `code_runs`: What lowered code does, as straight runs of instructions and how often each of them is executed
+- `code_features`: Features of a candidate's lowered code: instructions by kind, what bounds its runs, and its heaviest
+  run
 - `lowered`: What features of lowered code add to those of the parametric program, on families of operators never seen
 - `repeat`: Timing again what was disturbed: candidates that took much longer at one moment than at the other
 - `folds`: Which candidates a model learns from, and on which it is judged then

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+import numpy as np
+
 from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
 from benchmarks.yardstick.folds import FEW_OWN, OWN, Fold, by_family, by_task, judgeable, with_own
 from benchmarks.yardstick.samples import Samples
-from metasched.cost.ranking import Judgement, judge, mean_judgement
+from metasched.cost.ranking import Judgement, judge
 
 POOLS = (SPACE, NEAR_BEST)
 CEILING = "second measurement"
@@ -45,6 +47,30 @@ class Verdict:
     @property
     def tasks(self) -> list[Judgement]:
         return [mean_judgement(of_task) for of_task in zip(*self.runs, strict=True)]
+
+
+def mean_judgement(found: Sequence[Judgement]) -> Judgement:
+    """The mean over seeds of one task; of times, the geometric one."""
+    first = found[0]
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.mean(values))
+
+    def geometric(values: Sequence[float]) -> float:
+        return float(np.exp(np.mean(np.log(values))))
+
+    return Judgement(
+        first.task,
+        first.suite,
+        mean([one.pairs for one in found]),
+        mean([one.fast_pairs for one in found]),
+        mean([one.recall for one in found]),
+        {k: geometric([one.best_of_top[k] for one in found]) for k in first.best_of_top},
+        geometric([one.best for one in found]),
+        geometric([one.known for one in found]),
+        mean([one.bias for one in found]),
+        mean([one.spread for one in found]),
+    )
 
 
 def verdicts(

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.yardstick.code_features import CODE_NAMES, code_features, joined
 from benchmarks.yardstick.data import DATA, TimedTask, read
 from benchmarks.yardstick.folds import LEAST_JUDGED
 from benchmarks.yardstick.samples import features_of, sketch_of, task_key
 from metasched.compiler.lower import lower
 from metasched.cost.baseline import analytic_score
-from metasched.cost.code_features import CODE_NAMES, code_features, joined
 from metasched.cost.features import NAMES, Features
 from metasched.cost.ranking import Array, fastest_quarter, pair_accuracy
 from metasched.cost.trees import lightgbm

@@ -136,7 +136,7 @@ def _gap(got: Array, want: Array) -> float:
 
 
 def seconds_of_calls(call: Callable[[], object], calls: int | None) -> list[float]:
-    """Of so many calls; where that is not said, for about half a second, and three at least."""
+    """The seconds of so many calls; where that is not said, of calls for about half a second, and three at least."""
     seconds: list[float] = []
     start = time.perf_counter()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import Enum
 
 from metasched.dtypes import DType
-from metasched.ir.nodes import BinOp, Expr, Load, Node, Scalar, node
+from metasched.ir.node_base import Node, node
+from metasched.ir.nodes import BinOp, Expr, Load, Scalar
 
 
 class ArrayKind(Enum):

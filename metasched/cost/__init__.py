@@ -34,9 +34,6 @@ Its files, in reading order:
 - `groups`: Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles
 - `memory`: Features of the buffers a statement touches, over a population
 - `features`: Features of scheduled programs, as arrays over a population
-- `code_runs`: What lowered code does, as straight runs of instructions and how often each of them is executed
-- `code_features`: Features of a candidate's lowered code: instructions by kind, what bounds its runs, and its heaviest
-  run
 - `baseline`: Scores that need no measurement
 - `expected`: What the hand-made roofline expects of a scheduled program, and which of its terms limits that
 - `task_times`: Measured candidates of a task: what models learn from

@@ -42,8 +42,10 @@ class _Statement(Protocol):
 
 
 def earlier_uses(statements: Sequence[_Statement], loops: Sequence[tuple[For, ...]]) -> list[tuple[EarlierUse, ...]]:
-    """Those of each statement, of the nearest one before it. `loops` are those of the program around each; a statement
-    may have more, where a parallel one was taken apart."""
+    """The earlier uses of each statement's accesses, of the nearest statement before it that has them.
+
+    `loops` are those of the program around each statement; one may have more, where a parallel one was taken apart.
+    """
     return [tuple(_of_statement(n, statements, loops)) for n in range(len(statements))]
 
 

@@ -157,7 +157,7 @@ def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[
 
 
 def least_of(view: View) -> float:
-    """The same of one statement."""
+    """Cycles that no schedule of one statement is thought to go below: as `least_cycles` of a program."""
     lanes = view.target.vector_bits / (8 * view.statement.store.element_bytes)
     instructions = float(domain_left(view)[0]) * view.statement.operations.instructions
     in_vectors = instructions / (view.core.operations * lanes * max(view.target.threads, 1))

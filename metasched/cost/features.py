@@ -94,8 +94,6 @@ class FeatureProgram:
 
     Calling it with rows, int64 of shape (n, len(columns)), gives float32 of shape (n, len(names)). The features of a
     row are those of the program with the row's numbers put in.
-
-    `fallbacks` counts index expressions that are not quasi-affine and are taken to reach anywhere in their dimension.
     """
 
     names = NAMES
@@ -116,7 +114,6 @@ class FeatureProgram:
         self._order = _by_weight(self._nest)
         sizes = analyses.table.exprs
         self._evaluate = Evaluator([sizes[slot] for slot in self._nest.slots])
-        self.fallbacks = self._nest.unknown
 
     def __call__(self, rows: Rows) -> Features:
         rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(rows), len(self.columns))

@@ -47,7 +47,7 @@ class Forest:
 
     @cached_property
     def values(self) -> Array:
-        """Of every leaf, (trees, LEAVES); zeros where a tree has fewer."""
+        """The values of every leaf, (trees, LEAVES); zeros where a tree has fewer."""
         out = np.zeros((len(self.trees), LEAVES))
         for n, tree in enumerate(self.trees):
             out[n, : len(tree.values)] = tree.values

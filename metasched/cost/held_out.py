@@ -23,8 +23,6 @@ LEAST_JUDGED = 16
 KEPT = ("pair_accuracy", "fastest_quarter", "top1_score", "regret_1", "regret_8", "regret_16")
 # Measurements that move the leaves of a model that is kept: two seconds of it.
 MOST_ADAPTING = 4096
-# By how much a figure of one training varies with the seed.
-NOISE = 0.002
 
 Train = Callable[[Sequence[TaskTimes]], TrainedModel]
 
@@ -102,18 +100,3 @@ def digest(tasks: Sequence[KindOfTask]) -> str:
     for task in tasks:
         found.update(f"{task.task.program_hash} {task.kind} {task.times.seconds.tolist()}\n".encode())
     return found.hexdigest()[:16]
-
-
-def objection(new: TrainedModel, old: TrainedModel) -> str | None:
-    """Why a model is not to replace another: on kinds left out, from the same measurements, it ranks fewer pairs right.
-
-    None where it ranks as many, up to what chance does. Raises nothing where they cannot be compared: that is an
-    objection, too.
-    """
-    mine, theirs = dict(new.facts.held_out), dict(old.facts.held_out)
-    name = KEPT[0]
-    if new.facts.data != old.facts.data or name not in mine or name not in theirs:
-        return "they were trained on other measurements, so that nobody knows which ranks better"
-    if mine[name] < theirs[name] - NOISE:
-        return f"of kinds left out it ranks {mine[name]:.4f} of the pairs right, and the other {theirs[name]:.4f}"
-    return None

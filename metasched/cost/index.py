@@ -28,9 +28,8 @@ class Table:
         self.begin()
 
     def begin(self) -> None:
-        """Forget which numbers are used, and how much is unknown."""
+        """Forget which numbers are used."""
         self.used: set[int] = set()
-        self.unknown = 0
 
     def slot(self, expr: Expr) -> int:
         number = self._slots.setdefault(expr, len(self._slots))
@@ -152,7 +151,6 @@ def _is_of_sizes(expr: Expr) -> bool:
 
 
 def _unknown(parts: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> UnknownAtom:
-    table.unknown += 1
     return UnknownAtom(frozenset(loop_of[name] for part in parts for name in free_vars(part) & loop_of.keys()))
 
 

@@ -169,14 +169,12 @@ class Nest:
     """A program's statements in order, and what holds for it as a whole. `earlier_uses` are those of each statement.
 
     `slots` are the numbers of the sizes that it has, `regions` and `barriers` (slots) how often it starts threads and
-    how often these wait for one another, `unknown` how many of their indices are not
-    quasi-affine.
+    how often these wait for one another.
     """
 
     statements: tuple[Statement, ...]
     earlier_uses: tuple[tuple[EarlierUse, ...], ...]
     slots: tuple[int, ...]
-    unknown: int
     temps: int
     register_temps: int
     parallel_loops: int
@@ -199,11 +197,10 @@ class _Storage:
 
 @dataclass(frozen=True)
 class _Analysed:
-    """A statement apart from its neighbours, the numbers of its sizes, and how many of its indices are unknown."""
+    """A statement apart from its neighbours, and the numbers of its sizes."""
 
     statement: Statement
     slots: frozenset[int]
-    unknown: int
 
 
 class Analyses:
@@ -219,7 +216,7 @@ class Analyses:
         if known is None:
             self.table.begin()
             statement = _statement(site, storage, self.table)
-            known = _Analysed(statement, frozenset(self.table.used), self.table.unknown)
+            known = _Analysed(statement, frozenset(self.table.used))
             self._known[key] = known
         return known
 
@@ -249,7 +246,6 @@ def analyse(func: Func, analyses: Analyses) -> Nest:
         statements,
         tuple(earlier_uses(statements, [site.loops for site in sites])),
         tuple(sorted({regions, barriers}.union(*(one.slots for one in found)))),
-        sum(one.unknown for one in found),
         temps=len(func.temps),
         register_temps=sum(buffer.scope is Scope.REGISTER for buffer in func.temps),
         parallel_loops=sum(loop.kind is LoopKind.PARALLEL for loop in query.loops(func)),

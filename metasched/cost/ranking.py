@@ -5,7 +5,6 @@ Scores are higher for what is thought to be faster; times are in seconds. All ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,30 +130,6 @@ def judge(
         best if known is None else min(best, known),
         bias,
         spread,
-    )
-
-
-def mean_judgement(found: Sequence[Judgement]) -> Judgement:
-    """The mean over seeds of one task; of times, the geometric one."""
-    first = found[0]
-
-    def mean(values: Sequence[float]) -> float:
-        return float(np.mean(values))
-
-    def geometric(values: Sequence[float]) -> float:
-        return float(np.exp(np.mean(np.log(values))))
-
-    return Judgement(
-        first.task,
-        first.suite,
-        mean([one.pairs for one in found]),
-        mean([one.fast_pairs for one in found]),
-        mean([one.recall for one in found]),
-        {k: geometric([one.best_of_top[k] for one in found]) for k in first.best_of_top},
-        geometric([one.best for one in found]),
-        geometric([one.known for one in found]),
-        mean([one.bias for one in found]),
-        mean([one.spread for one in found]),
     )
 
 

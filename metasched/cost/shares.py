@@ -21,7 +21,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class InCopies:
-    """Of the unrolled copies of a statement, the shares of those in which a condition is known to hold, and not to."""
+    """The shares of a statement's unrolled copies in which a condition is known to hold, and known not to."""
 
     known: Array
     excluded: Array
@@ -83,7 +83,7 @@ class Shares:
         self._of_atoms: dict[Atom, tuple[_Part, _Part]] = {}
 
     def over(self, ranges: Ranges) -> Shares:
-        """The same over other ranges of the loops."""
+        """The shares of the same conditions over other ranges of the loops."""
         return Shares(ranges, self._copied, self._reducing)
 
     def holds(self, condition: Condition) -> Array:

@@ -107,12 +107,12 @@ class TrainedModel:
 
     @property
     def trees(self) -> tuple[Tree, ...]:
-        """Those of both forests."""
+        """The trees of both forests."""
         return (*self.forest.trees, *self.tiles.trees)
 
     @cached_property
     def values(self) -> Array:
-        """Of every leaf of both forests, (trees, LEAVES)."""
+        """The values of every leaf of both forests, (trees, LEAVES)."""
         return np.concatenate([self.forest.values, self.tiles.values])
 
     def with_values(self, values: Array) -> TrainedModel:

@@ -59,9 +59,7 @@ def opened_database(db: DatabaseLike, access: Access = Access.CREATE) -> Iterato
         yield database
 
 
-def open_database(
-    url: DatabaseURLs, access: Access = Access.CREATE, databases: Registry[Opener] = DATABASES
-) -> Database:
+def open_database(url: DatabaseURLs, access: Access = Access.CREATE) -> Database:
     """Open the database at a URL such as `sqlite:///metasched.db` (`sqlite:////tmp/x.db` is an absolute path).
 
     Of several URLs the first is opened so, and the others are opened to be read (`metasched.database.union`).
@@ -70,28 +68,26 @@ def open_database(
     newer metasched; `NoRecord`, unless it is to be created, for a file that is not there.
     """
     if isinstance(url, str):
-        return _opened(url, access, databases)
+        return _opened(url, access)
     given: object = url
     if not isinstance(given, list | tuple):
         raise _no_text(given)
     if not url or not all(isinstance(one, str) for one in url):
         raise DatabaseError(f"`{given}` is no list of database URLs, one at least\n  hint: ['sqlite:///mine.db']")
     if len(url) == 1:
-        return _opened(url[0], access, databases)
+        return _opened(url[0], access)
     with ExitStack() as stack:
-        own, *others = [
-            stack.enter_context(_opened(one, Access.READ if n else access, databases)) for n, one in enumerate(url)
-        ]
+        own, *others = [stack.enter_context(_opened(one, Access.READ if n else access)) for n, one in enumerate(url)]
         stack.pop_all()
         return UnionDatabase(own, others)
 
 
-def _opened(url: str, access: Access, databases: Registry[Opener]) -> Database:
+def _opened(url: str, access: Access) -> Database:
     scheme = _scheme(url)
-    if scheme in _PACKAGES and scheme not in databases.names():
+    if scheme in _PACKAGES and scheme not in DATABASES.names():
         raise DatabaseError(f"databases of `{scheme}://` are kept by another package\n  hint: {_PACKAGES[scheme]}")
     LOGGER.debug("opening a database of %s to %s", scheme, access.value)  # the rest of a URL may hold a password
-    opener, package = databases.get(scheme), databases.package_of(scheme)
+    opener, package = DATABASES.get(scheme), DATABASES.package_of(scheme)
     try:
         opened = opener(url, access)
     except MetaschedError:
@@ -110,11 +106,11 @@ def shown_urls(url: DatabaseURLs) -> str:
     return ", ".join(map(shown_url, [url] if isinstance(url, str) else url))
 
 
-def scheme_of(url: str, databases: Registry[Opener] = DATABASES) -> str:
+def scheme_of(url: str) -> str:
     """The scheme of a database URL. Raises `DatabaseError` for a text that is none, or of no known scheme."""
     scheme = _scheme(url)
-    if scheme not in databases.names():
-        raise DatabaseError(f"there is no database `{scheme}` (in `{shown_url(url)}`){databases.advice(scheme)}")
+    if scheme not in DATABASES.names():
+        raise DatabaseError(f"there is no database `{scheme}` (in `{shown_url(url)}`){DATABASES.advice(scheme)}")
     return scheme
 
 

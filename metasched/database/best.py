@@ -77,7 +77,7 @@ def _versions(summaries: Sequence[Summary]) -> list[str]:
 
 
 def shortlist(summaries: Iterable[Summary]) -> list[Summary]:
-    """Those that `best_of` may return: guesses, what was timed in turns, and the fastest of the others."""
+    """The records that `best_of` may return: guesses, what was timed in turns, and the fastest of the others."""
     settled = [s for s in summaries if s.settled]
     tested = [s for s in settled if s.turns or s.is_guess]
     others = (s for s in settled if not (s.turns or s.is_guess))

@@ -236,7 +236,7 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def new_records(database: Database, records: Iterable[Record]) -> list[Record]:
-    """Those that the database does not hold yet, once each: merging the same file twice changes nothing."""
+    """The records that the database does not hold yet, once each: merging the same file twice changes nothing."""
     known: dict[TaskKey, set[object]] = {}
     out: list[Record] = []
     for record in records:

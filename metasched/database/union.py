@@ -9,6 +9,7 @@ here, before it compares or returns any of them, and trials are one's own. They 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
@@ -16,9 +17,18 @@ from metasched.database.base import BaseDatabase, Database
 from metasched.database.best import best_of
 from metasched.database.check import RecordProblem, check_meaning
 from metasched.database.claims import Claimant
-from metasched.database.record import DatabaseStats, Duplicate, Record, SearchKey, TaskKey, code_version
+from metasched.database.record import (
+    DamagedRecordWarning,
+    DatabaseStats,
+    Duplicate,
+    Record,
+    SearchKey,
+    TaskKey,
+    code_version,
+)
 from metasched.database.rows import written_number
 from metasched.database.summary import Summary, summary_of
+from metasched.errors import callers_level, counted
 from metasched.permissions import EVERYTHING, Permission
 
 # Of each task, how many records of another database are taken, and how many characters of one and of all of them are
@@ -135,17 +145,31 @@ class UnionDatabase(BaseDatabase):
 
 
 def _sound(database: Database, task: TaskKey) -> list[Record]:
-    """The fastest records of a task that are what they claim, as of another version of the code."""
+    """The fastest records of a task that are what they claim, as of another version of the code.
+
+    Of others there is a DamagedRecordWarning.
+    """
     found: list[Record] = []
+    problems: list[str] = []
     read = 0
     for record in database.leading(task, _MOST_RECORDS):
         length = max(len(record.program), len(record.trace))
         read += length
         if length > _MOST_CHARACTERS or read > _MOST_IN_ALL:
+            problems.append("its program or trace is longer than any that tuning writes")
             continue
         try:
             check_meaning(record)
-        except RecordProblem:
+        except RecordProblem as problem:
+            problems.append(str(problem))
             continue
         found.append(replace(record, code_version=f"{record.code_version}, recorded in {database.url}"))
+    if problems:
+        warnings.warn(
+            f"`{database.url}`: {counted(len(problems), 'record')} of a task are passed over, since they are not what "
+            f"they claim or no longer apply (the first: {problems[0]}). Hint: leave this database out, or have its "
+            "owner run `metasched db prune`",
+            DamagedRecordWarning,
+            stacklevel=callers_level(),
+        )
     return found

@@ -114,7 +114,7 @@ class Formula(ABC):
 
     @property
     def bias(self) -> int:
-        """Of the exponent."""
+        """The bias of the exponent."""
         return 1 - float_format(self.dtype).smallest_exponent
 
     @property

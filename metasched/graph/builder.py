@@ -147,7 +147,7 @@ class Folding:
         self._seen.clear()
 
     def place(self, origin: NodeOrigin) -> FoldedPlace:
-        """That of the next program of a node."""
+        """The place of the next program of a node."""
         own = origin.node, origin.value
         self._seen[own] += 1
         return *own, self._seen[own]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -146,13 +145,6 @@ class GrowingNetwork(Network):
         with self._making:
             for network in self._shorter.values():
                 network.schedule_by(choices)
-
-    def session(self) -> Network:
-        """This network with a state of its own, zeros at first; code and weights are the same, held once."""
-        self.compiled()
-        other = copy.copy(self)
-        other.state = NetworkState(self.signature.held)
-        return other
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, for lengths up to {', '.join(map(str, self.lengths))}>"

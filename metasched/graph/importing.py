@@ -81,8 +81,9 @@ def import_model(model: ModelFile, binding: Binding, folding: Folding | None = N
 
 @put_off()
 def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
-    """The same of a model of which one graph is made: rows that data count are computed in blocks, where that is worth
-    a loop. Graphs that are compared with those of other sizes have no loops.
+    """The graph of a model, as of `import_model`, with rows that data count in blocks, where a loop is worth it.
+
+    Graphs that are compared with those of other sizes have no loops.
     """
     importer = _Importer(model, None)
     return in_row_blocks(importer.graph(binding), importer.counts)

@@ -29,11 +29,6 @@ def _random(type_: ValueType, rng: np.random.Generator) -> Array:
     return rng.integers(0, 2, type_.shape).astype(type_.dtype.numpy)
 
 
-def checked_inputs(network: str, wanted: Mapping[str, ValueType], inputs: Sequence[Any]) -> list[Array]:
-    """What a call gives as NumPy arrays. Raises KernelError for what is not of the types that a network takes."""
-    return checked_types(wanted, as_arrays(network, wanted, inputs))
-
-
 class UsualInputs:
     """What calls are mostly given: NumPy arrays of just the types that a network takes, which is quickly seen."""
 
@@ -41,7 +36,7 @@ class UsualInputs:
         self._types = tuple((type_.dtype.numpy, type_.shape) for type_ in wanted.values())
 
     def are(self, inputs: Sequence[Any]) -> bool:
-        """Whether a call is given these; `checked_inputs` says of anything else whether it can be taken."""
+        """Whether a call is given these; `checked_types` says of anything else whether it can be taken."""
         if len(inputs) != len(self._types):
             return False
         for array, (dtype, shape) in zip(inputs, self._types, strict=True):

@@ -415,15 +415,14 @@ def _is_one(type_: ValueType, dtype: DType) -> bool:
     return type_.dtype is dtype and type_.size == 1
 
 
-def print_graph(graph: Graph, *, programs: bool = True) -> str:
-    """The text of a graph; `programs`: whether those that its nodes run are printed after it."""
+def print_graph(graph: Graph) -> str:
+    """The text of a graph, and after it the programs that its nodes run."""
     tasks = dict(_tasks(graph))
     numbers = {key: number for number, key in enumerate(tasks)}
     head = f"network {graph.name}({_typed(graph, graph.inputs)}) -> ({', '.join(label for label, _ in graph.outputs)}):"
     lines = [head, *(_INDENT + line for line in _lines(graph, numbers))]
-    if programs:
-        for number, program in enumerate(tasks.values()):
-            lines += ["", f"# task {number}", str(program).rstrip()]
+    for number, program in enumerate(tasks.values()):
+        lines += ["", f"# task {number}", str(program).rstrip()]
     return "\n".join(lines) + "\n"
 
 

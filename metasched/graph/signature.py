@@ -38,7 +38,7 @@ class Signature:
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
-        """That of a graph."""
+        """The signature of a graph."""
         return cls(
             graph.name,
             {name: graph.types[name] for name in graph.inputs},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from metasched.dtypes import DType, float_format, integer_range
 from metasched.graph.builder import GraphValue
@@ -12,6 +12,13 @@ from metasched.graph.value_type import ValueType
 
 # Integers beyond these are not written as literals.
 _LARGEST = 2**31
+
+
+def fresh(name: str, taken: Container[str], mark: str = "'") -> str:
+    """A name that is not taken: this one, with as many marks behind it as that needs."""
+    while name in taken:
+        name += mark
+    return name
 
 
 def indices(rank: int, letter: str = "i") -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Its files, in reading order:
 
-- `nodes`: The tensor-program IR: every node, and the generic traversal over them
+- `nodes`: The tensor-program IR: every node
+- `node_base`: What every node of the IR is: a value with structural equality, and the generic traversal over it
 - `node_methods`: The methods by which a kind of node is traversed, written out for its fields
 - `query`: Finding things in a `Func`, and replacing them
 - `data`: Which integers depend on data, so that a program does not say what numbers they may be

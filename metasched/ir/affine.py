@@ -13,7 +13,7 @@ left alone.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from metasched.dtypes import INDEX, DType
@@ -69,6 +69,11 @@ def as_int(e: Expr) -> int | None:
 def free_vars(e: Expr) -> frozenset[str]:
     """Names of all variables in `e`."""
     return frozenset() if isinstance(e, Const) else _free_vars(e)
+
+
+def free_vars_of(exprs: Iterable[Expr]) -> frozenset[str]:
+    """Names of all variables in some expressions."""
+    return frozenset[str]().union(*map(free_vars, exprs))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -161,7 +161,7 @@ def _domain(found: Instances, every: Instances, exactly_once: bool) -> Iterator[
 def _leaves_out(block: Block, guard: Expr) -> bool:
     """Whether a guard is over several iteration variables, so that some combinations of them are not in the domain."""
     used = free_vars(guard)
-    reduced, spatial = _driving(block)
+    reduced, spatial = query.reduced_loops(block), query.spatial_loops(block)
     if not any(used <= free_vars(b) for b in block.bindings) or (used & reduced and used & spatial):
         return True
     return bool(used & reduced) and _has_unit(block)
@@ -188,20 +188,11 @@ def _relates(block: Block, guard: Expr, above: tuple[For, ...]) -> bool:
     return bool(axes) and all((kept.any(axis=o) & left_out.any(axis=o)).any() for o in others)
 
 
-def _driving(block: Block) -> tuple[frozenset[str], frozenset[str]]:
-    """The loops that reduction iterations use, and those that spatial ones use."""
-    pairs = list(zip(block.iters, block.bindings, strict=True))
-    reduced = frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is IterKind.REDUCE))
-    spatial = frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is IterKind.SPATIAL))
-    return reduced, spatial
-
-
 def _started(block: Block) -> Block:
     """The block with the guards of its `init` only: an element without terms is written as well."""
     if block.init is None:
         return block
-    reduced, spatial = _driving(block)
-    own = reduced - spatial
+    own = query.reduced_loops(block) - query.spatial_loops(block)
     return replace(block, guards=tuple(g for g in block.guards if own.isdisjoint(free_vars(g))))
 
 

@@ -7,7 +7,7 @@ into another; no later pass checks them.
 
 from __future__ import annotations
 
-from metasched.ir.nodes import Node
+from metasched.ir.node_base import Node
 from metasched.ir.source import SourceNode
 from metasched.support.data_classes import dataclass
 

@@ -1,8 +1,4 @@
-"""The tensor-program IR: every node, and the generic traversal over them.
-
-A node is a frozen dataclass; equality and hashing are structural, and the hash is cached, so nodes are cheap
-dictionary keys and passes memoise on them. `children` and `map` come from the declared fields: adding a field
-to a node needs no change to any pass.
+"""The tensor-program IR: every node. What they have in common is in `node_base`.
 
 Two families:
 
@@ -16,103 +12,18 @@ unique in a `Func`; a block's iteration variables are local to the block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields
 from enum import Enum
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any
 
 from metasched.dtypes import INDEX, DType, integer_range
-from metasched.ir.node_methods import WRITTEN_OUT, write_methods
-from metasched.support.data_classes import dataclass
-
-T = TypeVar("T")
-
-
-class Node:
-    """Base of every IR node."""
-
-    _hash: ClassVar[int | None] = None  # of the class: no hash yet
-
-    def _values(self) -> tuple[Any, ...]:
-        """All fields in order."""
-        write_methods(type(self), Node)
-        return self._values()
-
-    def __hash__(self) -> int:
-        write_methods(type(self), Node)
-        return hash(self)
-
-    def __eq__(self, other: object) -> bool:
-        write_methods(type(self), Node)
-        return self == other
-
-    def __getstate__(self) -> dict[str, Any]:
-        # String hashes differ between processes, so a cached hash must not travel in a pickle.
-        return {name: getattr(self, name) for name in field_names(type(self))}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
-
-    def children(self) -> tuple[Node, ...]:
-        """The nodes directly below this one, in field order."""
-        write_methods(type(self), Node)
-        return self.children()
-
-    def map(self, fn: Callable[[Any], Any]) -> Self:
-        """This node with `fn` applied to each child; `self` itself when nothing changed."""
-        write_methods(type(self), Node)
-        return self.map(fn)
-
-    def walk(self) -> Iterator[Node]:
-        """This node and everything below it, parents first."""
-        stack: list[Node] = [self]
-        while stack:
-            node = stack.pop()
-            yield node
-            stack.extend(node.children()[::-1])
-
-    def parts(self, seen: set[int] | None = None) -> Iterator[Node]:
-        """Each object at or below this one once, in the order of `walk`: an expression may use a part many times.
-
-        `seen` are the identities of objects that are left out, with what is below them; those met are added to it.
-        """
-        stack: list[Node] = [self]
-        seen = set() if seen is None else seen
-        while stack:
-            node = stack.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
-                yield node
-                stack.extend(node.children()[::-1])
-
-
-_NAMES: dict[type, tuple[str, ...]] = {}
-
-
-def field_names(cls: type) -> tuple[str, ...]:
-    """The fields of a kind of node."""
-    names = _NAMES.get(cls)
-    if names is None:
-        names = _NAMES[cls] = tuple(f.name for f in fields(cls))
-    return names
-
-
-@dataclass_transform(frozen_default=True, eq_default=False)
-def node(cls: type[T]) -> type[T]:
-    """Declare a node: a frozen dataclass with `Node`'s structural equality."""
-    made = dataclass(frozen=True, eq=False)(cls)
-    # Each kind has its own of these, which are written out at their first use: not at import, which most end without.
-    for name in WRITTEN_OUT:
-        if name not in vars(made):
-            setattr(made, name, getattr(Node, name))
-    return made
-
+from metasched.ir.node_base import Node, node
 
 # --- expressions -----------------------------------------------------------------------------------------
 
 
 class BinOp(Enum):
+    """An operation of two operands, by its text."""
+
     # By identity: an enum's own is a call of Python for each node.
     __hash__ = object.__hash__
 
@@ -164,6 +75,8 @@ _TRUTHS = _COMPARISONS | {BinOp.AND, BinOp.OR}
 
 
 class UnOp(Enum):
+    """An operation of one operand, by its text."""
+
     NEG = "-"
     NOT = "not"
     INVERT = "~"  # of sources alone: elsewhere it is `^` with all bits
@@ -227,6 +140,8 @@ class Expr(Node):
 
 @node
 class Const(Expr):
+    """A number of a type. Constants of other types, and 0.0 and -0.0, are not equal."""
+
     value: int | float | bool
     type: DType = INDEX
 
@@ -270,6 +185,8 @@ class ScalarVar(Var):
 
 @node
 class Load(Expr):
+    """An element of a buffer."""
+
     buffer: str
     indices: tuple[Expr, ...]
     type: DType
@@ -281,6 +198,8 @@ class Load(Expr):
 
 @node
 class Binary(Expr):
+    """An operation of two operands."""
+
     op: BinOp
     a: Expr
     b: Expr
@@ -292,6 +211,8 @@ class Binary(Expr):
 
 @node
 class Unary(Expr):
+    """An operation of one operand."""
+
     op: UnOp
     a: Expr
 
@@ -328,6 +249,8 @@ class Select(Expr):
 
 @node
 class Cast(Expr):
+    """A value in another type."""
+
     value: Expr
     type: DType
 
@@ -366,11 +289,15 @@ MAX_ITERATIONS = 2**62
 
 
 class IterKind(Enum):
+    """Whether a block's variable tells its results apart, or the terms of a reduction."""
+
     SPATIAL = "S"
     REDUCE = "R"
 
 
 class LoopKind(Enum):
+    """How the iterations of a loop are run."""
+
     __hash__ = object.__hash__
 
     SERIAL = "for"
@@ -389,6 +316,8 @@ class Scope(Enum):
 
 
 class Reducer(Enum):
+    """What combines the terms of a reduction."""
+
     SUM = "sum"
     PROD = "prod"
     MAX = "max"
@@ -460,7 +389,9 @@ class Roll(Node):
 
 @node
 class Buffer(Node):
-    """`shape` is the logical shape. `layout` maps indices to positions in memory; None is the identity. `alignments`
+    """An array: an argument, a result or an intermediate of a program.
+
+    `shape` is the logical shape. `layout` maps indices to positions in memory; None is the identity. `alignments`
     apply to the dimensions in memory. An input used to index other buffers holds values in [0, `below`).
     """
 
@@ -477,6 +408,8 @@ class Buffer(Node):
 
 @node
 class IterVar(Node):
+    """A variable of a block's iteration domain, from 0 to `extent`."""
+
     name: str
     extent: Expr
     kind: IterKind
@@ -484,6 +417,8 @@ class IterVar(Node):
 
 @node
 class Store(Node):
+    """An element of a buffer, and the value that is written to it."""
+
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
@@ -491,12 +426,14 @@ class Store(Node):
 
 @node
 class Annotation(Node):
+    """What a loop or a block is marked with: a key of `metasched.schedule.annotations`, and its value."""
+
     key: str
     value: Expr | str
 
 
 class Stmt(Node):
-    pass
+    """A statement: a block, a loop, or several in order."""
 
 
 @node

@@ -9,20 +9,8 @@ from enum import Enum
 
 from metasched.dtypes import INDEX
 from metasched.ir.highlight import in_html
-from metasched.ir.nodes import (
-    Binary,
-    BinOp,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    Func,
-    Node,
-    Scalar,
-    Stmt,
-    Var,
-    field_names,
-)
+from metasched.ir.node_base import Node, field_names
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Scalar, Stmt, Var
 from metasched.ir.notebook import table
 from metasched.ir.printer import print_expr, print_func
 from metasched.ir.source import ProgramDef as ProgramDef

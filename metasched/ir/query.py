@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from metasched.ir.affine import free_vars, substitute
-from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Node, Seq, Stmt, seq
+from metasched.ir.affine import free_vars, free_vars_of, substitute
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Seq, Stmt, seq
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
@@ -100,12 +101,12 @@ def loops(func: Func) -> list[For]:
 
 
 def find_block(func: Func, name: str) -> Block:
-    """Raises KeyError when there is none."""
+    """The block of a name. Raises KeyError when there is none."""
     return _places(func).block_of[name][0]
 
 
 def find_loop(func: Func, var: str) -> For:
-    """Raises KeyError when there is none."""
+    """The loop of a variable. Raises KeyError when there is none."""
     return _places(func).loop_of[var][0]
 
 
@@ -123,6 +124,20 @@ def held(func: Func, block: str) -> tuple[int, ...]:
     """How many blocks each of the loops around a block has in it, outermost first."""
     counts = _places(func).held
     return tuple(counts[loop.var] for loop in loops_above(func, block))
+
+
+def reduced_loops(block: Block) -> frozenset[str]:
+    """The loops that the reduction iterations of a block use."""
+    return _loops_of(block, IterKind.REDUCE)
+
+
+def spatial_loops(block: Block) -> frozenset[str]:
+    """The loops that the spatial iterations of a block use."""
+    return _loops_of(block, IterKind.SPATIAL)
+
+
+def _loops_of(block: Block, kind: IterKind) -> frozenset[str]:
+    return free_vars_of(e for it, e in zip(block.iters, block.bindings, strict=True) if it.kind is kind)
 
 
 def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:

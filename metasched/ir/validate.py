@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from metasched.errors import MetaschedError
 from metasched.ir import query
-from metasched.ir.affine import ONE, ZERO, as_int, free_vars, simplify
+from metasched.ir.affine import ONE, ZERO, as_int, free_vars, free_vars_of, simplify
 from metasched.ir.coverage import coverage_violations
 from metasched.ir.index_map import inverse
 from metasched.ir.nodes import (
@@ -100,7 +100,7 @@ def _layout(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
             yield f"its layout has {len(layout.names)} indices, and it has {rank}"
             return
         rank = len(layout.outputs)
-        unknown = frozenset[str]().union(*map(free_vars, layout.outputs)) - free - set(layout.names)
+        unknown = free_vars_of(layout.outputs) - free - set(layout.names)
         yield from (f"its layout uses `{name}`, which is nothing" for name in sorted(unknown))
         found = inverse(layout, buffer.shape, [f"<{n}>" for n in range(rank)])
         yield from (f"its layout does not keep `{n}` apart" for n in layout.names if n not in found)
@@ -188,7 +188,7 @@ def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Itera
             yield f"guard {print_expr(guard)} uses `{min(unknown)}`, which is no loop around the block"
     for store in block.stores:
         yield from _store(func, block, store)
-    yield from _position(func, block)
+    yield from _position(block)
     yield from _value(func, block, free)
     yield from _reads(func, block)
 
@@ -203,7 +203,7 @@ def _index(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> It
         yield f"{print_expr(binding)} is not quasi-affine in the loops"
 
 
-def _position(func: Func, block: Block) -> Iterator[str]:
+def _position(block: Block) -> Iterator[str]:
     """What an arg-reduction, or the start of one, writes besides values."""
     if block.reducer is not None and block.reducer.is_arg is (block.index is None):
         yield f"it is a reduction by `{block.reducer.value}`, and writes {len(block.stores)} buffers"

@@ -17,7 +17,8 @@ from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.linear import Linear, form_of_sum
-from metasched.ir.nodes import Binary, BinOp, Block, Cast, Const, Expr, Func, IterKind, Load, Node, Select, Var
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Binary, BinOp, Block, Cast, Const, Expr, Func, IterKind, Load, Select, Var
 from metasched.ir.printer import print_expr
 from metasched.ir.work import work_of
 from metasched.support.data_classes import dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import logging
 import os
 import resource
 import select
@@ -20,6 +21,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from metasched.support.data_classes import dataclass
+
+LOGGER = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
 _ORPHAN_CHECK_S = 1.0
@@ -162,8 +165,10 @@ def serve_workers(warm: Callable[[], None]) -> WorkerSettings:
     die_with(settings.parent)
     server = ForkServer(settings)
     gc.disable()
-    with suppress(Exception):  # each worker meets the same error, and tells it
+    try:
         warm()
+    except Exception:  # each worker meets the same error, and tells it
+        LOGGER.debug("what workers need could not be imported ahead", exc_info=True)
     # What was imported stays: collections in workers neither visit it nor write to its memory, which all of them share.
     gc.freeze()
     gc.enable()

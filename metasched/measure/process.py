@@ -70,12 +70,11 @@ class WorkerLost(Exception):
 
 @dataclass(frozen=True)
 class WorkerUsage:
-    """What one place for a worker has used: processes started, requests answered, the most memory one held."""
+    """What one place for a worker has used: processes started, requests answered."""
 
     name: str
     starts: int
     requests: int
-    peak_bytes: int
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,6 @@ class WorkerProcess:
         self._served = 0
         self._starts = 0
         self._requests = 0
-        self._peak = 0
         self._closed = threading.Event()
 
     @property
@@ -126,7 +124,7 @@ class WorkerProcess:
         return self._started.process.pid if self._started is not None else None
 
     def usage(self) -> WorkerUsage:
-        return WorkerUsage(self.name, self._starts, self._requests, self._peak)
+        return WorkerUsage(self.name, self._starts, self._requests)
 
     def start(self) -> None:
         """Start a process unless one is there; it gets ready by itself."""
@@ -306,7 +304,6 @@ class WorkerProcess:
             held = int(psutil.Process(process).memory_info().rss)
         except psutil.Error:  # it has just ended, which its pipe will tell
             return 0
-        self._peak = max(self._peak, held)
         return held
 
     def _died(self) -> WorkerLost:

@@ -202,7 +202,7 @@ class CheckError(MetaschedError):
         self._way = way
 
     def by(self, way: str) -> CheckError:
-        """The same for a caller who says what data an argument takes in another `way`."""
+        """This error for a caller who says what data an argument takes in another `way`."""
         return CheckError(self.said, self.arguments, way)
 
     def __str__(self) -> str:

@@ -216,11 +216,6 @@ class LocalRunner:
         futures = [self.submit(program, trace, target, best_s) for trace in traces]
         return (future.result() for future in futures)
 
-    def wait_ready(self) -> None:
-        """Wait until every worker has started; raises `ResourceError` when one does not. Nothing requires it."""
-        for worker in (*self._builders, self._runner):
-            worker.await_ready()
-
     def usage(self) -> tuple[WorkerUsage, ...]:
         """What the workers have used so far."""
         return tuple(worker.usage() for worker in (*self._builders, self._runner))

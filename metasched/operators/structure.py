@@ -9,7 +9,8 @@ from dataclasses import field
 from metasched.dtypes import INDEX
 from metasched.ir import query
 from metasched.ir.affine import free_vars
-from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, Load, Node, Select, Stmt, Store
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, Load, Select, Stmt, Store
 from metasched.support.data_classes import dataclass
 
 _COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})

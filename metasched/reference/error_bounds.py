@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.ir import query
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -30,7 +31,6 @@ from metasched.ir.nodes import (
     Func,
     IterKind,
     Load,
-    Node,
     Reducer,
     Select,
     Seq,

@@ -14,7 +14,8 @@ import numpy as np
 
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
-from metasched.ir.nodes import Block, For, Func, Node, Seq, Stmt
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Block, For, Func, Seq, Stmt
 from metasched.lang.call_arguments import in_order, scalar
 from metasched.reference.bounds import bound_name
 from metasched.reference.error_bounds import contests, in_double, rival_name, with_bounds

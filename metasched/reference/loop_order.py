@@ -53,7 +53,7 @@ def ordered(stmt: Stmt, shapes: Mapping[str, tuple[int, ...]], may_copy: frozens
     blocks = [b for b in inside if isinstance(b, Block)]
     if len(blocks) < len(inside) or any(not set(query.written(b)).isdisjoint(query.reads(b)) for b in blocks):
         return NestOrder(stmt)
-    reducing = frozenset[str]().union(*(_reducing(b) for b in blocks))
+    reducing = frozenset[str]().union(*map(query.reduced_loops, blocks))
     elements = [loop for loop in loops if loop.var not in reducing]
     reductions = [loop for loop in loops if loop.var in reducing]
     if not elements or not reductions:
@@ -114,12 +114,6 @@ def _nested(loops: Sequence[For], body: Stmt) -> Stmt:
     for loop in reversed(loops):
         body = replace(loop, body=body)
     return body
-
-
-def _reducing(block: Block) -> frozenset[str]:
-    """The loops that a block's reductions depend on."""
-    pairs = zip(block.iters, block.bindings, strict=True)
-    return frozenset[str]().union(*(free_vars(e) for it, e in pairs if it.kind is IterKind.REDUCE))
 
 
 def _computes_each_once(block: Block, elements: Sequence[For]) -> bool:

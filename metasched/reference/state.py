@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metasched.errors import MetaschedError
+from metasched.ir import query
 from metasched.ir.affine import as_int, free_vars
 from metasched.ir.nodes import Block, Buffer, Expr, Func, IterKind
 from metasched.support.data_classes import dataclass
@@ -20,7 +21,7 @@ class ExecutionError(MetaschedError):
 
 
 def concrete_shape(buffer: Buffer) -> tuple[int, ...]:
-    """Raises ExecutionError when a dimension is not a constant."""
+    """The shape of a buffer as numbers. Raises ExecutionError when a dimension is not a constant."""
     sizes = []
     for extent in buffer.shape:
         size = as_int(extent)
@@ -37,11 +38,10 @@ def initialisation(block: Block) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     reordered loops visits first. A guard over a loop that only the reduction uses does not count: an element
     whose instances are all guarded away is an empty reduction, whose value is `init`.
     """
-    pairs = list(zip(block.iters, block.bindings, strict=True))
-    reduction = [b for v, b in pairs if v.kind is IterKind.REDUCE]
-    spatial = frozenset[str]().union(*(free_vars(b) for v, b in pairs if v.kind is IterKind.SPATIAL))
-    own = frozenset[str]().union(*(free_vars(b) for b in reduction)) - spatial
-    return tuple(reduction), tuple(g for g in block.guards if own.isdisjoint(free_vars(g)))
+    pairs = zip(block.iters, block.bindings, strict=True)
+    reduction = tuple(b for v, b in pairs if v.kind is IterKind.REDUCE)
+    own = query.reduced_loops(block) - query.spatial_loops(block)
+    return reduction, tuple(g for g in block.guards if own.isdisjoint(free_vars(g)))
 
 
 @dataclass

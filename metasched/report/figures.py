@@ -10,7 +10,6 @@ from metasched.report.analysis import TuningAnalysis
 from metasched.report.page import ReportError, page_needs
 from metasched.report.page_style import STYLE
 from metasched.report.pictures import Picture, pictures_of
-from metasched.report.profile import CallProfile
 from metasched.report.progress_view import notebook_display
 from metasched.support.imports import imports
 
@@ -20,12 +19,12 @@ _CLEAR = "rgba(0,0,0,0)"
 _GREY = "#808080"  # is seen on white and on black
 
 
-def figures_of(analysis: TuningAnalysis, profile: CallProfile | None = None) -> dict[str, Any]:
+def figures_of(analysis: TuningAnalysis) -> dict[str, Any]:
     """The pictures that there is something to see in, by title, as `plotly.graph_objects.Figure`.
 
-    A profile of the best kernel gives its roofline. Raises ReportError where the extra `report` is not installed.
+    Raises ReportError where the extra `report` is not installed.
     """
-    return {title: _figure(title, picture) for title, picture in pictures_of(analysis, profile).items()}
+    return {title: _figure(title, picture) for title, picture in pictures_of(analysis).items()}
 
 
 def show_in_notebook(text: str, html: str, analysis: TuningAnalysis | None) -> None:

@@ -23,7 +23,6 @@ _OLD_DLPACK = np.lib.NumpyVersion(np.__version__) < "2.1.0"
 
 # What is passed on as it is.
 _PLAIN = (np.ndarray, np.generic, bool, int, float, str, bytes, list, tuple)
-_PROTOCOLS = ("__dlpack__", "__cuda_array_interface__")
 
 
 class Device(IntEnum):

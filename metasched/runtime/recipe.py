@@ -26,7 +26,7 @@ class Recipe:
 
     @classmethod
     def of(cls, kernel: CallableKernel) -> Recipe:
-        """Raises KernelError for a kernel that was made without a trace."""
+        """What a kernel is made of. Raises KernelError for one that was made without a trace."""
         if kernel.program is None or kernel.trace is None:
             raise KernelError(f"`{kernel.name}` was made without a trace, and cannot be pickled. Use `ms.compile`")
         return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin, kernel.profiler)

@@ -9,8 +9,9 @@ from typing import TypeAlias
 from metasched.dtypes import DType
 from metasched.functions.registry import functions
 from metasched.ir import query
-from metasched.ir.affine import NotAffine, as_int, free_vars, linear
+from metasched.ir.affine import NotAffine, as_int, free_vars, free_vars_of, linear
 from metasched.ir.data import depends_on_data, is_index_variable
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -24,7 +25,6 @@ from metasched.ir.nodes import (
     IterVar,
     Load,
     LoopKind,
-    Node,
     Reducer,
     Select,
     Store,
@@ -410,10 +410,7 @@ def _steps(stores: tuple[Store, ...]) -> Mapping[str, tuple[int, ...]]:
 def _places(iters: tuple[IterVar, ...], value: Expr, reducer: Reducer | None) -> Mapping[str, frozenset[str]]:
     extents = {it.name: it.extent for it in iters}
     found = {name: place for name in extents if (place := place_of(value, reducer, name, extents)) is not None}
-    return {
-        name: frozenset[str]().union(*(free_vars(e) for e in (place.index, *place.conds))) & extents.keys()
-        for name, place in found.items()
-    }
+    return {name: free_vars_of((place.index, *place.conds)) & extents.keys() for name, place in found.items()}
 
 
 def _is_elementwise(stores: tuple[Store, ...], reducer: Reducer | None) -> bool:

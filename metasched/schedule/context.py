@@ -25,10 +25,16 @@ class Constraint:
 
 @dataclass
 class Context:
-    """`func` is the program; primitives replace it. `taken` holds every name ever used, so names stay unique
-    along a whole trace; by default those of `func`. `free` holds the free tile variables, empty when all decisions
-    are concrete. `allowed` is what results may differ by; where a person wrote the steps, which is consent itself,
-    nothing is held to it.
+    """What primitives see of a schedule, and change.
+
+    Attributes:
+        func: the program; primitives replace it.
+        taken: every name ever used, so names stay unique along a whole trace; by default those of `func`.
+        free: the free tile variables, empty when all decisions are concrete.
+        constraints: what rows have to meet, so far.
+        allowed: what results may differ by.
+        held_to_allowed: whether steps that need more are refused; those that a person wrote are not: that is consent.
+
     """
 
     func: Func

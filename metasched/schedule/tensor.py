@@ -382,9 +382,7 @@ def _shape_in_memory(buffer: Buffer) -> tuple[Expr, ...]:
 
 def _orders(intrinsic: Intrinsic, block: Block, nest: list[For]) -> list[dict[str, For]]:
     """Every assignment of loops to the intrinsic's axes that maps reductions to reductions. Raises Mismatch."""
-    reducing = frozenset[str]().union(
-        *(free_vars(b) for it, b in zip(block.iters, block.bindings, strict=True) if it.kind is IterKind.REDUCE)
-    )
+    reducing = query.reduced_loops(block)
     reduced = [it.name for it in intrinsic.block.iters if it.kind is IterKind.REDUCE]
     found = sum(loop.var in reducing for loop in nest)
     if found != len(reduced):

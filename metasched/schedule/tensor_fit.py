@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from metasched.dtypes import DType
 from metasched.ir import query
-from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, linear
+from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, linear
 from metasched.ir.nodes import Block, Expr, Func, IterKind, Load, Reducer, Var
 from metasched.ir.printer import print_expr
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unified
@@ -201,7 +201,7 @@ def _paddable(axes: Sequence[TensorAxis], own: Mapping[str, Operands], accesses:
 
 def _uses(accesses: Sequence[Load], names: Sequence[str]) -> dict[str, Operands]:
     """The operands that each variable indexes."""
-    used = [frozenset[str]().union(*(free_vars(i) for i in access.indices)) for access in accesses]
+    used = [free_vars_of(access.indices) for access in accesses]
     return {name: frozenset(n for n, free in enumerate(used) if name in free) for name in names}
 
 

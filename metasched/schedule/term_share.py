@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from metasched.ir import query
-from metasched.ir.affine import as_int, free_vars
+from metasched.ir.affine import as_int, free_vars, free_vars_of
 from metasched.ir.conjunctions import conjuncts
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Expr, IterVar, Reducer, Select, Store
@@ -48,7 +48,7 @@ def _connected(conditions: list[Expr]) -> list[list[Expr]]:
 
 def _share(conditions: list[Expr], extents: dict[str, int | None]) -> float:
     """The share of combinations of their variables that meet all of some conditions."""
-    names = sorted(frozenset().union(*map(free_vars, conditions)))
+    names = sorted(free_vars_of(conditions))
     counts = [extents.get(name) for name in names]
     known = [count for count in counts if count is not None]
     if len(known) < len(counts) or not 0 < prod(known) <= _MOST or any(query.loads(c) for c in conditions):

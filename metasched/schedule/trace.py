@@ -72,7 +72,7 @@ class Trace:
 
     @classmethod
     def parse(cls, text: str) -> Trace:
-        """Raises LanguageError."""
+        """The trace that a text says. Raises LanguageError."""
         return cls(parse_trace_data(text))
 
     @classmethod

@@ -32,7 +32,7 @@ def permissions_of(instructions: Iterable[Instruction]) -> frozenset[Permission]
 
 @lru_cache(maxsize=4096)
 def permissions_of_text(trace: str) -> frozenset[Permission]:
-    """The same of a trace's text; of a text that is no trace, nothing."""
+    """What the steps of a trace's text need to be allowed; of a text that is no trace, nothing."""
     if not any(permission.value in trace for permission in Permission):
         return frozenset()
     try:

@@ -159,9 +159,10 @@ class TuningSession:
         """Propose, measure, record and learn once, for the next task.
 
         The scheduler chooses it among those with fewer than `trials` trials whose space is not exhausted; None if there
-        are none, or if it ends the session. On Ctrl-C
-        what has been measured is kept, and KeyboardInterrupt is raised. Raises MetaschedError when the session is
-        closed.
+        are none, or if it ends the session.
+
+        On Ctrl-C what has been measured is kept, and KeyboardInterrupt is raised. Raises MetaschedError when the
+        session is closed.
         """
         return self._step(Goal(trials))
 
@@ -187,8 +188,8 @@ class TuningSession:
             patience: of each task, trials without one that is faster by more than noise.
             reserve: seconds of the budget that are kept for the caller.
 
-        On Ctrl-C it ends early, and the reports say so. Raises MetaschedError where there is neither, or one is not
-        positive.
+        On Ctrl-C it ends early, and the reports say so. Raises MetaschedError where nothing says when to end, or a
+        number is not positive.
         """
         self._require_open()
         goal = goal_of(trials if trials is not None else total, budget, patience)

@@ -36,18 +36,6 @@ def _rule_or_preset(value: object) -> object:
 RULES: Registry[object] = Registry(GROUP, "rule", _rule_or_preset, RuleError)
 
 
-def installed_rules() -> dict[str, Rule]:
-    """Every installed rule, loaded, by name."""
-    found = ((name, RULES.get(name)) for name in RULES.names())
-    return {name: value for name, value in found if isinstance(value, Rule)}
-
-
-def installed_presets() -> dict[str, tuple[Rule, ...]]:
-    """The rules of every installed preset, by its name."""
-    found = ((name, RULES.get(name)) for name in RULES.names())
-    return {name: rules_of(name, value) for name, value in found if not isinstance(value, Rule)}
-
-
 def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
     """Rules from a specification.
 

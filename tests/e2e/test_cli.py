@@ -11,7 +11,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -235,10 +234,8 @@ def test_a_signal_keeps_what_was_measured(sent: signal.Signals, status: int, tmp
     for _ in range(3):
         assert json.loads(process.stdout.readline())["event"] == "progress"
     process.send_signal(sent)
-    started = time.monotonic()
     out, err = process.communicate(timeout=60)
     assert process.returncode == status, err
-    assert time.monotonic() - started < 60
     result = json.loads(out.splitlines()[-1])
     assert result["event"] == "result"
     assert result["interrupted"]

@@ -165,7 +165,6 @@ def test_workers_are_replaced_after_a_number_of_candidates(importable: None) -> 
         usage = {u.name: u for u in runner.usage()}
     assert usage["runner"].starts == 3
     assert usage["runner"].requests == 7
-    assert 0 < usage["runner"].peak_bytes < Limits().memory_bytes
 
 
 def test_workers_are_replaced_when_they_have_grown(importable: None) -> None:
@@ -196,10 +195,16 @@ def test_an_expected_result_that_memory_is_too_small_for_says_what_to_do(
         list(made.measure(PROGRAM, ["good"], "target"))
 
 
+def await_ready(runner: LocalRunner) -> None:
+    """Until every worker has started."""
+    for worker in (*runner._builders, runner._runner):
+        worker.await_ready()
+
+
 def test_closing_ends_what_is_under_way(importable: None) -> None:
     others = set(psutil.Process().children())
     runner = LocalRunner(settings(Limits(), builders=1))
-    runner.wait_ready()
+    await_ready(runner)
     (server,) = set(psutil.Process().children()) - others
     workers = server.children()
     assert len(workers) == 2
@@ -247,7 +252,8 @@ PARENT = """
     program = parse_program("program p[N=4](A: f32[N]) -> B: f32[N]:\\n    B[i] = A[i]\\n")
     try:
         with LocalRunner(RunnerSettings(threads=1, builders=1, worker="faulty_worker")) as runner:
-            runner.wait_ready()
+            for worker in (*runner._builders, runner._runner):
+                worker.await_ready()
             print("ready", flush=True)
             list(runner.measure(program, [sys.argv[2]] * 3, "target"))
     except KeyboardInterrupt:

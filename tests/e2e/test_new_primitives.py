@@ -313,7 +313,16 @@ def test_mistakes_in_texts_show_before_they_run(line: str, message: str) -> None
 
 
 def test_a_result_on_which_modules_branch_is_no_mistake() -> None:
-    ms.parse_module('module m(b):\n    s ~ sample_style(b)\n    if s == "rows": annotate(b, "unroll_limit", 4)\n')
+    text = 'module m(b):\n    s ~ sample_style(b)\n    if s == "rows": annotate(b, "unroll_limit", 4)\n'
+    module = ms.parse_module(text)
+    seen = set()
+    for seed in range(16):
+        schedule = ms.Schedule(PROGRAM, seed=seed)
+        module(schedule, schedule.get_block("dense"))
+        shown = str(schedule.trace)
+        assert ("annotate" in shown) is (':= "rows"' in shown)
+        seen.add("annotate" in shown)
+    assert seen == {True, False}
 
 
 def test_types_and_errors() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metasched.cost.baseline import analytic_efficiency
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.model import CostModel
 from metasched.cost.task_times import TaskTimes
@@ -58,6 +57,6 @@ def test_what_it_likes_best_is_nearly_the_best(population: np.ndarray) -> None:
         model = CostModel(seed)
         model.fit(TaskTimes(population[known], np.exp2(-y[known])))
         regrets.append(y[unseen][np.argsort(-model.predict(population[unseen]))[:8]].max())
-        blind.append(y[unseen][np.argsort(-analytic_efficiency(population[unseen]))[:8]].max())
+        blind.append(y[unseen][np.argsort(-column(population[unseen], "all.efficiency"))[:8]].max())
     assert np.median(regrets) > y.max() + np.log2(0.9)
     assert np.mean(regrets) > np.mean(blind) + np.log2(0.9)  # what the roofline knows is not unlearnt

@@ -13,7 +13,8 @@ import pytest
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const, simplify, substitute
-from metasched.ir.nodes import Block, Expr, Func, IterKind, IterVar, Node, Var, lift
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Block, Expr, Func, IterKind, IterVar, Var, lift
 from metasched.ir.printer import print_func
 from metasched.ir.validate import validate
 from metasched.lang import parse_program

@@ -15,11 +15,38 @@ import numpy as np
 import pytest
 
 from metasched import dtypes
-from metasched.dtypes import DType, missing_properties
+from metasched.dtypes import DType
 
 ROOT = Path(__file__).parents[2]
 # From so many on, different types in one literal are a table of types.
 TABLE = 4
+
+
+def missing_properties() -> tuple[str, ...]:
+    """What the table lacks, or has too much of, a sentence each; there is nothing where it is whole."""
+    wrong = [
+        f"`{name}` has a row and is no member of DType" for name in dtypes._ROWS if name not in {d.value for d in DType}
+    ]
+    spelled: dict[str, str] = {}
+    for name in (dtype.value for dtype in DType):
+        if name not in dtypes._ROWS:
+            wrong.append(f"`{name}` has no row in the table of metasched/dtypes.py")
+            continue
+        row = dtypes._ROWS[name]
+        if np.dtype(row.numpy).itemsize * 8 != row.bits:
+            wrong.append(f"`{name}` has {row.bits} bits, and NumPy's type {np.dtype(row.numpy).itemsize * 8}")
+        if (row.float is None) is (row.kind is dtypes.DTypeKind.FLOAT):
+            wrong.append(f"`{name}` is a {row.kind.value}: floats, and no others, have a format")
+        if row.float is not None and row.float.sign >= row.bits + row.float.has_powers_alone:
+            wrong.append(f"`{name}` has {row.bits} bits, and its format {row.float.sign + 1}")
+        if row.computed_in and dtypes._ROWS[row.computed_in].computed_in:
+            wrong.append(f"`{name}` is computed in `{row.computed_in}`, which is a type of storage itself")
+        wrong += [
+            f"`{word}` is a spelling of `{name}` and of `{spelled[word]}`"
+            for word in row.spellings
+            if spelled.setdefault(word, name) != name
+        ]
+    return tuple(wrong)
 
 
 def test_the_table_is_whole() -> None:

@@ -44,7 +44,7 @@ from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registe
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.compiler.lower.tiles import Tiles, starts_at_zero, tiled_nest, tiles_for
 from metasched.compiler.policy import TILE_ACCUMULATORS
-from metasched.ir.affine import free_vars, simplify
+from metasched.ir.affine import free_vars, free_vars_of, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
 from metasched.lang.bounds import Assumptions
 from metasched.support.data_classes import dataclass
@@ -187,7 +187,7 @@ class Promotion:
 
     def _note_rolled(self, loop: NestLoop, path: Path, inner: Path, update: Assign) -> None:
         """Record a warning where a tile would be in registers if its loops were unrolled."""
-        indexing = frozenset[str]().union(*(free_vars(i) for indices in update.written.values() for i in indices))
+        indexing = free_vars_of(i for indices in update.written.values() for i in indices)
         rolled = [x for x in inner if x.var in indexing and not x.unroll]
         if not rolled or any(x.kind in (LoopKind.PARALLEL, LoopKind.SCATTERED) for x in rolled):
             return
@@ -259,7 +259,7 @@ class Promotion:
 
     def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> NestStmt:
         """`copy` inside fresh clones of the loops of the tile."""
-        tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+        tile = free_vars_of(update.indices)
         loops = [loop for loop in inner if loop.var in tile]
         absent = _absent_loops(inner, update)
         guards, wanted = (
@@ -277,7 +277,7 @@ class Promotion:
 
 def _absent_loops(inner: Path, update: Assign) -> frozenset[str]:
     """The loops that are not around the loads before, and the stores after, all updates of an element."""
-    tile = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+    tile = free_vars_of(update.indices)
     return frozenset({loop.var for loop in inner} - tile | update.reduction - update.spatial)
 
 

@@ -17,7 +17,7 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, Path, map_children
 from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Storage
-from metasched.ir.affine import free_vars
+from metasched.ir.affine import free_vars, free_vars_of
 from metasched.target import Target
 
 
@@ -53,7 +53,7 @@ def _keeps_operands(
     lanes, storage = max(loop.lanes for loop in (term, *inside)), storages[update.array]
     taken = registers_needed(storage.size, lanes, storage.dtype, target)
     for load in dict.fromkeys(update.reads):
-        used = frozenset[str]().union(*map(free_vars, load.indices))
+        used = free_vars_of(load.indices)
         if term.var in used and storages[load.buffer].kind is ArrayKind.REGISTER:
             return False  # what is in registers is read by numbers that are known
         taken += prod(loop.steps for loop in inside if loop.var in used - update.reduction)

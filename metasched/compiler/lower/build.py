@@ -59,8 +59,11 @@ class _Context:
 
 
 def build(func: Func) -> NestStmt:
-    """Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, or a
-    tensorized nest no longer computes what its intrinsic does."""
+    """The nest of a program: plain loops around assignments.
+
+    Raises BuildError when an extent is not constant, an annotation is not known or has no meaning where it is, or a
+    tensorized nest no longer computes what its intrinsic does.
+    """
     wrong = next(problems(func), None)
     if wrong is not None:
         raise BuildError("annotation without meaning", wrong)
@@ -151,7 +154,7 @@ _VECTOR = LoopKind.VECTORIZED
 def _leaves_out_terms(loop: For) -> bool:
     """Whether some guard is about elements and terms of a sum at once, and about terms by this loop."""
     for block in query.blocks_under(loop):
-        reduced, spatial = _driving(block, block.bindings)
+        reduced, spatial = query.reduced_loops(block), query.spatial_loops(block)
         if block.init is not None and loop.var in reduced - spatial:
             used = [free_vars(guard) for guard in block.guards]
             if any(loop.var in names and names & spatial for names in used):
@@ -159,18 +162,11 @@ def _leaves_out_terms(loop: For) -> bool:
     return False
 
 
-def _driving(block: Block, bindings: Sequence[Expr]) -> tuple[frozenset[str], frozenset[str]]:
-    """The loops that reduction iterations use, and those that spatial ones use."""
-    kinds = list(zip(block.iters, bindings, strict=True))
-    reduced = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.REDUCE))
-    spatial = frozenset[str]().union(*(free_vars(b) for iv, b in kinds if iv.kind is IterKind.SPATIAL))
-    return reduced, spatial
-
-
 def _block(block: Block, context: _Context) -> NestStmt:
     bindings = [decided(simplify(substitute(b, context.values)), context.ranges) for b in block.bindings]
     values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
-    reduced, spatial = _driving(block, bindings)
+    bound = replace(block, bindings=tuple(bindings))
+    reduced, spatial = query.reduced_loops(bound), query.spatial_loops(bound)
     value = _fold(substitute(block.store.value, values), context.ranges)
     guards = _guards(block, context)
     if block.init is not None and any(free_vars(g) & (reduced - spatial) and free_vars(g) & spatial for g in guards):

@@ -38,7 +38,10 @@ _IN_MEMORY = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THR
 
 
 def flatten(stmt: NestStmt, storages: Mapping[str, Storage]) -> lir.LStmt:
-    """Raises BuildError when lanes of a vectorised loop are not independent."""
+    """The low-level statements of a nest, whose arrays have one index each.
+
+    Raises BuildError when lanes of a vectorised loop are not independent.
+    """
     return _Flattener(storages).stmt(stmt, {})
 
 

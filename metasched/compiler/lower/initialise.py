@@ -24,7 +24,7 @@ from metasched.compiler.lower.nest import (
     over_elements,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.ir.affine import free_vars
+from metasched.ir.affine import free_vars, free_vars_of
 from metasched.ir.nodes import Var
 
 
@@ -46,7 +46,7 @@ def place_inits(stmt: NestStmt, names: NameSupply) -> NestStmt:
 def _start(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
     own = assign.reduction - assign.spatial
     guards = tuple(g for g in assign.guards if own.isdisjoint(free_vars(g)))
-    needed = assign.spatial.union(*(free_vars(g) for g in guards))
+    needed = assign.spatial | free_vars_of(guards)
     assert assign.init is not None
     # What it writes is read again at once.
     start = replace(assign, reducer=None, init=None, starts=assign.block, streams=False)

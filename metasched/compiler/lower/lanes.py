@@ -43,7 +43,7 @@ from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Budget, Storage
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.dtypes import DType
-from metasched.ir.affine import ZERO, const, free_vars
+from metasched.ir.affine import ZERO, const, free_vars, free_vars_of
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, Reducer, Var, no_position
 from metasched.target import Target
 
@@ -85,7 +85,7 @@ class ReductionLanes:
         """What starts the lanes, the update of a lane, and what folds them."""
         assert update.reducer is not None
         vector, dtype = inner[-1], update.value.dtype
-        indexing = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+        indexing = free_vars_of(update.indices)
         tile = [loop for loop in inner if loop.var in indexing]
         name = self._array(update.block, update.array, dtype, tile, (path, inner))
         place = tuple(Var(loop.var) for loop in tile)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from metasched.dtypes import DType
-from metasched.ir.nodes import Expr, Load, LoopKind, Node, Reducer, node
+from metasched.ir.node_base import Node, node
+from metasched.ir.nodes import Expr, Load, LoopKind, Reducer
 
 
 class NestStmt(Node):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, Path, When, assigns, map_assigns, map_children
 from metasched.errors import BuildError
-from metasched.ir.affine import const, free_vars
+from metasched.ir.affine import const, free_vars, free_vars_of
 from metasched.ir.nodes import Expr, LoopKind
 from metasched.ir.places import TermPlace, place_of
 
@@ -49,7 +49,7 @@ def _place(loop: NestLoop, found: list[Assign], path: Path) -> TermPlace | None:
     place = place_of(found[0].value, found[0].reducer, loop.var, ranges)
     if place is None:
         return None
-    used = frozenset[str]().union(*(free_vars(e) for e in (place.index, *place.conds)))
+    used = free_vars_of((place.index, *place.conds))
     # What the place reads may only be there where conditions hold that are left inside.
     kept = [g for g in found[0].guards if loop.var in free_vars(g)] + _conditions(loop.body)
     changed = used & {x.var for x in inside}

@@ -22,7 +22,17 @@ from metasched.compiler.lower.registers import registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
+from metasched.ir.affine import (
+    ZERO,
+    NotAffine,
+    as_int,
+    coefficient,
+    const,
+    free_vars,
+    free_vars_of,
+    simplify,
+    substitute,
+)
 from metasched.ir.data import depends_on_data
 from metasched.ir.nodes import Binary, BinOp, Buffer, Expr, Func, LoopKind, Scope
 from metasched.ir.pitch import span
@@ -255,7 +265,7 @@ def in_registers(
     lanes: set[tuple[int, int] | None] = set()
     for indices, inside in used:
         here = relative(storage, indices)
-        names = frozenset[str]().union(*(free_vars(i) for i in here))
+        names = free_vars_of(here)
         if any(depends_on_data(i) for i in here):
             return None
         if any(loop.kind is LoopKind.PARALLEL for loop in inside.values()):

@@ -24,7 +24,10 @@ from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 
 
 def split_strips(stmt: NestStmt, names: NameSupply) -> NestStmt:
-    """Raises BuildError for a vectorised or a parallel loop inside a vectorised one, or around a reduction over it."""
+    """The nest with each vectorised loop around others as a serial loop over strips, and vector loops of one strip.
+
+    Raises BuildError for a vectorised or a parallel loop inside a vectorised one, or around a reduction over it.
+    """
     stmt = map_children(stmt, lambda child: split_strips(child, names))
     if not isinstance(stmt, NestLoop) or stmt.kind in (LoopKind.SERIAL, LoopKind.SCATTERED):
         return stmt

@@ -12,7 +12,7 @@ from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NestLoop, Path
 from metasched.compiler.lower.nest import loops as loops_in
 from metasched.compiler.lower.storage import Budget, Storage
-from metasched.ir.affine import ZERO, const, free_vars, simplify
+from metasched.ir.affine import ZERO, const, free_vars_of, simplify
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, LoopKind, Var
 from metasched.schedule.tensor import intrinsics
 from metasched.support.data_classes import dataclass
@@ -48,7 +48,7 @@ def tiles_for(update: Assign, nest: NestLoop, loop: NestLoop, path: Path, inner:
     if any(x.kind is LoopKind.PARALLEL for x in loops_in(loop)):
         return None
     outside = inner[: next(n for n, x in enumerate(inner) if x is nest)]
-    used = frozenset[str]().union(*(free_vars(i) for i in update.indices))
+    used = free_vars_of(update.indices)
     apart = [x for x in outside if x.var in used]
     if not all(x.unroll and not x.clips for x in apart):
         return None

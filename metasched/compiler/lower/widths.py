@@ -18,7 +18,8 @@ from metasched.dtypes import INDEX, fits, integer_range
 from metasched.errors import BuildError
 from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, Node, ScalarVar, Select, Unary, UnOp, Var
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 from metasched.ir.printer import print_expr
 
 Interval = tuple[int, int]  # inclusive

@@ -30,5 +30,5 @@ class Roofline:
 
 
 def model(seed: int) -> Model:
-    """An untrained one."""
+    """An untrained model `roofline`; the seed decides nothing."""
     return Roofline()

@@ -7,7 +7,7 @@ from metasched.cost.trained import shipped
 
 
 def model(seed: int) -> Model:
-    """One that knows nothing of the task yet, and uses one thread.
+    """A model `trees` that knows nothing of the task yet, and uses one thread.
 
     Raises ModelError where what is installed does not go with the features.
     """

@@ -44,7 +44,7 @@ class SizeForm:
         return _KINDS[self.kind](total)
 
     def described(self) -> list[Any]:
-        """It as JSON."""
+        """The form as JSON."""
         return [self.kind, [[f.numerator, f.denominator, list(names)] for f, names in self.terms]]
 
     @classmethod

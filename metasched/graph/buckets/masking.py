@@ -65,14 +65,14 @@ class MaskedGraph:
         """What a call takes of the sizes of a graph of the same model. Raises NotAlike where it has to be its own."""
         found = differences(self.largest, other)
         known = self._known(found)
-        whole = np.array([self._agreed(found, known, key) for key in self.numbers.whole] or [0], np.int64)
-        real = np.array([self._agreed(found, known, key) for key in self.numbers.real] or [0.0], np.float64)
+        whole = np.array([self._agreed(known, key) for key in self.numbers.whole] or [0], np.int64)
+        real = np.array([self._agreed(known, key) for key in self.numbers.real] or [0.0], np.float64)
         for key in self.numbers.at_most:
             if whole[self.numbers.whole[key]] > key[0]:
                 raise NotAlike("a number is larger than at the largest sizes")
         self._require_constants(found)
         more = [self._padded(name, found) for name in self.varying]
-        outputs = tuple(self._output(name, found, known) for _, name in self.largest.outputs)
+        outputs = tuple(self._output(name, known) for _, name in self.largest.outputs)
         self._require_factors(found, known)
         given = {name: other.types[name] for name in other.inputs}
         numbers = [array for array, used in ((whole, self.numbers.whole), (real, self.numbers.real)) if used]
@@ -94,7 +94,7 @@ class MaskedGraph:
                 raise NotAlike("two numbers differ here that were the same before")
         return known
 
-    def _agreed(self, found: Differences, known: Mapping[tuple[float, ...], float], key: tuple[float, ...]) -> float:
+    def _agreed(self, known: Mapping[tuple[float, ...], float], key: tuple[float, ...]) -> float:
         if key not in known:
             raise NotAlike("a size is nowhere in the model")
         return known[key]
@@ -110,9 +110,7 @@ class MaskedGraph:
         made[tuple(map(slice, array.shape))] = array
         return made
 
-    def _output(
-        self, name: str, found: Differences, known: Mapping[tuple[float, ...], float]
-    ) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def _output(self, name: str, known: Mapping[tuple[float, ...], float]) -> tuple[tuple[tuple[int, int], ...], ...]:
         return tuple(
             tuple((extent[0], self._size(extent, known)) for extent in factors)
             for factors in self.following.values[name]

@@ -78,7 +78,7 @@ class CallNumbers:
 
 
 def both(conditions: Sequence[SourceExpr]) -> SourceExpr:
-    """That all of some conditions hold."""
+    """The condition that all of some conditions hold."""
     return reduce(lambda a, b: Operation(BinOp.AND, a, b), conditions)
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import warnings
 from pathlib import Path
 
-from metasched.cache_folder import CACHE, NoCacheFolder, cache_folder
-from metasched.errors import CacheWarning, callers_level
+from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
 from metasched.graph.code.archive import from_bytes, to_bytes
 from metasched.graph.code.owned_files import own_file, remove_oldest, safe_folder
 from metasched.graph.code.step_code import TaskCode
@@ -38,12 +36,7 @@ class CodeCache:
         try:
             return cls(safe_folder(cache_folder() / _FOLDER))
         except (NoCacheFolder, OSError) as error:
-            warnings.warn(
-                f"machine code of networks is not kept: {error}\n  hint: set {CACHE} to a folder of yours that nobody "
-                "else can write",
-                CacheWarning,
-                stacklevel=callers_level(),
-            )
+            warn_not_kept("machine code of networks is", error)
             return cls(None)
 
     def get(self, key: str) -> TaskCode | None:
@@ -59,7 +52,7 @@ class CodeCache:
             return None
 
     def put(self, key: str, code: TaskCode) -> None:
-        """Keep the code of a key, whole or not at all. Where the disk is full, it is not kept."""
+        """Keep the code of a key, whole or not at all. Where the disk refuses it, with a CacheWarning."""
         if self.folder is None:
             return
         payload = to_bytes(code)
@@ -69,7 +62,7 @@ class CodeCache:
                 file.write(hashlib.sha256(payload).digest() + payload)
             Path(name).replace(self.folder / (key + _SUFFIX))
         except OSError as error:
-            warnings.warn(f"machine code is not kept: {error}", CacheWarning, stacklevel=callers_level())
+            warn_not_kept("machine code of a network is", error)
 
     def remove_oldest(self, most_bytes: int = _MOST_BYTES) -> None:
         """Remove what was used least recently, until the folder holds no more than this."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 import os
 import stat
 from collections.abc import Iterator
@@ -12,8 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
+LOGGER = logging.getLogger(__name__)
+
 _OWNER_ONLY = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# A file that is not there, and a link, which is not followed, are what the caller expects.
+_NOT_THERE = (errno.ENOENT, errno.ELOOP)
 # Packages whose versions decide what code there is.
 _PACKAGES = ("llvmlite", "numba", "numpy")
 
@@ -68,10 +74,12 @@ def own_file(path: Path) -> bytes | None:
 
 
 def opened_own_file(path: Path) -> BinaryIO | None:
-    """The same, open for reading."""
+    """Open a plain file of this user's that nobody else can write; None without one. It counts as used now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            LOGGER.info("a file of the cache is not used: %s", error)
         return None
     file = os.fdopen(descriptor, "rb", buffering=0)
     found = os.fstat(descriptor)

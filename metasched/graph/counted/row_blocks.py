@@ -17,7 +17,7 @@ from metasched.graph.fusion.stages import parsed, program_of
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.text import at, indices
+from metasched.graph.text import at, fresh, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -256,8 +256,6 @@ class _Contraction:
         return replace(type_, shape=(*type_.shape[:axis], extent, *type_.shape[axis + 1 :]))
 
     def _fresh(self, like: str, type_: ValueType) -> str:
-        name = like
-        while name in self._types:
-            name += "'"
+        name = fresh(like, self._types)
         self._types[name] = type_
         return name

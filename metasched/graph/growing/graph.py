@@ -29,6 +29,7 @@ from metasched.graph.growing.sizes import CHECKED, FEWEST, GrowingSize, LengthDe
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.placement import Growth
 from metasched.graph.site import dtype_of
+from metasched.graph.text import fresh
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -246,9 +247,7 @@ class _Joined:
         self._same = same
         self._require_equal_structure()
         self._caches = found
-        self._length = name
-        while self._length in self._first.types:
-            self._length += "_"
+        self._length = fresh(name, self._first.types, "_")
         caches = self._caches.values()
         self._wide = {name: 0 for cache in caches for name in self._views_of({cache.input})}
         self._wide |= {name: cache.added(self._first) for cache in caches for name in self._views_of({cache.output})}
@@ -375,9 +374,7 @@ class _Joined:
         self._nodes.append(Compute(name, "Constant", found.program, (*sources, self._length), (name,)))
 
     def _new_constant(self, like: str, array: Array) -> str:
-        name = like
-        while name in self._first.types or name in self._types:
-            name += "'"
+        name = fresh(like, {*self._first.types, *self._types})
         self._types[name] = ValueType(dtype_of(array), array.shape)
         self._constants[name] = array
         return name

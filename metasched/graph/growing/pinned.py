@@ -15,7 +15,7 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.fusion.stages import parsed
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.placement import Growth
-from metasched.graph.text import at, indices
+from metasched.graph.text import at, fresh, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -36,8 +36,7 @@ def pinned_graph(graph: Graph, caches: Mapping[str, LabelledCache], name: str, l
 
     Raises NetworkError where the caches have not the room for what a call adds.
     """
-    while name in graph.types:
-        name += "_"
+    name = fresh(name, graph.types, "_")
     types = {**graph.types, name: ValueType(INDEX, ())}
     held: dict[str, str] = {}
     before: list[Compute] = []
@@ -85,9 +84,7 @@ def _with_extent(type_: ValueType, axis: int, extent: int) -> ValueType:
 
 
 def _new(like: str, types: dict[str, ValueType], type_: ValueType) -> str:
-    name = like
-    while name in types:
-        name += "'"
+    name = fresh(like, types)
     types[name] = type_
     return name
 

@@ -14,6 +14,7 @@ from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.growing.expressions import LengthReader, clamped, reads_of
 from metasched.graph.growing.sizes import LengthDependence, Lengths
+from metasched.graph.text import fresh
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import Read, SourceExpr, Stage
@@ -33,7 +34,7 @@ class GrownProgram:
 def grown_program(
     samples: Sequence[Program], given: Mapping[str, ValueType], consts: frozenset[str], lengths: Lengths
 ) -> GrownProgram:
-    """One program for those at the samples.
+    """The program for all lengths, by those of a node at the samples.
 
     `given` are the types of its inputs and outputs as they are to be, by their names in it; `consts` the inputs that
     are constants: what was one and is none depends on the length. Raises LengthDependence where the programs differ in
@@ -50,9 +51,7 @@ def grown_program(
     if any(len(part.stages) != len(first.stages) or part.inputs != first.inputs for part in known):
         raise LengthDependence("it computes something else at some lengths than at others")
     types = {name: given.get(name) or _type(name, known, lengths) for name in first.types}
-    name = _LENGTH
-    while name in types:
-        name += "_"
+    name = fresh(_LENGTH, types, "_")
     types[name] = ValueType(INDEX, ())
     unsure = {*moving, name}
     stages: list[Stage] = []

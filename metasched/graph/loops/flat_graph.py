@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, ShapeView
 from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
 from metasched.graph.placement import Position, ValuePart
+from metasched.graph.text import fresh
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -248,8 +249,7 @@ class _Flattening:
         )
 
     def _fresh(self, name: str, type_: ValueType) -> str:
-        while name in self.types:
-            name += "'"
+        name = fresh(name, self.types)
         self.types[name] = type_
         return name
 

@@ -40,7 +40,7 @@ def unrolled(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[
 
 
 def unrolled_if_few(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[object]) -> LoopResults | None:
-    """The same; None as well where the steps come to more programs than are worth being told apart."""
+    """The steps of a loop, as of `unrolled`; None, too, where their programs are more than are worth telling apart."""
     return _Unrolling(site, frame, run, declared).results(_MOST_PROGRAMS)
 
 

@@ -92,7 +92,10 @@ def last_at_each(places: Array, count: int) -> Array:
 
 
 def last_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
-    """The same of lines along an axis, shape `shape`: `index` says for each update where it goes on its line."""
+    """For each place on lines along an axis, the number of the last update for it; -1 where none is.
+
+    `index` says for each update where it goes on its line; the result has the shape `shape`.
+    """
     out = np.full(shape, -1, np.int64)
     region = out[tuple(slice(None) if dim == axis else slice(n) for dim, n in enumerate(index.shape))]
     numbers = np.arange(index.shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(index.ndim)])

@@ -12,6 +12,7 @@ from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.graph.text import fresh
 
 
 @graph_pass(after=("dead_code",))
@@ -82,9 +83,7 @@ class _Body:
         return self._names[name]
 
     def _fresh(self, name: str) -> str:
-        own = name
-        while own in self._types:
-            own += "'"
+        own = fresh(name, self._types)
         self._types[own] = self._graph.types[name]
         return own
 

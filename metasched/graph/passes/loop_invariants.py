@@ -15,6 +15,7 @@ from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind
 from metasched.graph.loops.building import reading_what_it_needs
 from metasched.graph.passes.declaration import PassContext, graph_pass
+from metasched.graph.text import fresh
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
 
 
@@ -81,8 +82,7 @@ class _Lifting:
 
     def _fresh(self, name: str, body: Graph) -> str:
         type_ = body.types[name]
-        while name in self._types:
-            name += "'"
+        name = fresh(name, self._types)
         self._types[name] = type_
         return name
 

@@ -11,7 +11,7 @@ from metasched.graph.fusion.copies import CopiedBox, copied_boxes, is_of_whole_l
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import ValuePart
-from metasched.graph.text import at, indices
+from metasched.graph.text import at, fresh, indices
 from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped
 from metasched.lang import parse_program
@@ -195,7 +195,7 @@ class _Placing:
             if part is not None and name not in names and self._lies(name, copy.output, part):
                 names.append(name)
                 continue
-            made = self._fresh(f"{copy.output}.{number}")
+            made = fresh(f"{copy.output}.{number}", self._types)
             type_ = self._types[copy.output]
             outer = self._strides(copy.output)
             offset = sum(index * stride for index, stride in zip(box.begin, outer, strict=True))
@@ -213,11 +213,6 @@ class _Placing:
             return have == part
         outer = self._parts.get(whole)
         return outer is not None and self._is_same(name, have, outer, part)
-
-    def _fresh(self, name: str) -> str:
-        while name in self._types:
-            name += "'"
-        return name
 
     # --- slices and views
 

@@ -11,6 +11,7 @@ from metasched.graph.fusion.updates import StretchUpdate, position_apart, stretc
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import Position, ValuePart
+from metasched.graph.text import fresh
 from metasched.graph.value_type import type_of
 from metasched.ir.pitch import packed_strides
 
@@ -40,9 +41,7 @@ def _position_apart(graph: Graph, output: str) -> Graph | None:
     found = position_apart(node.program) if isinstance(node, Compute) else None
     if number is None or not isinstance(node, Compute) or found is None:
         return None
-    position = f"{made}.position"
-    while position in graph.types:
-        position += "'"
+    position = fresh(f"{made}.position", graph.types)
     values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
     values |= dict.fromkeys(found.position.outputs, position)
     first, rest = (
@@ -107,9 +106,7 @@ def _in_place(graph: Graph, number: int, node: Compute, update: StretchUpdate, p
     output = node.outputs[0]
     state, whole = _source(graph, values[update.whole]), graph.types[values[update.whole]]
     strides = packed_strides(whole.shape)
-    new = f"{output}.new"
-    while new in graph.types:
-        new += "'"
+    new = fresh(f"{output}.new", graph.types)
     step = strides[update.axis]
     highest = whole.shape[update.axis] - update.first - update.count
     place = ValuePart(state, update.first * step, strides, Position(position, step, -update.first, highest))

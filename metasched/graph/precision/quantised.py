@@ -90,7 +90,7 @@ class Dequantised:
         return tuple(part for part in (self.zero, self.scale) if part is not None)
 
     def of(self, byte: SourceExpr) -> SourceExpr:
-        """The same of another byte."""
+        """The expression with another byte in the place of its own."""
 
         def change(node: SourceNode) -> SourceNode:
             return byte if node is self.byte else node.map(change)

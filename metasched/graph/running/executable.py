@@ -38,7 +38,7 @@ class _CallMemory(NamedTuple):
 
 
 class RunTimes(NamedTuple):
-    """Of each kernel of a run: the nanoseconds of all its calls together, and how many there were."""
+    """The nanoseconds of all calls of each kernel of a run together, and how many calls there were."""
 
     nanoseconds: Array
     runs: Array

@@ -129,7 +129,7 @@ class StepTable:
         runs: ctypes.Array[ctypes.c_int64],
         most: int = ENDLESS,
     ) -> int:
-        """The same; adds the nanoseconds of each entry to `times`, and how often it ran to `runs`."""
+        """Run every entry as `run` does, and add the nanoseconds of each to `times`, and how often it ran to `runs`."""
         if self._parallel:
             threads.state.follow_numba()
         return _timed_functions(self._target).run(self._table, len(self), roots, most, times, runs)

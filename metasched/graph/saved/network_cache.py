@@ -15,7 +15,6 @@ import logging
 import os
 import shutil
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -23,8 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
-from metasched.cache_folder import NoCacheFolder, cache_folder
-from metasched.errors import CacheWarning, callers_level
+from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
 from metasched.graph.code.owned_files import opened_own_file, remove_oldest, safe_folder
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory import MappedMemory
@@ -63,11 +61,11 @@ class NetworkCache:
 
     @classmethod
     def open(cls) -> NetworkCache:
-        """The user's. A folder that others can write is not used."""
+        """The user's. A folder that others can write is not used, with a CacheWarning."""
         try:
             return cls(safe_folder(cache_folder() / _FOLDER))
         except (NoCacheFolder, OSError) as error:
-            LOGGER.info("compiled networks are not kept: %s", error)
+            warn_not_kept("compiled networks are", error)
             return cls(None)
 
     def get(self, key: str) -> StoredNetwork | None:
@@ -182,7 +180,7 @@ class NetworkCache:
                 Path(name).unlink(missing_ok=True)
             remove_oldest(self.folder, _MOST_BYTES)
         except OSError as error:
-            warnings.warn(f"a compiled network is not kept: {error}", CacheWarning, stacklevel=callers_level())
+            warn_not_kept("a compiled network is", error)
             return
         if shared is not None:
             shared.is_in_file(memory, key, hashed)

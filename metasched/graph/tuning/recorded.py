@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from metasched.database.base import Database
-from metasched.database.record import DatabaseError, Record, Role, TaskKey, Visit, VisitKind, code_version
-from metasched.errors import LanguageError, ScheduleError
+from metasched.database.record import Record, Role, TaskKey, Visit, VisitKind, code_version
 from metasched.graph.code.choices import TUNED, Choice
 from metasched.graph.ir import Graph
 from metasched.graph.running.execution_plan import StepInfo
@@ -24,7 +23,7 @@ from metasched.measure.timing import Surroundings
 from metasched.permissions import Allowed
 from metasched.report.progress_text import duration
 from metasched.schedule.trace import Schedule
-from metasched.search.records.other_names import own_trace
+from metasched.search.records.other_names import applying_trace
 from metasched.target import Target
 
 _WAYS = (Surroundings.TOGETHER, Surroundings.APART)
@@ -157,15 +156,14 @@ def recorded_ways(database: Database, target: Target) -> dict[str, bool]:
 def choices_of(records: Mapping[str, Record], tasks: Sequence[NetworkTask]) -> dict[str, Choice]:
     """The traces of records as choices, by the tasks' keys.
 
-    One of an older version that no longer applies is left out, so that its task is guessed.
+    One of an older version that no longer applies is left out, so that its task is guessed; the log says why.
     """
     found: dict[str, Choice] = {}
     for task in tasks:
         record = records.get(task.key)
         if record is not None and record.seconds is not None:
-            try:
-                trace = own_trace(record, task.program)
-            except (ScheduleError, LanguageError, DatabaseError):
+            trace = applying_trace(record, task.program)
+            if trace is None:
                 continue
             guessed = ", the guess" if record.role.is_guess else ""
             found[task.key] = Choice(trace, f"{TUNED}: {duration(record.seconds)}{guessed}")

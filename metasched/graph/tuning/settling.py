@@ -45,7 +45,7 @@ class SettledTask:
 
     @property
     def seconds(self) -> float:
-        """Of the kernel that the network runs."""
+        """The seconds of the kernel that the network runs."""
         return self.tuned_s if self.is_tuned else self.before_s
 
 

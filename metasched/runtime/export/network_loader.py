@@ -28,9 +28,6 @@ _POINTER = ctypes.c_void_p
 _STATUSES = 256
 _NO_TILES = 3
 _ENDLESS = 2**63 - 1
-# Of the roots of a call, the arena is the first, and the weights are the second.
-_OWN_ROOTS = 2
-
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -13,7 +13,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.nest import simplify_sides
-from metasched.schedule.rewrite.parts import loops_of, reduction, require_only_writer, shared_with_readers, spatial
+from metasched.schedule.rewrite.parts import loops_of, require_only_writer, shared_with_readers
 from metasched.schedule.rewrite.written_regions import completed_spans
 from metasched.schedule.tensor import other_annotations
 
@@ -70,7 +70,7 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
             (update.name, loop.var),
             f"its loops are {', '.join(f'`{x}`' for x in above) or 'none'}",
         )
-    reduced = frozenset[str]().union(*(free_vars(b) for _, b in reduction(update)))
+    reduced = query.reduced_loops(update)
     outside = [x for x in above[: above.index(loop.var)] if x in reduced]
     if outside:
         raise ScheduleError(
@@ -79,7 +79,7 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
             (update.name, outside[0], loop.var),
             f"choose loop `{outside[0]}` or one further out",
         )
-    mixed = [x for x in above[above.index(loop.var) :] if x in reduced and x in _spatial_loops(update)]
+    mixed = [x for x in above[above.index(loop.var) :] if x in reduced and x in query.spatial_loops(update)]
     if mixed:
         raise ScheduleError(
             OP,
@@ -109,10 +109,6 @@ def _require_computed_once(ctx: Context, update: Block, loop: For) -> None:
         ) from None
 
 
-def _spatial_loops(block: Block) -> frozenset[str]:
-    return frozenset[str]().union(*(free_vars(b) for _, b in spatial(block)))
-
-
 def _no_position(index: Store) -> Store:
     return replace(index, value=no_position(index.value.dtype))
 
@@ -122,7 +118,7 @@ def _initial_nest(ctx: Context, update: Block, loop: For) -> tuple[str, Stmt]:
     assert update.init is not None
     above = query.loops_above(ctx.func, update.name)
     start = next(n for n, x in enumerate(above) if x.var == loop.var)
-    used = _spatial_loops(update)
+    used = query.spatial_loops(update)
     copied = [x for x in above[start:] if x.var in used]
     # A guard over outer loops only applies here unchanged.
     left_out = frozenset(x.var for x in above[start:]) - used

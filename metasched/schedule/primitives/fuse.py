@@ -16,7 +16,6 @@ from metasched.schedule.kinds import LoopName
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.guards import normal_form
 from metasched.schedule.rewrite.loops import require_serial
-from metasched.schedule.rewrite.parts import reduction, spatial
 
 OP = "fuse"
 
@@ -72,8 +71,8 @@ def _require_started(ctx: Context, block: Block, loops: frozenset[str]) -> None:
     uninitialised."""
     if block.init is None:
         return
-    over_elements = frozenset[str]().union(*(free_vars(b) for _, b in spatial(block)))
-    own = frozenset[str]().union(*(free_vars(b) for _, b in reduction(block))) - over_elements
+    over_elements = query.spatial_loops(block)
+    own = query.reduced_loops(block) - over_elements
     if loops.isdisjoint(over_elements) or loops.isdisjoint(own):
         return
     error = ScheduleError(

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
+from metasched.ir.affine import ZERO, as_int, const, simplify, substitute
 from metasched.ir.data import depends_on_data
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -18,9 +19,7 @@ from metasched.ir.nodes import (
     Expr,
     For,
     Func,
-    IterKind,
     Load,
-    Node,
     Select,
     Stmt,
     Store,
@@ -88,7 +87,7 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
 
 def _require_ascending(ctx: Context, loop: For, cuts: list[Expr]) -> None:
     """Raise where points are not in order. The first part of a reduction writes what it starts from, and is there."""
-    reduces = any(loop.var in _kinds(block)[0] for block in query.blocks_under(loop))
+    reduces = any(loop.var in query.reduced_loops(block) for block in query.blocks_under(loop))
     error = ScheduleError(
         OP,
         f"the points of loop `{loop.var}` are not inside its range of {print_expr(loop.extent)}, each "
@@ -119,16 +118,6 @@ def _replaced(func: Func, target: For, stmts: list[Stmt]) -> Func:
     return query.replace_stmt(func, parent, seq([s for old in children for s in (stmts if old is target else [old])]))
 
 
-def _kinds(block: Block) -> tuple[frozenset[str], frozenset[str]]:
-    """The loops that the block's reduction variables use, and those that its spatial variables use."""
-    pairs = list(zip(block.iters, block.bindings, strict=True))
-    used = [
-        frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is kind))
-        for kind in (IterKind.REDUCE, IterKind.SPATIAL)
-    ]
-    return used[0], used[1]
-
-
 def _require_no_window(ctx: Context, block: Block, loop: For, private: frozenset[str]) -> None:
     """Raise for a block whose rolling window keeps results of earlier iterations: its iteration order matters."""
     for name in query.written(block):
@@ -139,7 +128,7 @@ def _require_no_window(ctx: Context, block: Block, loop: For, private: frozenset
 
 
 def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:
-    reduced, spatial = _kinds(block)
+    reduced, spatial = query.reduced_loops(block), query.spatial_loops(block)
     if loop.var in reduced & spatial:
         raise ScheduleError(
             OP,
@@ -163,7 +152,7 @@ def _private(func: Func, loop: For) -> frozenset[str]:
     for buffer in func.temps:
         users = [b for b in query.blocks(func) if buffer.name in (*query.written(b), *query.reads(b))]
         writers = [b for b in users if buffer.name in query.written(b)]
-        whole = not any(loop.var in _kinds(b)[0] for b in writers)
+        whole = not any(loop.var in query.reduced_loops(b) for b in writers)
         if whole and all(b.name in inside for b in users):
             out.add(buffer.name)
     return frozenset(out)
@@ -228,7 +217,7 @@ class _Part:
 
     def _block(self, block: Block, values: dict[str, Expr]) -> Block:
         moved = query.substitute_block(block, values, normal_form)
-        goes_on = self.target.var in _kinds(block)[0] and not self.starts
+        goes_on = self.target.var in query.reduced_loops(block) and not self.starts
         moved = replace(moved, name=self._copied(block.name, "."), init=None if goes_on else moved.init)
         return moved.map(self._renamed) if self.label else moved
 

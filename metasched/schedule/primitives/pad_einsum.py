@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, simplify
+from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, simplify
 from metasched.ir.data import depends_on_data, is_index_variable
 from metasched.ir.nodes import (
     Binary,
@@ -178,7 +178,7 @@ class _Padded:
 
     def _require_written(self) -> None:
         """Raise where several values of a padded variable would write the same element."""
-        shown = frozenset[str]().union(*(free_vars(i) for i in self.block.store.indices))
+        shown = free_vars_of(self.block.store.indices)
         for it in self.block.iters:
             if it.kind is IterKind.SPATIAL and it.name in self.extents and it.name not in shown:
                 raise ScheduleError(
@@ -292,7 +292,7 @@ class _Padded:
 
 def _used(load: Load) -> frozenset[str]:
     """The variables that the indices of a read use."""
-    return frozenset[str]().union(*(free_vars(i) for i in load.indices))
+    return free_vars_of(load.indices)
 
 
 def _factors(e: Expr, reducer: Reducer | None) -> list[Load] | None:

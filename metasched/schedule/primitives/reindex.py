@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.ir import query
-from metasched.ir.affine import free_vars
+from metasched.ir.affine import free_vars_of
 from metasched.ir.nodes import Block, Buffer, Expr, IterKind, IterVar, Load, Store, Var
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName, BufferText
@@ -76,7 +76,7 @@ def _read(ctx: Context, reader: Block, buffer: str) -> str:
         )
     require_complete_before(ctx, OP, reader.name, buffer)
     require_in_bounds(ctx, OP, reader, loads[0])
-    used = frozenset[str]().union(*(free_vars(i) for i in loads[0].indices))
+    used = free_vars_of(i for i in loads[0].indices)
     iters = [replace(it, kind=IterKind.SPATIAL) for it in reader.iters if it.name in used]
     target = _copy_of(ctx, buffer, iters)
     name = ctx.fresh(f"{reader.name}.{buffer}.reindex")

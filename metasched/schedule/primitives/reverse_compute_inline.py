@@ -54,7 +54,7 @@ def reverse_compute_inline(ctx: Context, block: BlockName) -> None:
     require_only_writer(ctx, OP, consumer)
     producer = _producer(ctx, consumer)
     values = _iter_values(consumer, producer)
-    _require_same_domain(ctx, consumer, producer, values)
+    _require_same_domain(consumer, producer, values)
     _require_ready(ctx, consumer, producer)
     _require_computed_once(ctx, consumer, producer)
     buffer = producer.store.buffer
@@ -152,7 +152,7 @@ def _iter_values(consumer: Block, producer: Block) -> dict[str, Expr]:
     return values
 
 
-def _require_same_domain(ctx: Context, consumer: Block, producer: Block, values: dict[str, Expr]) -> None:
+def _require_same_domain(consumer: Block, producer: Block, values: dict[str, Expr]) -> None:
     extents = {it.name: it.extent for it in producer.iters}
 
     def expected(it: IterVar) -> Expr:

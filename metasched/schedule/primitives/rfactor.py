@@ -17,10 +17,8 @@ from metasched.schedule.rewrite.nest import iter_names, simplify_sides
 from metasched.schedule.rewrite.parts import (
     child_with,
     insert,
-    reduction,
     require_only_writer,
     shared_with_readers,
-    spatial,
 )
 
 OP = "rfactor"
@@ -76,10 +74,10 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
 
 def _reduction_over(ctx: Context, loop: For) -> Block:
     """The block whose reduction runs over the loop; there is only one, as blocks that move get new loops."""
-    block = next((b for b in query.blocks_under(loop) if loop.var in _used(reduction(b))), None)
+    block = next((b for b in query.blocks_under(loop) if loop.var in query.reduced_loops(b)), None)
     if block is None:
         raise ScheduleError(OP, f"no reduction runs over loop `{loop.var}`", (loop.var,), "choose a reduction loop")
-    mixed = [x for x in _reduction_loops(block) if x in _used(spatial(block))]
+    mixed = [x for x in _reduction_loops(block) if x in query.spatial_loops(block)]
     if mixed:
         raise ScheduleError(
             OP,
@@ -123,12 +121,8 @@ def _end(guard: Expr, loop: str, above: Iterable[For]) -> Expr | None:
     return guard.b if free_vars(guard.b).isdisjoint(x.var for x in above) else None
 
 
-def _used(pairs: Iterable[tuple[str, Expr]]) -> frozenset[str]:
-    return frozenset[str]().union(*(free_vars(b) for _, b in pairs))
-
-
 def _reduction_loops(block: Block) -> list[str]:
-    return sorted(_used(reduction(block)))
+    return sorted(query.reduced_loops(block))
 
 
 def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
@@ -209,7 +203,7 @@ class _Factored:
     def final_nest(self, shared: tuple[For, ...]) -> Stmt:
         """The block itself over the partial results, in copies of the loops that it still needs below `shared`."""
         block, factor, known = self.block, self.iter_of[self.loop.var], known_annotations()
-        wanted = _used(spatial(block)) | {self.loop.var}
+        wanted = query.spatial_loops(block) | {self.loop.var}
         copied = [x for x in self.above[len(shared) :] if x.var in wanted]
         renamed: dict[str, Expr] = {x.var: Var(self.ctx.fresh(x.var)) for x in copied}
         left_out = frozenset(x.var for x in self.above) - wanted

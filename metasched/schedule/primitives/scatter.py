@@ -5,7 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import free_vars
-from metasched.ir.nodes import Block, For, IterKind, LoopKind, Var
+from metasched.ir.nodes import Block, For, LoopKind, Var
 from metasched.ir.places import place_of
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
@@ -91,8 +91,7 @@ def _only_block(loop: For) -> tuple[Block, str]:
 
 def _require_start(block: Block, loop: str, outside: frozenset[str]) -> None:
     """Raise unless elements are started before the loop, and not in the iterations that it does not run."""
-    pairs = zip(block.iters, block.bindings, strict=True)
-    reducing = frozenset[str]().union(*(free_vars(b) for it, b in pairs if it.kind is IterKind.REDUCE))
+    reducing = query.reduced_loops(block)
     if block.init is not None and reducing.isdisjoint({*outside, loop}):
         raise ScheduleError(
             OP,

@@ -11,7 +11,7 @@ from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, free_vars, simplify, substitute
 from metasched.ir.data import depends_on_data
 from metasched.ir.index_map import image_shape, inverse, resolve
-from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, IndexMap, IterKind, IterVar, Load, Store, Var
 from metasched.ir.ranges import bounds, prove
 from metasched.schedule.context import Context
 from metasched.schedule.index_maps import SizedMap, read_index_map
@@ -244,14 +244,14 @@ class _Mapped:
                 OP, f"`{name}` has a layout in memory already", (self.old.name,), f"{OP} before steps on its storage"
             )
         if self.sizes.values:
-            ctx.func = replace_temp(ctx.func, replace(buffer, layout=self._layout(buffer)))
+            ctx.func = replace_temp(ctx.func, replace(buffer, layout=self._layout()))
             return
         self._require_whole(name)
         body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._reading(b))
         shape = tuple(it.extent for it in self._spatial)
         ctx.func = replace_temp(replace(ctx.func, body=body), replace(buffer, shape=shape))
 
-    def _layout(self, buffer: Buffer) -> IndexMap:
+    def _layout(self) -> IndexMap:
         """The buffer's dimensions to the new spatial variables: what is not written is not among its elements."""
         known: dict[str, Expr] = {it.name: ZERO for it in self.old.iters}
         names = tuple(f"d{n}" if i == ZERO else _name(i) for n, i in enumerate(self.old.store.indices))

@@ -10,7 +10,8 @@ from metasched.errors import ScheduleError
 from metasched.functions.registry import functions
 from metasched.ir import query
 from metasched.ir.affine import ZERO, free_vars, simplify, substitute
-from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, IterKind, Load, Node, Reducer, Var
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, IterKind, Load, Reducer, Var
 from metasched.ir.ranges import prove
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context

@@ -241,7 +241,7 @@ def _operand(
             name, extent = index.name, known[index.name]
         else:
             name, extent = _fresh(used, {*taken, *(s.name for s in slots)}), buffer.shape[dimension]
-            _require_inside(ctx, op, block, load, index, extent)
+            _require_inside(op, block, load, index, extent)
         slots.append(IterVar(name, extent, IterKind.SPATIAL))
         indices.append(index)
         inside.append(Var(name))
@@ -270,7 +270,7 @@ def _fresh(used: Iterable[str], taken: set[str]) -> str:
     return name
 
 
-def _require_inside(ctx: Context, op: str, block: Block, load: Load, index: Expr, extent: Expr) -> None:
+def _require_inside(op: str, block: Block, load: Load, index: Expr, extent: Expr) -> None:
     """Raise unless an index is inside its dimension for all values of the block's variables."""
     ranges = {it.name: it.extent for it in block.iters}
     error = ScheduleError(

@@ -10,6 +10,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import simplify
 from metasched.ir.limits import MAX_INLINED_NODES, MAX_LEVELS, MAX_NODES, size_of
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     Block,
@@ -20,7 +21,6 @@ from metasched.ir.nodes import (
     Func,
     IterKind,
     Load,
-    Node,
     Scope,
     Select,
     Seq,

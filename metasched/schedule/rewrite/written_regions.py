@@ -15,7 +15,7 @@ from metasched.ir.affine import ONE, ZERO, NotAffine, free_vars, linear, simplif
 from metasched.ir.nodes import Binary, BinOp, Block, Expr, For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span
-from metasched.schedule.rewrite.parts import reduction, spatial, writers
+from metasched.schedule.rewrite.parts import spatial, writers
 from metasched.support.data_classes import dataclass
 
 Terms = dict[Expr, Expr]  # coefficients by digit
@@ -91,7 +91,7 @@ def completed_spans(ctx: Context, op: str, block: Block, outer: tuple[For, ...])
 
 
 def _require_reduced(q: _Question) -> None:
-    used = frozenset[str]().union(*(free_vars(b) for _, b in reduction(q.block)))
+    used = query.reduced_loops(q.block)
     for loop in q.outer:
         if loop.var in used:
             raise ScheduleError(
@@ -195,7 +195,7 @@ def _range(q: _Question, e: Expr) -> Expr:
 
 def _guards(q: _Question) -> list[_Guard]:
     """The upper bounds on sums of digits in the block's guards."""
-    reduced = frozenset[str]().union(*(free_vars(b) for _, b in reduction(q.block)))
+    reduced = query.reduced_loops(q.block)
     out = []
     for guard in q.block.guards:
         if free_vars(guard) & reduced:

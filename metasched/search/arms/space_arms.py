@@ -83,7 +83,10 @@ class SpaceArms:
         return self._made[number]
 
     def first(self) -> int | None:
-        """Raises ScheduleError where a rule takes a step that is not legal: that shows at once."""
+        """The first structure; None for an empty space.
+
+        Raises ScheduleError where a rule takes a step that is not legal: that shows at once.
+        """
         return self._number(self._structures.first())
 
     def known(self) -> list[int]:

@@ -11,10 +11,16 @@ from metasched.support.data_classes import dataclass
 
 @dataclass(frozen=True)
 class Goal:
-    """When to end: at so many trials of the task, failures and earlier ones included, at a time of
-    `time.perf_counter` (what is under way is given up a little later, at the `deadline`), at a total of so many trials
-    of a session's tasks, or of a task after so many trials (its `patience`) without one that is faster by more than
-    noise; None for never. A step that comes to a task's trial `pause` ends there, in the midst of its batch.
+    """When to end; None is never.
+
+    Attributes:
+        trials: at so many trials of the task, failures and earlier ones included.
+        until: at a time of `time.perf_counter`.
+        total: at so many trials of a session's tasks together.
+        patience: of a task, after so many trials without one that is faster by more than noise.
+        deadline: the time at which what is under way is given up, a little after `until`.
+        pause: a trial of the task; the step that comes to it ends there, in the midst of its batch.
+
     """
 
     trials: int | None = None

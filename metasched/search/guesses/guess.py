@@ -135,7 +135,8 @@ def guess(
     allowed: Allowed = BY_DEFAULT,
     knowledge: KnowledgeLike = None,
 ) -> Guess:
-    """The best guess: from the space of the rules if some are given, otherwise an expert's trace if one applies.
+    """The best guess: of the space of the rules if some are given. Else an expert's trace, what is carried over from
+    neighbours and, where it may gain enough, what the model likes best of the rules' space are compared.
 
     `make_arms` returns the space, if the caller has made it already. `core` has the constants of the estimates,
     `allowed` is what results may differ by, `knowledge` where to look for neighbours, by default all that is

@@ -12,13 +12,12 @@ from heapq import nsmallest
 
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, best_record
-from metasched.database.record import DatabaseError, Duplicate, Record, SearchKey
+from metasched.database.record import Duplicate, SearchKey
 from metasched.database.summary import Summary
-from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.schedule.trace_outline import Outline
 from metasched.search.records.known import Entry, Known
-from metasched.search.records.other_names import own_trace
+from metasched.search.records.other_names import applying_trace
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 from metasched.support.data_classes import dataclass
 
@@ -77,17 +76,10 @@ class Earlier:
         It is timed again too: `compile` from the database could not return it otherwise.
         """
         best = best_record(self._known.older(), self._known.load_numbers)
-        trace = None if best is None else self._own_trace(best)
-        if best is None or trace is None or self._space.locate(trace) is not None:
+        trace = None if best is None else applying_trace(best, self._program)
+        if best is None or trace is None or self._space.locate(str(trace)) is not None:
             return None
-        return Elsewhere(trace, best.space)
-
-    def _own_trace(self, record: Record) -> str | None:
-        """The trace of a record in this program's names; None if it no longer applies to its own program."""
-        try:
-            return str(own_trace(record, self._program))
-        except (ScheduleError, LanguageError, DatabaseError):
-            return None
+        return Elsewhere(str(trace), best.space)
 
     def _located(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:
         outlines = [s.outline for s in summaries]

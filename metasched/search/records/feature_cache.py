@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metasched.cache_folder import NoCacheFolder, cache_folder
+from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
 from metasched.cost.core import Core
 from metasched.cost.features import NAMES, Features
 from metasched.database.record import TaskKey, code_version
@@ -27,6 +27,7 @@ _MOST_BYTES = 6_000_000
 # What features are made by, besides the versions: where somebody works on the package, these change and those do not.
 _MADE_BY = ("cost", "ir", "lang", "schedule", "space")
 _FOLDER = "features"
+_WHAT = "features of measured candidates are"
 
 
 class FeatureCache:
@@ -38,26 +39,32 @@ class FeatureCache:
 
     @classmethod
     def of_user(cls, core: Core) -> FeatureCache:
-        """The one in the user's cache folder, if there is one."""
+        """The one in the user's cache folder. Where there is none, with a CacheWarning."""
         try:
             return cls(core, cache_folder() / _FOLDER)
-        except NoCacheFolder:
+        except NoCacheFolder as error:
+            warn_not_kept(_WHAT, error)
             return cls(core, None)
 
     def read(self, task: TaskKey) -> dict[Outline, Features]:
         """What is kept of a task: float32 of shape (F,) by the outline of the trace."""
         path = self._file(task)
-        if path is None or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        try:
+            if path is None or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+                return {}
+            lines = path.read_bytes().split(b"\n")[:-1]
+        except OSError as error:
+            warn_not_kept(_WHAT, error)
             return {}
         found = {}
-        for line in path.read_bytes().split(b"\n")[:-1]:
+        for line in lines:
             read = _read(line)
             if read is not None:
                 found[read[0]] = read[1]
         return found
 
     def add(self, task: TaskKey, features: Mapping[Outline, Features]) -> None:
-        """Keep features of a task's candidates. Where that is not possible, they are worked out again another time."""
+        """Keep features of a task's candidates. Where the disk refuses them, with a CacheWarning."""
         path = self._file(task)
         if path is None or not features:
             return
@@ -70,8 +77,8 @@ class FeatureCache:
                 path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 file.write(lines)
-        except OSError:  # a full or a read-only disk costs time, and no result
-            return
+        except OSError as error:
+            warn_not_kept(_WHAT, error)
 
     def _file(self, task: TaskKey) -> Path | None:
         if self._folder is None:

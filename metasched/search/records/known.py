@@ -9,13 +9,12 @@ from typing import TypeVar
 
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, Noise, best_record, guess_of, noise_of
-from metasched.database.record import DatabaseError, Duplicate, Record, Role, SearchKey
+from metasched.database.record import Duplicate, Record, Role, SearchKey
 from metasched.database.summary import Summary, summary_of
-from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.budget.stagnation import Stagnation, least_gain, stagnation_of
-from metasched.search.records.other_names import OwnNames, own_trace
+from metasched.search.records.other_names import OwnNames, applying_trace
 from metasched.support import collection
 
 K = TypeVar("K")
@@ -302,10 +301,8 @@ class Known:
         if duplicate is not None:
             return duplicate.trace
         for record in self.load([summary]):
-            try:
-                return str(own_trace(record, self._program))
-            except (ScheduleError, LanguageError, DatabaseError):
-                return None
+            trace = applying_trace(record, self._program)
+            return None if trace is None else str(trace)
         return None
 
     def load(self, summaries: Iterable[Summary]) -> list[Record]:

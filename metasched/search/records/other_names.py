@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 from metasched.database.base import Database
@@ -12,9 +13,11 @@ from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.schedule.trace import Trace
-from metasched.schedule.trace_outline import Outline, dumped, outline_of
+from metasched.schedule.trace_outline import dumped, outline_of
 from metasched.schedule.trace_renaming import in_names_of
 from metasched.support.data_classes import dataclass
+
+LOGGER = logging.getLogger(__name__)
 
 # What records that are translated alike share: the program's text, the structure, and the names among the decisions.
 _Group = tuple[int, str, tuple[tuple[int, str], ...]]
@@ -77,13 +80,11 @@ class OwnNames:
 
     def _translate(self, summary: Summary, count: int) -> _Translated | None:
         """Translate the trace of one of the records; None if it does not apply, as one of an older version may not."""
-        record, program = self._record(summary), self._program_of(summary)
-        if record is None:
+        record = self._record(summary)
+        trace = None if record is None else applying_trace(record, self._program)
+        if trace is None:
             return None
-        try:
-            outline = _outline(record.trace, program, self._program)
-        except (ScheduleError, LanguageError):
-            return None
+        outline = outline_of(str(trace))
         decisions = json.loads(outline.decisions) if outline.structure else []
         if len(decisions) != count:
             return None
@@ -92,12 +93,6 @@ class OwnNames:
 
     def _record(self, summary: Summary) -> Record | None:
         return self._database.load(self._task, [summary.number]).get(summary.number)
-
-
-def _outline(trace: str, written_for: Program | None, program: Program) -> Outline:
-    if written_for is None:
-        return outline_of(trace)
-    return outline_of(str(in_names_of(Trace.parse(trace), written_for, program)))
 
 
 def _parsed(record: Record) -> Program:
@@ -128,3 +123,12 @@ def own_trace(record: Record, program: Program) -> Trace:
     if _is_of(record, program):
         return trace
     return in_names_of(trace, _parsed(record), program)
+
+
+def applying_trace(record: Record, program: Program) -> Trace | None:
+    """The same, or None where `own_trace` raises, as for a record of an older version; the log says why."""
+    try:
+        return own_trace(record, program)
+    except (ScheduleError, LanguageError, DatabaseError) as error:
+        LOGGER.info("a record of %s is passed over: %s", program.key, error)
+        return None

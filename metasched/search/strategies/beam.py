@@ -64,7 +64,7 @@ class BeamSearch(GuidedSearch):
 
     def _extend_structures(self, now: Round) -> None:
         """A pass over the levels of decisions, until none is left or enough structures were made."""
-        beam = self._best(now, 0, now.ranked())
+        beam = self._best(0, now.ranked())
         left, level = self.config.made, 0
         while left > 0 and (open_ := [n for n in beam if len(self.arms.choices(n)) > level]):
             born: dict[int, Described] = {}
@@ -75,7 +75,7 @@ class BeamSearch(GuidedSearch):
             now.add_described(born)
             left -= len(born)
             level += 1
-            beam = self._best(now, level, [n for n in now.ranked() if n in born or n in beam])
+            beam = self._best(level, [n for n in now.ranked() if n in born or n in beam])
 
     def _children(self, now: Round, parent: int, level: int, most: int) -> list[int]:
         """Up to `most` arms that decide as a parent does up to a level, and otherwise there."""
@@ -87,7 +87,7 @@ class BeamSearch(GuidedSearch):
         made = (self.arms.of(now.rng, {**decisions, here.address: here.options[n]}) for n in tried)
         return [n for n in made if n is not None]
 
-    def _best(self, now: Round, level: int, ranked: Sequence[int]) -> list[int]:
+    def _best(self, level: int, ranked: Sequence[int]) -> list[int]:
         """For each of the best prefixes up to a level, the best arm that completes it; `ranked` are best first."""
         found: dict[tuple[tuple[str, int], ...], int] = {}
         for n in ranked:

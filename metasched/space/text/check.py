@@ -299,7 +299,7 @@ class _Checker:
         if place in (_Place.BOUND, _Place.INSIDE) and counts == {0}:
             self.report.error(call.at, f"module `{module.name}` returns nothing", "end it with `return ...`")
         elif len(counts) == 1 and min(counts) > 1:
-            self._fits(call, targets, min(counts), f"module `{module.name}` returns")
+            self._fits(targets, min(counts), f"module `{module.name}` returns")
 
     def _declared(self, call: Apply, declaration: Declaration) -> None:
         positional = [arg for arg in call.args if not isinstance(arg, Keyword)]
@@ -358,11 +358,11 @@ class _Checker:
         elif declaration.result is ArgumentKind.NONE and place in (_Place.BOUND, _Place.INSIDE):
             self.report.error(call.at, f"`{op}` gives no result", f"write `{op}(...)` on a line of its own")
         elif declaration.result is not ArgumentKind.NONE and not declaration.many_results:
-            self._fits(call, targets, 1, f"`{op}` gives")
+            self._fits(targets, 1, f"`{op}` gives")
         elif place is _Place.ALONE and declaration.pure:
             self.report.error(call.at, f"nothing is done with what `{op}` gives", "name it, or remove the line")
 
-    def _fits(self, call: Apply, targets: tuple[AssignedName, ...], count: int, what: str) -> None:
+    def _fits(self, targets: tuple[AssignedName, ...], count: int, what: str) -> None:
         """Whether so many values can be unpacked into these targets: a single name takes any number."""
         starred = any(t.starred for t in targets)
         if len(targets) + starred < 2:

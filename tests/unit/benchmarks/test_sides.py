@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import pytest
 
@@ -23,8 +22,6 @@ def test_a_side_that_does_not_read_any_longer_has_ended() -> None:
 def test_a_side_answers_within_a_time_or_ends() -> None:
     code = "import time; input(); time.sleep(60)"
     with SideProcess("slow", [sys.executable, "-S", "-c", code], 1) as side:
-        start = time.monotonic()
-        with pytest.raises(SideEnded):
+        with pytest.raises(SideEnded, match="the side `slow` ended with status -9"):
             side.ask_within("measure", 0.3)
         assert side.took_too_long
-        assert time.monotonic() - start < 30

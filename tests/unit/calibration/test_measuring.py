@@ -45,7 +45,8 @@ def test_a_probe_gives_a_number(bench: measuring._Bench, probe: object) -> None:
     name = probe.constant  # type: ignore[attr-defined]
     found = measuring._MEASURE[name](bench, 2)
     assert math.isfinite(found)
-    assert found >= 0
+    # A difference of two times may come to nothing; without that, nothing is no measurement.
+    assert found >= 0 if probe.blur else found > 0  # type: ignore[attr-defined]
 
 
 def test_there_is_a_loop_for_each_probe() -> None:

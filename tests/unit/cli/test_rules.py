@@ -10,8 +10,8 @@ from metasched.cli.main import main
 from metasched.cli.rules import description, parameter_meanings, summary
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
-from metasched.space.registry import installed_rules
 from metasched.space.rule import rule
+from tests.support.installed_rules import installed_rules
 
 
 @rule

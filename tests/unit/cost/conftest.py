@@ -9,6 +9,7 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.ir.affine import substitute
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -23,7 +24,6 @@ from metasched.ir.nodes import (
     IterVar,
     Load,
     LoopKind,
-    Node,
     Reducer,
     Scope,
     Stmt,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.cost.baseline import RandomModel, analytic_efficiency, analytic_score
+from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.cost.nest import Analyses, analyse
 from metasched.dtypes import DType
@@ -55,7 +55,6 @@ def test_analyses_of_other_programs_change_nothing() -> None:
         shared = FeatureProgram(dense_relu(*shape), COLUMNS, AVX512, analyses=analyses)
         alone = FeatureProgram(dense_relu(*shape), COLUMNS, AVX512)
         np.testing.assert_array_equal(shared(rows), alone(rows))
-        assert shared.fallbacks == alone.fallbacks
 
 
 def test_equal_statements_are_analysed_once() -> None:
@@ -110,13 +109,8 @@ def test_the_analytic_score_prefers_a_good_tiling(target: Target) -> None:
     score = analytic_score(x)
     assert score[0] > score[1] + 2
     assert score[0] > score[2]
-    assert np.all((analytic_efficiency(x) > 0) & (analytic_efficiency(x) <= 1))
-
-
-def test_the_random_model_repeats_by_seed(target: Target) -> None:
-    x = FeatureProgram(dense_relu(), COLUMNS, target)(draw_rows(5))
-    np.testing.assert_array_equal(RandomModel(3).predict(x), RandomModel(3).predict(x))
-    assert not np.array_equal(RandomModel(3).predict(x), RandomModel(4).predict(x))
+    efficiency = x[:, NAMES.index("all.efficiency")]
+    assert np.all((efficiency > 0) & (efficiency <= 1))
 
 
 def copy_program(index: Expr, extent: int = 64) -> Func:
@@ -153,10 +147,9 @@ def test_what_an_index_reaches(index: Expr, elements: int, kind: str, target: Ta
     assert 2 ** named(x, f"s0.{kind}") - 1 == pytest.approx(1 + others)
 
 
-def test_an_index_read_from_a_buffer_reaches_anywhere_and_is_counted(target: Target) -> None:
+def test_an_index_read_from_a_buffer_reaches_anywhere(target: Target) -> None:
     func = copy_program(Load("P", (Var("i"),), DType.I64))
     program = FeatureProgram(func, (), target)
-    assert program.fallbacks == 1
     x = program(np.empty((1, 0), np.int64))[0]
     assert 2 ** named(x, "s0.b1.bytes") - 1 == pytest.approx(4000, rel=1e-4)
     assert np.isfinite(x).all()

@@ -10,7 +10,7 @@ import pytest
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.held_out import KindOfTask, adapted, held_out, objection, trained_on
+from metasched.cost.held_out import KindOfTask, adapted, held_out, trained_on
 from metasched.cost.importance import groups, importances
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED, TaughtTask, TrainedModel
@@ -56,19 +56,6 @@ def test_a_model_says_what_it_was_trained_on_and_goes_by() -> None:
     assert set(groups()) == set(NAMES)
     assert groups()["s0.accumulators"] == "registers"
     assert importances(UNTRAINED) == {}
-
-
-def test_a_model_is_not_replaced_by_one_that_ranks_worse_or_cannot_be_compared() -> None:
-    old = TrainedModel(UNTRAINED.forest, 0.0, replace(UNTRAINED.facts, data="d", held_out=(("pair_accuracy", 0.84),)))
-
-    def new(pairs: float, data: str = "d") -> TrainedModel:
-        return replace(old, facts=replace(old.facts, data=data, held_out=(("pair_accuracy", pairs),)))
-
-    assert objection(new(0.85), old) is None
-    assert objection(new(0.839), old) is None
-    assert "0.8300 of the pairs right, and the other 0.8400" in str(objection(new(0.83), old))
-    assert "other measurements" in str(objection(new(0.9, "e"), old))
-    assert "other measurements" in str(objection(UNTRAINED, old))
 
 
 def test_a_model_that_starts_from_another_has_its_trees_and_learns() -> None:

@@ -13,7 +13,6 @@ from metasched.cost.ranking import (
     fastest_quarter,
     favourites,
     judge,
-    mean_judgement,
     pair_accuracy,
     recall,
 )
@@ -115,11 +114,3 @@ def test_scores_and_times_go_together() -> None:
         judge("task", np.zeros(3), None, TIMES)
     with pytest.raises(ValueError, match="two at least"):
         judge("task", np.zeros(1), None, np.ones(1))
-
-
-def test_over_seeds_times_have_a_geometric_mean() -> None:
-    times = np.arange(1.0, 65.0)
-    mean = mean_judgement([judge("task", -times, None, times), judge("task", times, None, times)])
-    assert mean.pairs == 0.5
-    assert mean.best_of_top[1] == pytest.approx(8.0)
-    assert mean.task == "task"

@@ -18,6 +18,7 @@ from metasched.cost.operations import count
 from metasched.cost.statement import View
 from metasched.dtypes import DType
 from metasched.ir.evaluate import Evaluator
+from metasched.ir.node_base import Node
 from metasched.ir.nodes import (
     Binary,
     BinOp,
@@ -28,7 +29,6 @@ from metasched.ir.nodes import (
     For,
     Func,
     Load,
-    Node,
     Reducer,
     Scope,
     Select,

@@ -7,8 +7,9 @@ import pytest
 
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
+from metasched.ir.node_base import Node, node
 from metasched.ir.node_methods import WRITTEN_OUT, write_methods
-from metasched.ir.nodes import FALSE, TRUE, Annotation, Binary, BinOp, Const, Load, Node, Var, node
+from metasched.ir.nodes import FALSE, TRUE, Annotation, Binary, BinOp, Const, Load, Var
 from metasched.ir.source import FloatLit, SourceNode
 from metasched.lang import parse_program
 from metasched.operators import TWELVE

@@ -21,3 +21,19 @@ def test_loops_around_all_of_several_blocks() -> None:
     assert [x.var for x in query.common_loops(*paths)] == [paths[1][0].var]
     assert query.common_loops(paths[0]) == paths[0]
     assert query.common_loops(*paths, ()) == ()
+
+
+def test_the_loops_that_iterations_of_each_kind_use() -> None:
+    """One that was fused of both kinds is used by both."""
+    program = parse_program("program p[N=4, K=6](A: f32[N, K]) -> B: f32[N]:\n    s: B[i] = sum[k](A[i, k])\n")
+    sch = Schedule(program)
+    block = sch.get_block("s")
+    i, k = sch.get_loops(block)
+    outer, _ = sch.split(k, [None, 3])
+    found, names = query.find_block(sch.func, "s"), [loop.var for loop in query.loops(sch.func)]
+    assert query.spatial_loops(found) == {names[0]}
+    assert query.reduced_loops(found) == set(names[1:])
+    sch.fuse(i, outer)
+    found, (both, inner) = query.find_block(sch.func, "s"), [loop.var for loop in query.loops(sch.func)]
+    assert query.spatial_loops(found) == {both}
+    assert query.reduced_loops(found) == {both, inner}

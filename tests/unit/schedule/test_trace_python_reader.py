@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import metasched as ms
@@ -37,16 +39,18 @@ def test_the_head_says_the_program() -> None:
         ('sch.choose("how", [1], address=2)', "this is to be a text"),
         ('sch.choose("how", [1], decision=1 + 1)', "a decision is a plain value"),
         ("sch.fuse(" + "(" * 300 + ")" * 300 + ")", "this is no Python: too many nested parentheses"),
-        ("sch.fuse(" + "-" * 20_000 + "1)", ""),
-        ("sch.fuse(" + "1+" * 20_000 + "1)", ""),
-        ("x = = 1", "this is no Python: invalid syntax"),
-        ("\0", "this is no Python"),
+        ("sch.fuse(" + "-" * 20_000 + "1)", "1:1: this is no Python that can be read"),
+        ("sch.fuse(" + "1+" * 20_000 + "1)", "1:1: this is no Python that can be read"),
+        ("x = = 1", "6:9: this is no Python: invalid syntax"),
+        ("\0", "1:1: this is no Python"),
     ],
 )
 def test_lines_that_are_wrong(line: str, message: str) -> None:
     with pytest.raises(LanguageError) as caught:
         ms.Trace.from_python(HEAD + f"    {line}\n")
-    assert f"<python>:{message}" in str(caught.value) or message in str(caught.value)
+    place, colon, reason = re.fullmatch(r"(?:(\d+:\d+)(: ))?(.*)", message).groups("")  # type: ignore[union-attr]
+    assert str(caught.value).startswith(f"<python>:{place}{colon}")
+    assert reason in str(caught.value).splitlines()[0]
 
 
 @pytest.mark.parametrize(

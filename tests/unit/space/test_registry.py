@@ -7,6 +7,7 @@ import pytest
 
 import metasched as ms
 from metasched.space import registry, rule_files
+from tests.support.installed_rules import installed_presets, installed_rules
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import program
 
@@ -76,8 +77,8 @@ def mine(tmp_path: Path) -> Path:
 
 
 def test_what_is_installed() -> None:
-    assert set(registry.installed_rules()) == {*CPU, *OTHERS}
-    assert tuple(r.name for r in registry.installed_presets()["cpu"]) == CPU
+    assert set(installed_rules()) == {*CPU, *OTHERS}
+    assert tuple(r.name for r in installed_presets()["cpu"]) == CPU
 
 
 def test_installed_is_not_active() -> None:
@@ -109,7 +110,7 @@ def test_rules_in_a_file(mine: Path) -> None:
 
 
 def test_rules_as_values() -> None:
-    rule = registry.installed_rules()["unroll"]
+    rule = installed_rules()["unroll"]
     assert registry.resolve([rule(limits=(0,)), "vectorize"])[0].parameters["limits"] == (0,)
 
 
@@ -181,7 +182,7 @@ def test_a_list_holds_rules_and_names_only() -> None:
 
 def test_a_list_holds_specifications_rules_modules_and_lists() -> None:
     module = ms.parse_module("module rows(block):\n    i, *_ = get_loops(block)\n    unroll(i)\n")
-    mine = registry.installed_rules()["unroll"].named("mine")
+    mine = installed_rules()["unroll"].named("mine")
     assert names(["cpu,-inline,-stream", "-unroll", mine]) == (
         *(n for n in CPU if n not in {"inline", "stream", "unroll"}),
         "mine",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from metasched.support import other_work
@@ -43,8 +44,14 @@ def test_what_is_used_from_now_on_counts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_other_processes_are_seen_with_their_time() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+    busy = "import time\nwhile time.process_time() < 0.2: pass\nprint(1, flush=True)\ninput()"
+    command = [sys.executable, "-S", "-c", busy]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
         used = other_work._used()
+        name = psutil.Process(other.pid).name()
         other.communicate(b"\n")
-    assert used[other.pid][1] >= 0
+    assert used[other.pid][0] == name
+    assert used[other.pid][1] > 0.15, "the system counts in hundredths of a second"
     assert os.getpid() not in used

@@ -133,7 +133,10 @@ class LlvmFormula(Formula):
         return self._instruction(f"call {self._type(self.dtype)} {symbol}({values})", self.dtype)
 
     def beyond(self, cond: Lanes, usual: Lanes, x: Lanes, name: str) -> Lanes:
-        """It is a function of its own, as an instruction of this one would be for all lanes."""
+        """The value of each lane: that of the library where `cond` holds, and else the usual one.
+
+        It is a function of its own, as an instruction of this one would be for all lanes.
+        """
         type_ = self._type(self.dtype)
         symbol = f"@beyond.{name}.{suffix(self.dtype, self.width)}"
         self.declarations[symbol] = _beyond(symbol, type_, self._type(DType.BOOL), self._some(), self._library(name))

@@ -12,7 +12,8 @@ from metasched.compiler.cpu.emit.memory import Memory
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.policy import TILE_REGISTERS
 from metasched.errors import BuildError
-from metasched.ir.nodes import Load, Node
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Load
 from metasched.schedule.tensor import intrinsics
 
 _ROWS = 16

@@ -266,7 +266,7 @@ def _running(trace: ArrayTrace, reducer: str, x: GraphValue, axis: int | None) -
 
 @traces("linalg.norm")
 def norm(trace: ArrayTrace, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """Of vectors, and the Frobenius norm of matrices; those of singular values have no form here."""
+    """Norms of vectors, and the Frobenius norm of matrices; those of singular values have no form here."""
     value = trace.value(x)
     x = np.add(x, 0.0) if not value.type.dtype.is_float else x
     axes = 1 if isinstance(axis, int | np.integer) else value.rank if axis is None else len(axis)

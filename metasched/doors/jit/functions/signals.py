@@ -88,7 +88,7 @@ def _windows(trace: ArrayTrace, x: GraphValue, windows: Sequence[tuple[int, int]
 
 @traces("gradient")
 def gradient(trace: ArrayTrace, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Of samples at equal distances, or at places along an axis."""
+    """Slopes of samples at equal distances, or at places along an axis."""
     rank = np.ndim(f)
     axes = axes_of(axis, rank)
     distances = list(varargs) * len(axes) if len(varargs) == 1 else list(varargs) or [1.0] * len(axes)

@@ -100,7 +100,7 @@ def isin(
 
 @traces("bincount")
 def bincount(trace: ArrayTrace, x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """Of `minlength` numbers; those from there on are not counted."""
+    """How often each of `minlength` numbers occurs; those from there on are not counted."""
     if not minlength:
         raise Unsupported(
             "np.bincount has as many elements as the data say; with `minlength` it counts numbers below that"

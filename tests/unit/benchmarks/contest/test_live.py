@@ -10,10 +10,9 @@ import pytest
 
 from benchmarks.contest import live as module
 from benchmarks.contest.live import Search, Trial, Way, live
-from benchmarks.contest.models import PRETRAINED, SCRATCH
+from benchmarks.contest.models import PRETRAINED, SCRATCH, RandomModel
 from benchmarks.pretraining import wins
 from benchmarks.registry import Options, Result
-from metasched.cost.baseline import RandomModel
 from metasched.cost.model_registry import DEFAULT_MODEL, model_of
 
 WAYS = {"quick": Way("evolutionary"), "slow": Way("random")}

@@ -11,11 +11,12 @@ import pytest
 from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, OwnOnly, Predict, Prediction, Random, Roofline, contestants
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
-from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, verdicts
+from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, mean_judgement, verdicts
 from benchmarks.yardstick.folds import FEW_OWN, OWN
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES
 from metasched.cost.model_registry import MODELS
+from metasched.cost.ranking import judge
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
 
@@ -145,3 +146,11 @@ def test_nobody_knows_more_than_the_roofline_before_training(contestant: Contest
 
 def test_every_model_of_the_registry_is_judged() -> None:
     assert set(MODELS.names()) <= {one.name for one in contestants()}
+
+
+def test_over_seeds_times_have_a_geometric_mean() -> None:
+    times = np.arange(1.0, 65.0)
+    mean = mean_judgement([judge("task", -times, None, times), judge("task", times, None, times)])
+    assert mean.pairs == 0.5
+    assert mean.best_of_top[1] == pytest.approx(8.0)
+    assert mean.task == "task"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.yardstick.code_features import JOINED_NAMES
 from benchmarks.yardstick.lowered import LoweredTask, difference, judged
-from metasched.cost.code_features import JOINED_NAMES
 from metasched.cost.features import NAMES
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.yardstick.train import with_other_tiles
+from benchmarks.yardstick.train import objection, with_other_tiles
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.held_out import KindOfTask, objection, trained_on
+from metasched.cost.held_out import KindOfTask, trained_on
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import TaughtTask
+from metasched.cost.trained import UNTRAINED, TaughtTask, TrainedModel
 from metasched.database.record import code_version
 from tests.support.targets import AVX512
 from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows
@@ -42,3 +42,16 @@ def test_another_forest_for_tile_registers_is_compared_as_both_would_be() -> Non
     assert objection(made, anew) is None
     assert "of kinds left out" in str(objection(worse, better))
     assert "other measurements" in str(objection(made, old))
+
+
+def test_a_model_is_not_replaced_by_one_that_ranks_worse_or_cannot_be_compared() -> None:
+    old = TrainedModel(UNTRAINED.forest, 0.0, replace(UNTRAINED.facts, data="d", held_out=(("pair_accuracy", 0.84),)))
+
+    def new(pairs: float, data: str = "d") -> TrainedModel:
+        return replace(old, facts=replace(old.facts, data=data, held_out=(("pair_accuracy", pairs),)))
+
+    assert objection(new(0.85), old) is None
+    assert objection(new(0.839), old) is None
+    assert "0.8300 of the pairs right, and the other 0.8400" in str(objection(new(0.83), old))
+    assert "other measurements" in str(objection(new(0.9, "e"), old))
+    assert "other measurements" in str(objection(UNTRAINED, old))

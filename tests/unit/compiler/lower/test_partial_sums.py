@@ -110,6 +110,20 @@ def test_any_nest_and_any_length(steps: Callable[..., None], length: int) -> Non
     assert ("_part" in text) is (length < 1000)
 
 
+@pytest.mark.parametrize(
+    ("terms", "most", "steps"),
+    [(20, 8, 5), (90, 7, 6), (12, 6, 6), (22, 8, 8), (23, 8, 8)],
+    ids=["a divisor", "a closer one", "that many", "a divisor of less than half", "a prime"],
+)
+def test_blocks_are_equal_where_they_need_not_be_half_as_long(terms: int, most: int, steps: int) -> None:
+    sch = ms.Schedule(ms.parse_program(PRODUCT, K=terms))
+    sch.annotate(sch.get_block("dot"), "blocked_sum", most)
+    loops = [line.strip() for line in agrees(sch).splitlines() if line.strip().startswith("for k_")]
+    blocks, own = -(-terms // steps), f"range({steps})" if terms % steps == 0 else "min("
+    assert f"range({blocks})" in loops[0]
+    assert own in loops[1]
+
+
 def test_a_tile_of_accumulators_stays_in_registers() -> None:
     sch, _, (i, j, k) = product(16)
     register_tile(sch, i, j, k)

@@ -207,6 +207,20 @@ def test_what_depends_on_the_length_otherwise_is_refused(body: str, message: str
         ms.load_onnx(model(body), past=ms.GrowingSize(20))
 
 
+def test_a_length_at_which_a_node_has_no_meaning_is_not_compared() -> None:
+    """Of no row there is no largest, so the model has no graph at 0; at all others it is one network."""
+    body = """m (float[1, 2] x, float[past, 2] c) => (y, next) {
+        next = Concat<axis=0>(c, x)  largest = ArgMax<axis=0>(c)  y = Cast<to=1>(largest) }"""
+    with pytest.raises(ms.RefusedModel, match="no elements along its axis 0"):
+        ms.load_onnx(model(body), past=0)
+    net = ms.load_onnx(model(body), past=ms.GrowingSize(6))
+    rows = np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)
+    for n in range(6):
+        found = net(rows[n : n + 1], n)[0]
+        if n:
+            np.testing.assert_array_equal(found, rows[:n].argmax(0))
+
+
 def test_a_table_may_be_used_up_at_the_longest() -> None:
     body = """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] first = {0}, int64[1] rows = {0},
         float[7, 2] table = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}> { next = Concat<axis=0>(c, x)

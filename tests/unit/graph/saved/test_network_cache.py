@@ -162,7 +162,8 @@ def test_files_that_others_can_write_and_links_are_not_trusted(cache: NetworkCac
 def test_a_folder_that_others_can_write_is_not_used(cache: NetworkCache, path: Path) -> None:
     assert cache.folder is not None
     cache.folder.chmod(0o777)
-    assert NetworkCache.open().folder is None
+    with pytest.warns(ms.CacheWarning, match="compiled networks are not kept: others can write"):
+        assert NetworkCache.open().folder is None
 
 
 def test_other_bytes_are_no_network(cache: NetworkCache, path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 import metasched as ms
 from metasched.dtypes import DType
 from metasched.ir import query
-from metasched.ir.nodes import Const, Func, Node
+from metasched.ir.node_base import Node
+from metasched.ir.nodes import Const, Func
 from metasched.ir.prologue import constants, divide
 from metasched.ir.validate import validate
 from metasched.measure.arithmetic import Computation, arithmetic_of

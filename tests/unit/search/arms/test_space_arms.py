@@ -130,7 +130,6 @@ def test_every_arm_has_the_same_features(arms: SpaceArms) -> None:
         features = arm.features(rows[arm.mask(rows)])
         assert features.shape[1] == len(NAMES)
         assert np.isfinite(features).all()
-        assert arm.feature_program.fallbacks == 0
         assert sorted(n for group in arm.groups for n in group) == list(range(len(arm.columns)))
 
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from metasched.cache_folder import NoCacheFolder
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES
 from metasched.database.record import TaskKey
+from metasched.errors import CacheWarning
 from metasched.schedule.trace_outline import Outline
 from metasched.search.records.feature_cache import FeatureCache, made_by
 
@@ -49,5 +52,27 @@ def test_what_other_versions_kept_is_removed(tmp_path: Path) -> None:
 def test_where_nothing_can_be_kept_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = FeatureCache(DEFAULT_CORE, tmp_path / "file")
-    cache.add(TASK, {OUTLINES[0]: ROW})
+    with pytest.warns(CacheWarning, match=r"features of measured candidates are not kept: (.*\n)*.*METASCHED_CACHE"):
+        cache.add(TASK, {OUTLINES[0]: ROW})
     assert cache.read(TASK) == {}
+
+
+def test_what_cannot_be_read_is_worked_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = FeatureCache(DEFAULT_CORE, tmp_path)
+    cache.add(TASK, {OUTLINES[0]: ROW})
+
+    def refused(path: Path) -> bytes:
+        raise PermissionError(f"not {path.name}")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.warns(CacheWarning, match="features of measured candidates are not kept: not "):
+        assert cache.read(TASK) == {}
+
+
+def test_without_a_users_folder_it_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise NoCacheFolder("nothing says which")
+
+    monkeypatch.setattr("metasched.search.records.feature_cache.cache_folder", none)
+    with pytest.warns(CacheWarning, match="nothing says which"):
+        assert FeatureCache.of_user(DEFAULT_CORE).read(TASK) == {}

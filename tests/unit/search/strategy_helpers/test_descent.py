@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metasched.cost.baseline import RandomModel
+from benchmarks.contest.models import RandomModel
 from metasched.search.rounds.history import History
 from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.round import Round

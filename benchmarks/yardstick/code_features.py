@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.yardstick.code_runs import CodeRun, InstructionKind, code_runs
 from metasched.compiler import lir
-from metasched.cost.code_runs import CodeRun, InstructionKind, code_runs
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.features import NAMES, Features
 from metasched.target import Target

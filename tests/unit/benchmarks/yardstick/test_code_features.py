@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.yardstick.code_features import CODE_NAMES, HEAVIEST, JOINED_NAMES, TOTALS, code_features, joined
 from metasched.compiler.lower import lower
-from metasched.cost.code_features import CODE_NAMES, HEAVIEST, JOINED_NAMES, TOTALS, code_features, joined
 from metasched.cost.features import NAMES, Features, features_of
 from metasched.schedule.trace import Schedule
 from tests.support.targets import AVX512

@@ -321,11 +321,13 @@ class _Walk:
     def _bound(self, var: str, values: Sample) -> Iterator[None]:
         before = self._env.get(var)
         self._env[var] = values
-        yield
-        if before is None:
-            del self._env[var]
-        else:
-            self._env[var] = before
+        try:
+            yield
+        finally:
+            if before is None:
+                del self._env[var]
+            else:
+                self._env[var] = before
 
     def _value(self, expr: Expr, unknown: float) -> Sample:
         """An expression over the sample; `unknown` where it depends on data."""

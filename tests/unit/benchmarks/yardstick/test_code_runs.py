@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from benchmarks.yardstick.code_runs import CodeRun, InstructionKind, _Walk, code_runs
 from metasched.compiler.lower import lower
-from metasched.cost.code_runs import CodeRun, InstructionKind, code_runs
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
@@ -124,3 +125,12 @@ def test_conditions_that_depend_on_data_are_taken_half_of_the_time() -> None:
     text = "program kept[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = exp(A[i]) / A[i] if A[i] > 0 else 0"
     total = executed(runs_of(Schedule(parse_program(text), seed=0)))
     assert total[InstructionKind.CHOICE] == total[InstructionKind.SPECIAL] == total[InstructionKind.DIVISION] == 64
+
+
+def test_a_loop_that_cannot_be_walked_leaves_no_variable_behind() -> None:
+    walk = _Walk(lower(tiled(2, 16).func, AVX512), AVX512)
+    with walk._bound("i", np.zeros(4)):
+        with pytest.raises(RuntimeError, match="inside"), walk._bound("i", np.ones(4)):
+            raise RuntimeError("inside")
+        assert not walk._env["i"].any()
+    assert "i" not in walk._env
