@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, overload
@@ -223,7 +223,10 @@ def _single(name: str, size: int | str | GrowingSize) -> int | str | GrowingSize
 
 
 def _whole_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-    return {
-        name: tuple(whole_number(extent, f"each size in the shape of `{name}`") for extent in shape)
-        for name, shape in shapes.items()
-    }
+    return {name: _whole_shape(name, shape) for name, shape in shapes.items()}
+
+
+def _whole_shape(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise NetworkError(f"the shape of `{name}` is a list of sizes, such as (1, 3, 224, 224), and not {shape!r}")
+    return tuple(whole_number(extent, f"each size in the shape of `{name}`") for extent in shape)

@@ -33,6 +33,7 @@ def test_sizes_of_numpy() -> None:
         ({"batch": "2"}, r"`batch` is given as `2`; known are past, total\n  hint: .*a number is none, batch=2"),
         ({"batch": (1, 4.0)}, r"`high` of a range of sizes is a whole number, and not 4\.0"),
         ({"batch": (1,)}, r"the range of `batch` is its smallest and its largest size, \(1, 512\), and not \(1,\)"),
+        ({"shapes": {"x": 3}}, r"the shape of `x` is a list of sizes, such as \(1, 3, 224, 224\), and not 3"),
         ({"shapes": {"x": (1, 2.0, 3)}}, r"each size in the shape of `x` is a whole number, and not 2\.0"),
     ],
 )
