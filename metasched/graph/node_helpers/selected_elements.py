@@ -3,7 +3,7 @@
 An element that is among the first `k` of a row lies in one of the `k` blocks whose first elements come first, where of
 equal ones that of the lower place does. So of a row in blocks, and of the first elements of these in blocks again,
 the few at the top are ranked by counting, and below them those of the blocks that were taken, again and again: a
-kernel or two for each of these levels, however many elements are taken.
+few kernels for each of these levels, however many elements are taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_A_KERNEL, OF_AN_ELEMENT = 1 << 14, 2
 # Longer blocks are looked through more slowly than in two levels.
 _BLOCKS = (2, 4)
 # Places of elements, and those behind them, are i32.
-_LONGEST_ROW = 1 << 30
+_LONGEST_ROW = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -95,55 +95,65 @@ class _Selection:
         if self.order.largest or not x.type.dtype.is_float:
             best = "max" if self.order.largest else "min"
             return self.site.single([f"{result} = {best}[{over}]({own})"], made, A=x)
-        # A minimum is NaN where any element is, and here only where all are.
-        least, is_nan = self._along(x, "W", "j"), self._along(x, "N", "j")
-        stages = [
-            declared("W", replace(made, dtype=x.type.dtype.compute)),
-            declared("N", ValueType(DType.I32, made.shape)),
-            f"{least} = min[{over}]({_number(own, x.type.dtype.compute)})",
-            f"{is_nan} = min[{over}](i32(1) if {own} != {own} else i32(0))",
-            f"{result} = {x.type.dtype}({least}) if {is_nan} == 0 else {self.order.last}",
-        ]
+        # The minimum of a block is NaN where any element is, but its first element only where all are.
+        stages, best = list[str](), self._there(x, f"j * {self.block}")
+        for n in range(1, self.block):
+            name = "Y" if n == self.block - 1 else f"W{n}"
+            one = self._there(x, f"j * {self.block} + {n}")
+            stages += [] if name == "Y" else [declared(name, made)]
+            stages.append(f"{self._along(x, name, 'j')} = {best} if {self.order.no_later(best, one)} else {one}")
+            best = self._along(x, name, "j")
         return self.site.single(stages, made, A=x)
 
     def first(self, x: GraphValue, blocks: GraphValue | None = None) -> GraphValue:
-        """The places of the first elements, in order, i32: of all, or of those in the blocks at these places.
+        """The places of the first elements, in order, i32: of all, or of those in the blocks at these places."""
+        if blocks is None:
+            return self._ranked(x)
+        numbers = ValueType(DType.I32, self._shape(x, self.k * self.block))
+        place = self._along(x, "P", "u")
+        stages = [
+            f"{place} = {self._along(x, 'C', f'u // {self.block}')} * {self.block} + i32(u % {self.block})",
+            f"{self._along(x, 'E', 'u')} = {self._there(x, f'i64({place})')}",
+        ]
+        outputs = {"P": numbers, "E": replace(numbers, dtype=x.type.dtype)}
+        places, elements = self.site.program(stages, outputs, A=x, C=blocks)
+        return self._ranked(elements, places)
+
+    def _ranked(self, x: GraphValue, places: GraphValue | None = None) -> GraphValue:
+        """The places of the first of some elements, which are at these places, and by default side by side.
 
         What an element is compared by is its value and, among equal ones, its turn: its place, or for half of the
-        elements, by whether they are NaN, its place behind all of these.
+        elements, by whether they are NaN, its place behind all others. It is one task at all levels below the top.
         """
-        count = x.shape[self.axis] if blocks is None else self.k * self.block
-        numbers = ValueType(DType.I32, self._shape(x, count))
-        given, place, value, turn, rank = (self._along(x, name, "u") for name in "EPVTR")
-        other, its_turn, its_place, its_rank = (self._along(x, name, "r0") for name in "VTPR")
+        count = x.shape[self.axis]
+        numbers = ValueType(DType.I32, x.shape)
+        value, turn, rank = (self._along(x, name, "u") for name in "VTR")
+        other, its_turn, its_rank = (self._along(x, name, "r0") for name in "VTR")
+        place, its_place = ("i32(u)", "i32(r0)") if places is None else (self._along(x, "P", n) for n in ("u", "r0"))
         relation = ">" if self.order.largest else "<"
         before = f"{other} {relation} {value} or {other} == {value} and {its_turn} < {turn}"
-        own = "i32(u)"
-        if blocks is not None:
-            own = f"{self._along(x, 'C', f'u // {self.block}')} * {self.block} + i32(u % {self.block})"
         stages = [
-            *(declared(name, numbers) for name in "PTR"),
-            declared("E", ValueType(x.type.dtype, numbers.shape)),
-            declared("V", ValueType(x.type.dtype.compute, numbers.shape)),
-            f"{place} = {own}",
-            f"{given} = {self._there(x, f'i64({place})')}",
-            *self._compared_by(x, given, place),
+            declared("T", numbers),
+            declared("R", numbers),
+            declared("V", replace(numbers, dtype=x.type.dtype.compute)),
+            *self._compared_by(x, place),
             f"{rank} = sum[r0 < {count}](i32(1) if {before} else i32(0))",
             f"{self._along(x, 'Y', 's')} = sum[r0 < {count} if {its_rank} == i32(s)]({its_place})",
         ]
-        arrays = {"A": x} if blocks is None else {"A": x, "C": blocks}
+        arrays = {"A": x} if places is None else {"A": x, "P": places}
         return self.site.single(stages, ValueType(DType.I32, self._shape(x, self.k)), **arrays)
 
-    def _compared_by(self, x: GraphValue, given: str, place: str) -> list[str]:
+    def _compared_by(self, x: GraphValue, place: str) -> list[str]:
         """The stages of an element's value and turn."""
-        value, turn, dtype = self._along(x, "V", "u"), self._along(x, "T", "u"), x.type.dtype
+        own, value, turn = (self._along(x, name, "u") for name in "AVT")
+        dtype = x.type.dtype
         if not dtype.is_float:
-            return [f"{value} = {given}", f"{turn} = {place}"]
-        behind = f"{place} + {-(-x.shape[self.axis] // self.block) * self.block}"
+            return [f"{value} = {own}", f"{turn} = {place}"]
+        behind = f"{place} + {_LONGEST_ROW}"
         of_nan, of_others = (place, behind) if self.order.largest else (behind, place)
         return [
-            f"{value} = {_number(given, dtype.compute)}",
-            f"{turn} = {of_nan} if {given} != {given} else {of_others}",
+            f"{value} = {_number(own, dtype.compute)}",
+            f"{turn} = {of_nan} if {own} != {own} else {of_others}",
         ]
 
     def elements(self, x: GraphValue, places: GraphValue) -> tuple[GraphValue, GraphValue]:
