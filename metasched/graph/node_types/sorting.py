@@ -2,15 +2,16 @@
 
 There is no order among iterations to sort by: the rank of an element is how many come before it, which takes n * n
 comparisons of n elements. Longer rows are ranked in blocks, which are merged in pairs
-(`node_helpers/merged_blocks.py`). Few elements are picked one by one instead: each step looks for the first of those
-that come after the one before; where rows are much longer than that, in blocks, of which few have to be looked at.
+(`node_helpers/merged_blocks.py`). Where fewer elements are wanted they are looked for in few blocks of the row
+(`node_helpers/selected_elements.py`), or picked one by one: each step looks for the first of those that come after the
+one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isqrt, prod
+from math import prod
 
 import numpy as np
 
@@ -22,18 +23,17 @@ from metasched.graph.counted.size_arithmetic import Size, asked_sizes, number_of
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
 from metasched.graph.node_helpers.moved_elements import stacked
+from metasched.graph.node_helpers.selected_elements import OF_A_KERNEL, OF_AN_ELEMENT, cheapest_levels, selected
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, limits
+from metasched.graph.text import at, indices, limits
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
 
-# So many elements are picked one by one at most, each by a kernel that takes as long as so many comparisons by itself.
-_MOST_STEPS, _OF_A_KERNEL = 128, 1024
-# What an element of a longer row takes at most until it is in its place, in comparisons.
-_OF_AN_ELEMENT = 512
+# What an element of a longer row takes at most until all are in order, in comparisons.
+_OF_A_SORTED_ELEMENT = 512
 
 
 @dataclass(frozen=True)
@@ -96,77 +96,15 @@ def _first(site: NodeSite) -> Results:
     k, largest = site.integers(1, "k")[0], site.flag("largest", 1)
     if not 0 <= k <= row.extent:
         raise Unsupported(f"it takes {k} of {row.extent} elements")
-    if 0 < k <= _MOST_STEPS and (length := _block_length(row, k)):
-        return _by_blocks(site, row, k, length, largest=largest)
-    if 0 < k <= _MOST_STEPS and _is_picked_faster(row, k):
+    elements = prod(row.shape()) * row.extent
+    ranked = OF_A_KERNEL + elements * min(row.extent, _OF_A_SORTED_ELEMENT)
+    picked = k * (OF_A_KERNEL + OF_AN_ELEMENT * elements)
+    levels = cheapest_levels(row.extent, k, prod(row.shape())) if k else None
+    if levels is not None and levels.cost < min(picked, ranked):
+        return selected(site, x, row.axis, k, levels, largest=largest)
+    if 0 < picked < ranked:
         return _one_by_one(site, row, k, largest=largest)
     return sorted_row(site, x, row.axis, k, largest=largest)
-
-
-def _is_picked_faster(row: _Row, k: int) -> bool:
-    """Whether `k` steps over all elements take fewer comparisons than to sort them."""
-    elements = prod(row.shape()) * row.extent
-    return k * (elements + _OF_A_KERNEL) < elements * min(row.extent, _OF_AN_ELEMENT)
-
-
-def _block_length(row: _Row, k: int) -> int:
-    """How long blocks are of which those with the first elements hold all that are taken; 0 where they save little.
-
-    At this length the fewest elements are looked at: the first one of each block, and those of the blocks taken.
-    """
-    length = max(isqrt(row.extent // k), 1)
-    looked_at = row.extent + k * (-(-row.extent // length) + k * length)
-    is_enough = prod(row.shape()) * (k * row.extent - looked_at) > 2 * k * _OF_A_KERNEL
-    return length if is_enough and 2 * looked_at < k * row.extent else 0
-
-
-def _by_blocks(site: NodeSite, row: _Row, k: int, length: int, *, largest: bool) -> Results:
-    """The first `k` elements, looked for in the `k` blocks whose own first elements come first.
-
-    An element of another block comes after these `k`. Blocks stay in their order, so that equal elements do.
-    """
-    blocks = _in_blocks(site, row, length, Order(row.elements.type.dtype, largest).last)
-    count, over = blocks.shape[row.axis], indices(blocks.rank)
-    firsts, _ = _one_by_one(site, _Row(blocks, row.axis + 1), 1, largest=largest)
-    heads = _Row(site.view(firsts, row.shape(count)), row.axis)
-    taken = _ascending(site, heads, _one_by_one(site, heads, k, largest=largest)[1])
-    before, inside = over[: row.axis], over[row.axis + 1 :]
-    own = at("C", (*before, over[row.axis], *inside[1:]))
-    some = (
-        f"{at('A', (*before, own, *inside))} if {own} >= 0 and {own} < {count} else {at('A', (*before, '0', *inside))}"
-    )
-    shape = (*blocks.shape[: row.axis], k, *blocks.shape[row.axis + 1 :])
-    found = site.single([f"{at('Y', over)} = {some}"], ValueType(blocks.type.dtype, shape), A=blocks, C=taken)
-    candidates = _Row(site.view(found, row.shape(k * length)), row.axis)
-    values, numbers = _one_by_one(site, candidates, k, largest=largest)
-    place = at("P", row.along("s"))
-    block = at("C", row.along(f"{place} // {length}"))
-    guarded = f"{block} if {place} >= 0 and {place} < {k * length} else 0"
-    text = f"{at('Y', row.along('s'))} = ({guarded}) * {length} + {place} % {length}"
-    return values, site.single([text], ValueType(DType.I64, row.shape(k)), P=numbers, C=taken)
-
-
-def _in_blocks(site: NodeSite, row: _Row, length: int, last: str) -> GraphValue:
-    """Rows as blocks of so many elements, the last one filled up with what comes after all others."""
-    count = -(-row.extent // length)
-    whole, over = row.elements, indices(row.elements.rank)
-    if count * length > row.extent:
-        text = f"{at('A', over)} if {over[row.axis]} < {row.extent} else {last}"
-        type_ = ValueType(whole.type.dtype, row.shape(count * length))
-        whole = site.single([f"{at('Y', over)} = {text}"], type_, A=whole)
-    return site.view(whole, row.shape(count, length))
-
-
-def _ascending(site: NodeSite, row: _Row, numbers: GraphValue) -> GraphValue:
-    """Different numbers of a row in ascending order: each goes to the place of how many are smaller."""
-    k = numbers.shape[row.axis]
-    smaller = f"sum[r < {k}](i64({at('I', row.along('r'))} < {at('I', row.along('s'))}))"
-    stages = [
-        declared("R", numbers.type),
-        f"{at('R', row.along('s'))} = {smaller}",
-        f"{at('Y', row.along('t'))} = max[r < {k} if {at('R', row.along('r'))} == t]({at('I', row.along('r'))})",
-    ]
-    return site.single(stages, numbers.type, I=numbers)
 
 
 def _one_by_one(site: NodeSite, row: _Row, k: int, *, largest: bool) -> Results:

@@ -37,13 +37,16 @@ from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.rotations import rotated_by
-from metasched.ir.source import IfElse, IntLit, Name, Read
+from metasched.ir.source import IfElse, IntLit, Name, Read, Stage
 from metasched.support.data_classes import dataclass
 
 # What an element may cost that an anchor computes where it puts a border around it, in additions.
 _CHEAP = 6
 # Stages of nodes that are joined, before any is written into another: a structure of a space takes some 10 ms for each.
 _MOST_STAGES = 64
+# Reductions of nodes that are joined: choices for one are tried with those for each other, some 2 s for each two. So
+# the steps of a recurrence are few tasks that are used many times.
+_MOST_REDUCTIONS = 4
 # Elements of all values of nodes that are joined whatever their rows are: they stay in the cache.
 _SMALL = 1 << 14
 # Rows that there have to be: each is computed as a whole, by one thread.
@@ -198,7 +201,7 @@ class _Grouping:
                 f"`{source.values[0]}` is computed where it is joined with others, which saves as much memory traffic"
             )
         name, members = source.values[0], sorted({*other.members, *inside})
-        if refused := self._size_refusal(members) or self._written_refusal(other, source):
+        if refused := self._size_refusal(group, other) or self._written_refusal(other, source):
             return refused
         is_read = _is_permutation if other.kind is Kind.ANCHOR else _is_rotation
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name, is_read) for n in self._readers[name]):
@@ -214,9 +217,18 @@ class _Grouping:
             return self._view_refusal(source, members)
         return self._rows_refusal(members)
 
-    def _size_refusal(self, members: list[int]) -> str:
-        count = sum(len(self._forms[n].stages) for n in members if n in self._forms)
-        return f"they would be {count} stages, and {_MOST_STAGES} are the most" if count > _MOST_STAGES else ""
+    def _size_refusal(self, group: _Group, other: _Group) -> str:
+        count = self._count(group) + self._count(other)
+        if count > _MOST_STAGES:
+            return f"they would be {count} stages, and {_MOST_STAGES} are the most"
+        reductions = self._count(group, is_reduction), self._count(other, is_reduction)
+        if min(reductions) and sum(reductions) > _MOST_REDUCTIONS:
+            return f"they would have {sum(reductions)} reductions, and {_MOST_REDUCTIONS} are the most"
+        return ""
+
+    def _count(self, group: _Group, holds: Callable[[Stage], bool] = lambda _: True) -> int:
+        """How many stages of a group are such."""
+        return sum(holds(stage) for n in group.members if n in self._forms for stage in self._forms[n].stages)
 
     def _written_refusal(self, other: _Group, source: _Source) -> str:
         """Why what a group computes besides an input of another has to be in memory; '' where it has not."""

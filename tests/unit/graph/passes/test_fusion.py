@@ -122,6 +122,24 @@ def test_long_chains_are_several_kernels(nodes: int, kernels: int) -> None:
     assert any("stages, and 64 are the most" in remark for remark in remarks) == (kernels > 1)
 
 
+@pytest.mark.parametrize(("steps", "kernels"), [(2, 1), (20, 10)])
+def test_steps_of_a_recurrence_that_reduce_are_few_tasks(steps: int, kernels: int) -> None:
+    """As a dynamic program over the labels of words is unrolled."""
+    nodes = "".join(
+        f"u{n} = Unsqueeze(a{n}, last)  s{n} = Add(u{n}, w)  r{n} = ReduceLogSumExp<keepdims=0>(s{n}, first)"
+        f"  a{n + 1} = Add(r{n}, x{n})  "
+        for n in range(steps)
+    )
+    given = "".join(f", float[2, 5] x{n}" for n in range(steps))
+    graph, remarks = fused(
+        f"m (float[2, 5] a0, float[1, 5, 5] w{given}) => (a{steps})"
+        f" <int64[1] last = {{2}}, int64[1] first = {{1}}> {{ {nodes} }}"
+    )
+    assert len(texts(graph)) == kernels
+    assert len(graph.tasks) <= 3
+    assert any("reductions, and 4 are the most" in remark for remark in remarks) == (kernels > 1)
+
+
 @pytest.mark.parametrize(("columns", "kernels"), [(16, 3), (5, 1)])
 def test_what_is_reduced_stays_apart_where_it_is_joined_in_whole_cache_lines(columns: int, kernels: int) -> None:
     graph, remarks = fused(
