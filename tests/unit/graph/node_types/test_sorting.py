@@ -44,11 +44,15 @@ def test_a_few_of_many_elements(extent: int, k: int, axis: int, largest: int) ->
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8])
-@pytest.mark.parametrize("largest", [0, 1])
-@pytest.mark.parametrize("length", [70, 1501])
-def test_a_few_are_picked_one_by_one(dtype: Any, largest: int, length: int) -> None:
-    """From long rows, of the blocks whose first elements come first."""
+@pytest.mark.parametrize(
+    ("dtype", "largest", "length"),
+    [
+        *itertools.product([np.float32, np.float64, np.int32, np.int64, np.uint8], [0, 1], [70]),
+        *[(np.float32, 0, 1501), (np.float32, 1, 1501), (np.int64, 0, 1501), (np.uint8, 1, 1501)],
+    ],
+)
+def test_a_few_are_the_first_in_order(dtype: Any, largest: int, length: int) -> None:
+    """One by one, and from long rows those of the blocks whose first elements come first."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 9, (40, 3, length)).astype(dtype)  # of equal elements, that of the lower place comes first
     if x.dtype.kind == "f":
