@@ -184,12 +184,6 @@ def test_tables_windows_and_means_at_the_length() -> None:
             "grows by 2",
         ),
         (
-            """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] axes = {0}> {
-                next = Concat<axis=0>(c, x)  n = Shape<start=0, end=1>(c)  four = Constant<value_ints=[4]>()
-                few = Min(n, four)  y = Slice(next, few, n, axes) }""",
-            "its starts, `few`, is computed from data",
-        ),
-        (
             """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] rows = {0}, int64[1] few = {-2},
                 int64[1] end = {99}> { next = Concat<axis=0>(c, x)  y = Slice(next, few, end, rows) }""",
             r"at 0 it is another: `y` has the shape \(1, 2\) there, and not \(2, 2\)",
@@ -205,6 +199,17 @@ def test_tables_windows_and_means_at_the_length() -> None:
 def test_what_depends_on_the_length_otherwise_is_refused(body: str, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         ms.load_onnx(model(body), past=ms.GrowingSize(20))
+
+
+def test_a_slice_may_begin_and_end_where_the_length_says() -> None:
+    body = """m (float[1, 2] x, float[past, 2] c) => (y, next) <int64[1] axes = {0}> {
+        next = Concat<axis=0>(c, x)  n = Shape<start=0, end=1>(c)  four = Constant<value_ints=[4]>()
+        few = Min(n, four)  y = Slice(next, few, n, axes) }"""
+    net = ms.load_onnx(model(body), past=ms.GrowingSize(20))
+    rows = np.random.default_rng(0).random((7, 2)).astype(np.float32)
+    for past in range(7):
+        found = net(rows[past : past + 1], past=past)
+        np.testing.assert_array_equal(found, rows[: past + 1][min(past, 4) : past])
 
 
 def test_a_length_at_which_a_node_has_no_meaning_is_not_compared() -> None:
