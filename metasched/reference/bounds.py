@@ -15,7 +15,8 @@ rounding can cross, the bound times the relative error is less than one. What is
 beside it, unless it is exact, such as a sum of bytes (`metasched.reference.rounding`).
 
 Where something on the way is beyond the largest number of the type that is computed in, or may be in some order of a
-sum, the bound of what is made of it is infinite. Where it may be less than the smallest normal one, it is off by that.
+sum, the bound of what is made of it is infinite; infinities themselves, such as those that mask terms, are exact. Where
+it may be less than the smallest normal one, it is off by that.
 
 Integers and truth values are exact, and their bound 0, unless floats are rounded to them or compared (`u8(x)`,
 `x < y`): then it is that of a jump. So it is at least one over the relative error where rounding may have changed the
@@ -202,10 +203,12 @@ def _is_given(e: Expr) -> bool:
 
 
 def _unless_beyond(reached: Expr, kind: DType, bound: Expr) -> Expr:
-    """A bound that is infinite where what is reached is beyond the largest number of a type."""
+    """A bound that is infinite where what is reached is a number beyond the largest of a type: infinities are the same
+    in each."""
     if kind is DType.F64:
         return bound
-    return Select(Binary(BinOp.GT, reached, number(kind.largest)), number(math.inf), bound)
+    beyond = Binary(BinOp.AND, Binary(BinOp.GT, reached, number(kind.largest)), reached < number(math.inf))
+    return Select(beyond, number(math.inf), bound)
 
 
 def _plus(a: Expr, b: Expr) -> Expr:
