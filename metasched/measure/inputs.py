@@ -29,6 +29,7 @@ _MADE_OF = ("generator", "shape", "dtype")
 _MADE_BY = f"({', '.join(_MADE_OF)})"
 _NO_NUMBERS = "OSUMm"  # NumPy's kinds of what is no number: objects, texts, dates
 _LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.tolerance`
+_USUAL = (-100, 100)  # integers of which nothing says what they are
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,9 @@ def _random(argument: InputArgument, span: tuple[float, float] | None, rng: np.r
     if argument.dtype.is_bool:
         return rng.integers(0, 2, argument.shape).astype(np.bool_)
     if argument.dtype.is_integer:
-        low, high = _within(argument.dtype, (argument.places or (-100, 100)) if span is None else span)
+        low, high = _within(argument.dtype, (argument.places or _USUAL) if span is None else span)
+        if low > high:  # of a type that has none of the places
+            low, high = _within(argument.dtype, _USUAL)
         if argument.below is not None:
             # All of them where the caller says nothing, and never one that is none.
             low, high = (0, argument.below - 1) if span is None else (max(low, 0), min(high, argument.below - 1))

@@ -353,12 +353,14 @@ def _remainders(nodes: list[Node], names: frozenset[str]) -> tuple[Remainder, ..
         if not isinstance(node, Binary) or node.op is not BinOp.MOD or depends_on_data(node):
             continue
         divisor = as_int(node.b)
+        if not divisor:  # of zero, every remainder is zero
+            continue
         try:
             _, terms = linear(node.a, names)
         except NotAffine:
             continue
         steps = {atom: as_int(step) for atom, step in terms.items()}
-        if divisor is None or not all(isinstance(atom, Var) for atom in steps) or None in steps.values():
+        if not all(isinstance(atom, Var) for atom in steps) or None in steps.values():
             continue
         moving = [atom.name for atom, step in steps.items() if isinstance(atom, Var) and (step or 0) % divisor]
         found[Remainder(divisor, frozenset(moving))] = None

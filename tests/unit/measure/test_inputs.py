@@ -10,7 +10,7 @@ import pytest
 
 from metasched.errors import KernelError
 from metasched.lang import parse_program
-from metasched.measure.inputs import given_inputs, require_inputs
+from metasched.measure.inputs import given_inputs, random_inputs, require_inputs
 
 FUNC = parse_program(
     "program p[N=4](A: f32[N], K: i8[N], s: f32) -> B: f32[N]:\n    B[i] = A[i] * f32(K[i]) + s\n"
@@ -80,3 +80,14 @@ def test_what_is_given_is_taken() -> None:
     given = given_inputs(FUNC, {"A": ONES, "K": (0, 3), "s": 2}, 0)
     assert (list(given.arrays), given.ranges) == (["A", "s"], {"K": (0.0, 3.0)})
     assert given.arrays["s"].dtype == np.float32
+
+
+def test_places_that_a_type_does_not_have_are_drawn_from_what_it_has() -> None:
+    """`u64(v) - 2` of the first place wraps to what is no place."""
+    func = parse_program(
+        "program p(X: u64[3, 6], A: i32[3, 6]) -> Y: i32[3, 1]:\n"
+        "    Y[i < 3, v < 1] = max[j if u64(X[i, j]) == u64(v) - 2](A[i, j])\n"
+    ).func
+    drawn = random_inputs(func, given_inputs(func, None, 0), 0)["X"]
+    assert drawn.dtype == np.uint64
+    assert drawn.max() <= 100

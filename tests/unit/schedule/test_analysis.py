@@ -122,3 +122,8 @@ def test_extents_that_depend_on_tile_sizes() -> None:
 def test_a_block_that_is_gone() -> None:
     with pytest.raises(KeyError):
         describe_block(schedule().func, "nothing")
+
+
+def test_a_remainder_of_nothing_is_none() -> None:
+    text = "program p(I: i64[4]) -> Y: i64[2]:\n    Y[i < 2] = 7 if i % 0 == I[i] else 3\n"
+    assert described(text, "Y").remainders == ()
