@@ -23,7 +23,8 @@ Its files, in reading order:
 - `surroundings`: What the kernels of a network are timed in: which caches their constants are still in when their turn
   comes again
 - `rotation`: Constant arguments that a timed call finds where a network leaves them, and not where the call before did
-- `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
+- `candidate_timer`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it
+  again
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `cores`: Which cores are for timing and which for building, where there are more than a kernel's threads take
 - `fork_server`: The process that workers are forked from: it has imported what they need, so that each starts at once
@@ -44,7 +45,8 @@ Its files, in reading order:
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages
   (`metasched.executors`)
 - `cluster/`: Measuring on several machines, which a dask cluster connects
-- `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`
+- `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from
+  `ExecutorInputs`
 - `paired_timing`: Which of two schedules is faster, and how sure that is: both are timed in turns, so that noise hits
   both
 """

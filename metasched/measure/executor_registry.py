@@ -18,7 +18,7 @@ _METHODS = ("lower", "submit", "prepare", "close")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExecutorInputs:
     """What a runner is opened for.
 
     Attributes:
@@ -30,7 +30,7 @@ class Wanted:
     threads: int
 
 
-MakeRunner = Callable[[Wanted], Runner]
+MakeRunner = Callable[[ExecutorInputs], Runner]
 
 
 def _checked(value: object) -> MakeRunner:
@@ -61,7 +61,7 @@ class OpenedOnce:
         if isinstance(runner, str):
             self._name, _, address = runner.partition(_SEPARATOR)
             self._make = EXECUTORS.get(self._name)
-            self._wanted = Wanted(address, threads)
+            self._wanted = ExecutorInputs(address, threads)
         elif lacking := lacking_methods(runner, *_METHODS):
             raise MetaschedError(
                 f"`runner` is {runner!r}, and no runner: it has no `{lacking[0]}`\n"
