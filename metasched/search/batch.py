@@ -19,8 +19,8 @@ from metasched.search.budget.room import Room
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
-from metasched.search.records.known import Known
 from metasched.search.records.other_names import program_of
+from metasched.search.records.task_records import TaskRecords
 from metasched.search.several_tasks.waiting import OutOfTime, Waiting
 from metasched.support import interrupts
 from metasched.support.data_classes import dataclass
@@ -77,7 +77,7 @@ class BatchMeasuring:
         program: Program,
         target: str,
         key: SearchKey,
-        known: Known,
+        known: TaskRecords,
         database: Database,
         claimant: Claimant,
         seed: int,

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
@@ -25,20 +25,20 @@ from metasched.search.batch import NOTHING, Meanwhile
 from metasched.search.budget.goal import Goal, goal_of
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
-from metasched.search.searched import Searched
-from metasched.search.seeds import seed_of
-from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
-from metasched.search.several_tasks.side_by_side import SideBySide
-from metasched.search.several_tasks.task_progress import TaskProgress
-from metasched.search.several_tasks.waiting import Waiting
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
-from metasched.search.task_scheduler import (
+from metasched.search.scheduler_registry import (
     DEFAULT_SCHEDULER,
     MakeScheduler,
     SchedulerInputs,
     made_scheduler,
     scheduler_of,
 )
+from metasched.search.seeds import seed_of
+from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
+from metasched.search.several_tasks.side_by_side import SideBySide
+from metasched.search.several_tasks.task_progress import TaskProgress
+from metasched.search.several_tasks.waiting import Waiting
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
+from metasched.search.task_protocol import SearchableTask
 from metasched.search.task_search import Parts, Step, TaskSearch
 from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
@@ -98,7 +98,7 @@ class TuningSession:
 
     def __init__(
         self,
-        tasks: Sequence[Searched],
+        tasks: Sequence[SearchableTask],
         *,
         db: DatabaseLike = DEFAULT_DATABASE,
         runner: str | Runner = DEFAULT_EXECUTOR,

@@ -10,8 +10,8 @@ from functools import cache
 from typing import TypeAlias
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.base import Database
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.record import Record
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice
@@ -34,11 +34,11 @@ from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration
 from metasched.search.budget.goal import goal_of
 from metasched.search.report import TuningReport
+from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
 from metasched.search.session import TuningSession
 from metasched.search.several_tasks.objectives import Objective
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
-from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

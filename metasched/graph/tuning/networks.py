@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from metasched.database.backends import DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.code.choices import Choice, Choices
 from metasched.graph.tuning.graphs import DEFAULT_BUDGET_S, NetworkReport, NetworkSettings, tune_graphs
 from metasched.graph.tuning.member import TunedMember

@@ -31,8 +31,8 @@ from metasched.database import (
 )
 from metasched.database import sqlite as backend
 from metasched.database import sqlite_schema as schema
-from metasched.database.backends import GROUP
 from metasched.database.claims import Claimant
+from metasched.database.database_registry import GROUP
 from metasched.database.record import NO_TRIAL
 from metasched.database.summary import summary_of
 from metasched.database.visits_json import visits_to_json

@@ -165,7 +165,7 @@ def test_a_space_of_rules(mine: Path) -> None:
     made = ms.space(program(DENSE_RELU), rules=f"{mine}:my_rule")
     assert len(made) == 1
     assert "my_rule  applied" in made.explain()
-    with pytest.raises(ms.MetaschedError, match="`rules` and `space` both say what to search; give one of them"):
+    with pytest.raises(ms.MetaschedError, match="`rules` and `module` both say what to search; give one of them"):
         ms.space(program(DENSE_RELU), rules="cpu", module=lambda sch: None)
 
 

@@ -21,9 +21,6 @@ GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary_with_steps"
 # What makes the strategy in a file, where no name is given, as in ours.
 _IN_FILE = "strategy"
-# The first candidates of a search: what looks best without a doubt, and nothing for the sake of learning. So a search
-# of no more trials is as good as it can be, and one of many has lost little.
-SHORT_LIST = 16
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ K = TypeVar("K")
 Entry = tuple[int, Outline, Summary]
 
 
-class Known:
+class TaskRecords:
     """The records of a task, from the side of one search.
 
     Its `trials` are those of its space and version of the code. What it measured beside them, such as the default guess

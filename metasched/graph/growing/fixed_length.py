@@ -31,7 +31,9 @@ class LabelledCache:
     axis: int
 
 
-def pinned_graph(graph: Graph, caches: Mapping[str, LabelledCache], name: str, length: int, capacity: int) -> Graph:
+def graph_of_fixed_length(
+    graph: Graph, caches: Mapping[str, LabelledCache], name: str, length: int, capacity: int
+) -> Graph:
     """The graph of a model whose caches have a length, for calls at that length alone, which they give by `name`.
 
     Raises NetworkError where the caches have not the room for what a call adds.
