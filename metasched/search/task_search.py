@@ -28,7 +28,7 @@ from metasched.measure.runner import Runner
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
 from metasched.schedule.trace_outline import Outline, outline_of
-from metasched.search.batch import BatchMeasuring, Meanwhile
+from metasched.search.batch import BatchMeasuring, Meanwhile, SearchContext
 from metasched.search.budget.goal import Goal
 from metasched.search.budget.pace import Pace, build_seconds
 from metasched.search.budget.room import Room
@@ -157,19 +157,18 @@ class TaskSearch:
     @cached_property
     def _measuring(self) -> BatchMeasuring:
         task, parts = self.task, self._parts
-        return BatchMeasuring(
-            task.program,
-            str(task.target),
-            self.key,
-            self.known,
-            parts.database,
-            parts.claimant,
-            parts.seed,
-            self.phases,
-            Pace(self._facts.least_s),
-            self._tell,
-            parts.waiting,
+        search = SearchContext(
+            program=task.program,
+            target=str(task.target),
+            key=self.key,
+            known=self.known,
+            database=parts.database,
+            claimant=parts.claimant,
+            seed=parts.seed,
+            phases=self.phases,
+            waiting=parts.waiting,
         )
+        return BatchMeasuring(search, Pace(self._facts.least_s), self._tell)
 
     def begin_run(self, goal: Goal) -> None:
         """A run with a new goal begins."""
