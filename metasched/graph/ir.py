@@ -191,6 +191,15 @@ class LoopNode:
 Node: TypeAlias = Compute | ShapeView | InPlace | LoopNode
 
 
+def reading(node: Node, same: Mapping[str, str]) -> Node:
+    """A node that reads other values instead of some."""
+    if not any(name in same for name in node.inputs):
+        return node
+    if isinstance(node, ShapeView):
+        return replace(node, input=same.get(node.input, node.input))
+    return replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
+
+
 @dataclass(frozen=True)
 class KernelOfTask:
     """Nodes that run the same machine code.
