@@ -49,6 +49,11 @@ class Compute:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    def by_input(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """The values that the program's inputs are, by their names, or by those in another form of the program."""
+        own = (buffer.name for buffer in self.program.inputs) if names is None else names
+        return dict(zip(own, self.inputs, strict=True))
+
 
 @dataclass(frozen=True)
 class ShapeView:

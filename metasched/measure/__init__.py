@@ -15,6 +15,7 @@ Its files, in reading order:
 - `check`: Whether a candidate computes what its program says
 - `compiling`: A scheduled program to machine code that another process can load, and when two candidates are the same
   code
+- `parsed_programs`: Programs of candidates from their texts; those of the last ones are parsed once
 - `protocol`: The messages between a parent and its workers: frames of JSON and bytes over a pipe
 - `builder`: What a builder process does: a candidate's texts to machine code, and a program to its expected results
 - `comparison`: How much faster one schedule is than another, from pairs of times, and how sure that is

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from metasched.errors import MetaschedError
 from metasched.measure.runner import Runner
-from metasched.support.calls import lacking_methods, takes
+from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.registry import Registry, checked_function
 
 GROUP = "metasched.executors"
 DEFAULT_EXECUTOR = "local"
@@ -34,12 +34,7 @@ MakeRunner = Callable[[ExecutorInputs], Runner]
 
 
 def _checked(value: object) -> MakeRunner:
-    if not callable(value):
-        raise UnfitError(f"it is {value!r}, and not a function of what is wanted")
-    if not takes(value, "wanted"):
-        raise UnfitError("it cannot be called with one argument, what is wanted")
-    make: MakeRunner = value
-    return make
+    return checked_function(value, "what is wanted", "what is wanted")
 
 
 EXECUTORS = Registry(GROUP, "executor", _checked, MetaschedError, "metasched.measure.executors", "executor")

@@ -249,7 +249,7 @@ def _copy_of(node: Node) -> _Copy | None:
     boxes = copied_boxes(node.program.func)
     if boxes is None:
         return None
-    values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
+    values = node.by_input()
     return _Copy(node, tuple((values[box.input], box) for box in boxes))
 
 

@@ -53,7 +53,7 @@ class EarlierSearches:
         They are recorded as duplicates of measured code, so that every reader of the records finds them.
         """
         settled = ((c, s) for c, s in self._located(self._known.others()) if s.settled and s.code)
-        found = nsmallest(FINALISTS, settled, key=lambda pair: _seconds(pair[1]))
+        found = nsmallest(FINALISTS, settled, key=lambda pair: pair[1].seconds_or_inf)
         traces = [(self._space.trace(candidate), s.code) for candidate, s in found]
         new = [
             Duplicate(trace, code, batch, _AFTER + n)
@@ -67,7 +67,7 @@ class EarlierSearches:
     def seeds(self) -> list[Candidate]:
         """Up to `SEEDS` candidates that were fastest with other versions, to be timed again, the best first."""
         timed = ((c, s) for c, s in self._located(self._known.older()) if s.settled)
-        fastest = sorted(timed, key=lambda pair: _seconds(pair[1]))
+        fastest = sorted(timed, key=lambda pair: pair[1].seconds_or_inf)
         return list(dict.fromkeys(candidate for candidate, _ in fastest))[:SEEDS]
 
     def best_elsewhere(self) -> BestElsewhere | None:
@@ -108,7 +108,3 @@ def observation(candidate: Candidate, summary: Summary | None) -> Observation:
     if summary is None:
         return Observation(candidate, None)
     return Observation(candidate, summary.search_seconds, bool(summary.raced))
-
-
-def _seconds(summary: Summary) -> float:
-    return float("inf") if summary.seconds is None else summary.seconds

@@ -181,7 +181,7 @@ class OtherTasks:
 
     def _times(self, recorded: _Recorded, summaries: Sequence[Summary]) -> TaskTimes:
         """What some records say, as far as they have features."""
-        seconds = np.array([np.inf if s.search_seconds is None else s.search_seconds for s in summaries])
+        seconds = np.array([s.search_seconds_or_inf for s in summaries])
         chosen = [summaries[n] for n in spread_over(seconds, MOST_EACH)]
         numbers = tuple(s.number for s in chosen)
         # The same object as before, where nothing came: who has learned from it need not do so again.
@@ -196,7 +196,7 @@ class OtherTasks:
             return _NOTHING
         return TaskTimes(
             np.stack([row for _, row in rows]),
-            np.array([np.inf if s.search_seconds is None else s.search_seconds for s, _ in rows]),
+            np.array([s.search_seconds_or_inf for s, _ in rows]),
             np.array([bool(s.raced) for s, _ in rows]),
         )
 
