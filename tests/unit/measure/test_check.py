@@ -190,7 +190,7 @@ def test_a_program_with_nothing_finite_asks_for_a_range() -> None:
         ({"A": (1, 0)}, r"low, high"),
         ({"A": (0, float("inf"))}, r"finite"),
         ({"A": np.zeros((4, 5), np.float32)}, r"`A` is float32\[4, 2304\], got float32\[4, 5\]"),
-        ({"A": lambda rng, shape, dtype: rng.random(shape)}, r"got float64"),
+        ({"A": lambda rng, shape, dtype: rng.random(shape)}, r"the function of `A` made float64"),
     ],
 )
 def test_inputs_that_do_not_fit_are_named(inputs: Inputs, message: str) -> None:
