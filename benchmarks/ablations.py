@@ -33,7 +33,7 @@ from metasched.search.rounds.round import Round
 from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import STRATEGIES, StrategyInputs
+from metasched.search.strategy_registry import STRATEGIES, StrategyInputs
 from metasched.space.conditions import SpaceLike
 
 WHOLE = "evolutionary"

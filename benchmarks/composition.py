@@ -134,7 +134,7 @@ def _best_so_far(program: ms.Program, rules: Sequence[str], trials: int, options
         assert report.best is not None
         with open_database(url) as database:
             found = sorted(database.records(report.best.task), key=lambda record: record.trial)
-    seconds = [record.seconds if record.seconds is not None else float("inf") for record in found if record.trial >= 0]
+    seconds = [record.seconds_or_inf for record in found if record.trial >= 0]
     return list(accumulate(seconds, min))
 
 

@@ -43,7 +43,7 @@ from benchmarks.strategies import tournament
 from metasched.cost.model_registry import MakeModel
 from metasched.cost.ranking import Array
 from metasched.operators import TWELVE
-from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, STRATEGIES
 
 CODES = 16
 # Trained on a CPU that was made up, by either of the times that it may take; and on this one, as the most that

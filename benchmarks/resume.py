@@ -20,9 +20,9 @@ from metasched.cost.trained import shipped
 from metasched.database import Record, SearchKey, TaskKey, Visit, code_version, open_database
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
-from metasched.search.records.earlier import Earlier
-from metasched.search.records.known import Known
+from metasched.search.records.earlier_searches import EarlierSearches
 from metasched.search.records.resume import resume
+from metasched.search.records.task_records import TaskRecords
 from metasched.search.rounds.population import draw, draw_arms
 from metasched.search.strategies.evolutionary import Evolution
 from metasched.search.task import Task
@@ -57,11 +57,11 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
     marks = [time.perf_counter()]
     phases = Phases()
     with open_database(url) as database:
-        known = Known(database, key, task.program)
+        known = TaskRecords(database, key, task.program)
         marks.append(time.perf_counter())
         strategy = Evolution(arms.arms, CostModel(0, shipped()), 0, phases=phases)
         with collection.put_off():
-            resume(known, arms, strategy, Earlier(known, arms, task.program), lambda _: strategy.look_ahead())
+            resume(known, arms, strategy, EarlierSearches(known, arms, task.program), lambda _: strategy.look_ahead())
         marks.append(time.perf_counter())
         proposed = strategy.propose(_BATCH)
         marks.append(time.perf_counter())

@@ -24,7 +24,7 @@ from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.evolutionary import Evolution
-from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES, StrategyInputs
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, STRATEGIES, StrategyInputs
 
 
 def run(options: Options) -> Iterator[Result]:

@@ -40,7 +40,8 @@ from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.search.guesses.expert_guess import obstacle_to
 from metasched.search.guesses.favourite import favourites
 from metasched.search.report import TuningReport
-from metasched.search.strategy import DEFAULT_STRATEGY, SHORT_LIST, StrategyInputs, strategy_of
+from metasched.search.short_list import SHORT_LIST
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, StrategyInputs, strategy_of
 
 _FAVOURITES = 8
 _QUICK_TRIALS = 4

@@ -22,7 +22,7 @@ from benchmarks.contest.stored import FOLDER, names_there
 from benchmarks.contest.tournament import Contestant, Tournament, courses_of, seconds_of
 from benchmarks.registry import OptionError, Options, Result
 from metasched.operators import TWELVE
-from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, STRATEGIES
 
 SEEDS = 20
 _QUICK_SEEDS = 3

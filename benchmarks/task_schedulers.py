@@ -19,7 +19,7 @@ import metasched as ms
 from benchmarks.networks import Case, network_cases
 from benchmarks.registry import Options, Result
 from metasched.graph.network import Network
-from metasched.graph.ranged import NetworkOfSizes
+from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.tuning.view import NetworkProgress
 
 GRADIENT, ROUND_ROBIN = "gradient", "round_robin"

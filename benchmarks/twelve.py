@@ -46,7 +46,7 @@ from benchmarks.kernels import (
 from benchmarks.registry import Options, Result
 from benchmarks.sides import ALONE, OURS, SideProcess, alternate
 from benchmarks.tvm_figures import TvmFigures, read_figures
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 
 _EXPERT, _LIMIT = "expert trace", "limit"
 _ALONE = {OURS: f"{OURS} alone", _EXPERT: f"{_EXPERT} alone"}

@@ -82,7 +82,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.graph.growing.sizes import GrowingSize as GrowingSize
     from metasched.graph.loading import load_onnx as load_onnx
     from metasched.graph.network import Network as Network
-    from metasched.graph.ranged import NetworkOfSizes as NetworkOfSizes
+    from metasched.graph.network_of_sizes import NetworkOfSizes as NetworkOfSizes
     from metasched.graph.tuning.networks import tune_networks as tune_networks
     from metasched.ir.nodes import LoopKind as LoopKind
     from metasched.ir.program import Program as Program
@@ -125,7 +125,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; a test compares it wit
     from metasched.search.session import TuningSession as TuningSession
     from metasched.search.space_protocol import Candidate as Candidate
     from metasched.search.space_protocol import Observation as Observation
-    from metasched.search.strategy import StrategyInputs as StrategyInputs
+    from metasched.search.strategy_registry import StrategyInputs as StrategyInputs
     from metasched.search.task import Task as Task
     from metasched.space.combinators import attempt as attempt
     from metasched.space.combinators import choice as choice
@@ -207,7 +207,7 @@ _NAMES = {
     "metasched.graph.loading": ("load_onnx",),
     "metasched.graph.network": ("Network",),
     "metasched.graph.tuning.networks": ("tune_networks",),
-    "metasched.graph.ranged": ("NetworkOfSizes",),
+    "metasched.graph.network_of_sizes": ("NetworkOfSizes",),
     "metasched.graph.buckets.size_range": ("SizeRange",),
     "metasched.ir.nodes": ("LoopKind",),
     "metasched.ir.program": ("Program",),
@@ -268,7 +268,7 @@ _NAMES = {
     "metasched.search.report": ("TuningReport",),
     "metasched.search.session": ("TuningSession",),
     "metasched.search.space_protocol": ("Candidate", "Observation"),
-    "metasched.search.strategy": ("StrategyInputs",),
+    "metasched.search.strategy_registry": ("StrategyInputs",),
     "metasched.search.task": ("Task",),
     "metasched.space.combinators": (
         "attempt",

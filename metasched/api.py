@@ -7,8 +7,8 @@ from typing import TypeVar, overload
 from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.store import core_of, save
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import DEFAULT_DATABASE, DatabaseURLs, open_database, shown_urls
 from metasched.database.base import Access
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseURLs, open_database, shown_urls
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.nodes import Func
@@ -35,7 +35,7 @@ from metasched.search.records.other_names import own_trace
 from metasched.search.report import TuningReport
 from metasched.search.seeds import seed_of
 from metasched.search.session import TuningSession
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task import Task
 from metasched.space.conditions import SpaceLike, space_of
 from metasched.space.conditions import condition as condition_space
@@ -45,7 +45,7 @@ from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
 from metasched.target import Target
 
 DEFAULT_TRIALS = 64
-Said = TypeVar("Said")
+ReportT = TypeVar("ReportT")
 _KEPT_NOWHERE = "sqlite:///:memory:"
 
 
@@ -431,15 +431,19 @@ def _of_trace(program: Program, trace: Trace, target: Target, policy: Policy) ->
     return _scheduled(program, schedule, target, Repairs(schedule.repairs), Origin.TRACE)
 
 
-def _kernel(program: Program, trace: Trace, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
+def _kernel(program: Program, trace: Trace, target: Target, report: ReportT, origin: Origin) -> Kernel[ReportT]:
     return _scheduled(program, trace.apply_to(program), target, report, origin)
 
 
-def _scheduled(program: Program, schedule: Schedule, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
+def _scheduled(
+    program: Program, schedule: Schedule, target: Target, report: ReportT, origin: Origin
+) -> Kernel[ReportT]:
     return _compiled(program, schedule.func, schedule.trace, target, report, origin)
 
 
-def _compiled(program: Program, func: Func, trace: Trace, target: Target, report: Said, origin: Origin) -> Kernel[Said]:
+def _compiled(
+    program: Program, func: Func, trace: Trace, target: Target, report: ReportT, origin: Origin
+) -> Kernel[ReportT]:
     compiled = build(func, target)
     return Kernel(compiled, program=program, trace=trace, report=report, origin=origin, profiler=profile_kernel)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from metasched import api
 from metasched.cache_folder import CACHE
-from metasched.database.backends import scheme_of
+from metasched.database.database_registry import scheme_of
 from metasched.database.user_database import kernels_database, make_folder
 from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
 from metasched.ir.notebook import table

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,13 @@ def played(spec: Mapping[str, Any]) -> object:
     from benchmarks.contest.described import described
     from benchmarks.contest.playing import play
     from benchmarks.contest.stored import load
-    from metasched.cost.model_registry import DEFAULT_MODEL, model_of
-    from metasched.search.strategy import DEFAULT_STRATEGY, strategy_of
 
+    # It has these names in every commit, wherever they are defined.
+    session: Any = import_module("metasched.search.session")
     stored = load(spec["task"], Path(spec["tables"]))
     assert stored is not None, f"there is no table of {spec['task']} in {spec['tables']}"
     table = described(stored, None if spec["kept"] is None else Path(spec["kept"]))
-    strategy, model = strategy_of(DEFAULT_STRATEGY), model_of(DEFAULT_MODEL)
+    strategy, model = session.strategy_of(session.DEFAULT_STRATEGY), session.model_of(session.DEFAULT_MODEL)
     found = [play(table, strategy, model, seed, spec["trials"]) for seed in spec["seeds"]]
     return [[one.course, one.codes, one.seconds] for one in found]
 

@@ -35,7 +35,7 @@ from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import median_of
 from metasched.operators import TWELVE
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
 from metasched.space.conditions import SpaceLike
 
 SEEDS = 5

@@ -11,7 +11,7 @@ from benchmarks.contest.described import Table
 from benchmarks.contest.frozen import TableArms
 from metasched.cost.model_registry import MakeModel
 from metasched.search.space_protocol import Candidate, Observation
-from metasched.search.strategy import MakeStrategy, StrategyInputs
+from metasched.search.strategy_registry import MakeStrategy, StrategyInputs
 from metasched.search.task_search import batch_size
 
 TRIALS = 128

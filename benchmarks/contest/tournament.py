@@ -20,7 +20,7 @@ from benchmarks.contest.playing import TRIALS, Played, play
 from benchmarks.contest.stored import FOLDER, load, path_of
 from benchmarks.yardstick.samples import sources_hash
 from metasched.cost.ranking import Array
-from metasched.search.strategy import MakeStrategy
+from metasched.search.strategy_registry import MakeStrategy
 
 # A table with some of its structures, as a limited space has them.
 Limit = Callable[[Table], Table]

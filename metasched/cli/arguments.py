@@ -16,7 +16,7 @@ from metasched.permissions import Allowed, Permission
 from metasched.search.seeds import seed_of
 
 if TYPE_CHECKING:
-    from metasched.database.backends import DatabaseURLs
+    from metasched.database.database_registry import DatabaseURLs
     from metasched.space.text.modules import TextModule
     from metasched.space.text.rules import TextRule
 
@@ -71,7 +71,7 @@ def add_search(parser: ArgumentParser, model: str) -> None:
     """How a search goes: what is common to programs and networks. `model` is where the namespace has the cost model."""
     from metasched.cost.model_registry import DEFAULT_MODEL, MODELS
     from metasched.measure.executor_registry import DEFAULT_EXECUTOR, EXECUTORS
-    from metasched.search.strategy import DEFAULT_STRATEGY, STRATEGIES
+    from metasched.search.strategy_registry import DEFAULT_STRATEGY, STRATEGIES
 
     for option, dest, default, known, what in (
         ("--strategy", "strategy", DEFAULT_STRATEGY, STRATEGIES.names(), "how to search, a name or FILE.py:NAME"),

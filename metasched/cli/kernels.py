@@ -15,7 +15,7 @@ from metasched.target import Target
 
 if TYPE_CHECKING:
     from metasched.api import Kernel
-    from metasched.database.backends import DatabaseURLs
+    from metasched.database.database_registry import DatabaseURLs
     from metasched.space.conditions import SpaceLike
 
 

@@ -21,10 +21,10 @@ from metasched.graph.value_type import ValueType
 from metasched.target import Target
 
 if TYPE_CHECKING:
-    from metasched.database.backends import DatabaseURLs
+    from metasched.database.database_registry import DatabaseURLs
     from metasched.graph.growing.sizes import GrowingSize
     from metasched.graph.network import Network
-    from metasched.graph.ranged import NetworkOfSizes
+    from metasched.graph.network_of_sizes import NetworkOfSizes
 
 Array = np.ndarray[Any, Any]
 

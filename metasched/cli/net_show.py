@@ -11,7 +11,7 @@ from metasched.cli.net_arguments import add_database, add_model, network_of
 from metasched.graph.ir import Graph
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.network import Network
-from metasched.graph.ranged import NetworkOfSizes
+from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.tasks import TaskTable
 
 

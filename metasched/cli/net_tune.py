@@ -20,7 +20,7 @@ from metasched.cli.net_arguments import add_model, bound_again, network_of
 from metasched.graph.tasks import joined_tables
 from metasched.graph.tuning.graphs import NetworkReport
 from metasched.graph.tuning.view import NetworkProgress, network_view
-from metasched.search.task_scheduler import NETWORK_SCHEDULER, SCHEDULERS
+from metasched.search.scheduler_registry import NETWORK_SCHEDULER, SCHEDULERS
 from metasched.support.data_classes import dataclass
 
 

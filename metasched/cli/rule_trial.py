@@ -20,7 +20,7 @@ from metasched.schedule.trace import Trace
 from metasched.search.paired_tuning import tune_in_turns
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
-from metasched.search.strategy import DEFAULT_STRATEGY
+from metasched.search.strategy_registry import DEFAULT_STRATEGY
 from metasched.search.task import Task
 from metasched.space.registry import DEFAULT_PRESET, resolve
 from metasched.space.rule import Rule

@@ -28,7 +28,7 @@ from metasched.lang.load import file_and_name
 from metasched.measure.paired_timing import PAIRS
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.progress_text import duration, failures
-from metasched.search.strategy import DEFAULT_STRATEGY
+from metasched.search.strategy_registry import DEFAULT_STRATEGY
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome, Rule, inside
 from metasched.space.rule_errors import described, is_of_a_rule

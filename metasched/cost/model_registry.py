@@ -8,8 +8,8 @@ from pathlib import Path
 from metasched.cost.model import CostModel, Model
 from metasched.cost.trained import read_model
 from metasched.errors import MetaschedError
-from metasched.support.calls import lacking_methods, named, takes
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.calls import lacking_methods, named
+from metasched.support.registry import Registry, UnfitError, checked_function
 
 DEFAULT_MODEL = "trees"
 
@@ -18,12 +18,7 @@ MakeModel = Callable[[int], Model]
 
 
 def _checked(value: object) -> MakeModel:
-    if not callable(value):
-        raise UnfitError(f"it is {value!r}, and not a function of a seed")
-    if not takes(value, "seed"):
-        raise UnfitError("it cannot be called with one argument, a seed")
-    make: MakeModel = value
-    return make
+    return checked_function(value, "a seed", "a seed")
 
 
 MODELS = Registry(None, "model", _checked, MetaschedError, "metasched.cost.models", "model")

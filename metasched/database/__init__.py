@@ -21,15 +21,15 @@ Its files, in reading order:
 - `sqlite`: Records in one SQLite file, in WAL mode: readers never wait, and a killed writer loses nothing it committed
 - `union`: Several databases as one: what is measured goes to the first, and the others are read
 - `shown_url`: A database's URL as messages print it
-- `backends`: Databases by URL: which function opens those of a scheme
+- `database_registry`: Databases by URL: which function opens those of a scheme
 - `stores/`: Where records can be kept: a file a URL scheme, of its name
 - `transfer`: Records as lines of text, to be kept in git, sent to somebody, and merged; and which of them a clean-up
   removes
 - `user_database`: Where a user's own database of tuned kernels is
 """
 
-from metasched.database.backends import DATABASES, DatabaseLike, open_database
 from metasched.database.base import Access, BaseDatabase, Database
+from metasched.database.database_registry import DATABASES, DatabaseLike, open_database
 from metasched.database.record import (
     DamagedRecordWarning,
     DatabaseError,

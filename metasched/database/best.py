@@ -81,12 +81,12 @@ def shortlist(summaries: Iterable[Summary]) -> list[Summary]:
     settled = [s for s in summaries if s.settled]
     tested = [s for s in settled if s.turns or s.is_guess]
     others = (s for s in settled if not (s.turns or s.is_guess))
-    return sorted([*tested, *nsmallest(1, others, key=_seconds)])
+    return sorted([*tested, *nsmallest(1, others, key=lambda r: r.seconds_or_inf)])
 
 
 def by_time(records: Iterable[Record]) -> list[Record]:
     """The records that have a time, fastest first; ties keep their order."""
-    return [r for _, r in sorted(((_seconds(r), r) for r in records if r.settled), key=lambda item: item[0])]
+    return [r for _, r in sorted(((r.seconds_or_inf, r) for r in records if r.settled), key=lambda item: item[0])]
 
 
 def fastest(records: Iterable[Record], count: int) -> list[Record]:
@@ -102,7 +102,7 @@ def fastest(records: Iterable[Record], count: int) -> list[Record]:
 def _fastest(given: list[Record], count: int) -> list[Record]:
     best = best_of(given)
     bounds = [r for r in given if r.failure is None and not r.settled]
-    ranked = [*by_time(given), *sorted(bounds, key=_seconds)]
+    ranked = [*by_time(given), *sorted(bounds, key=lambda r: r.seconds_or_inf)]
     return [*([best] if best is not None else []), *(r for r in ranked if r is not best)][:count]
 
 
@@ -137,9 +137,9 @@ def finalists(records: Sequence[Record], most: int = FINALISTS) -> list[Record]:
     """
     settled = [record for record in records if record.settled]
     guesses = [g for g in (_last(settled, Role.DEFAULT), _last(settled, Role.GUESS)) if g is not None]
-    limit = min((_search_seconds(g) * _BEHIND_GUESS for g in guesses), default=float("inf"))
-    others = [r for r in settled if r not in guesses and _search_seconds(r) <= limit]
-    chosen = [*guesses, *sorted(others, key=_search_seconds)[:most]]
+    limit = min((g.search_seconds_or_inf * _BEHIND_GUESS for g in guesses), default=float("inf"))
+    others = [r for r in settled if r not in guesses and r.search_seconds_or_inf <= limit]
+    chosen = [*guesses, *sorted(others, key=lambda r: r.search_seconds_or_inf)[:most]]
     if len(chosen) < 2 or all(comparison(chosen[0], r) is not None for r in chosen[1:]):
         return []
     return chosen
@@ -175,11 +175,3 @@ def noise_of(records: Iterable[Record]) -> Noise | None:
 
 def _last(records: Iterable[Record], role: Role) -> Record | None:
     return next(reversed([record for record in records if record.role is role]), None)
-
-
-def _seconds(record: Record | Summary) -> float:
-    return record.seconds if record.seconds is not None else float("inf")
-
-
-def _search_seconds(record: Record) -> float:
-    return record.search_seconds if record.search_seconds is not None else float("inf")

@@ -184,6 +184,16 @@ class Record:
         return seconds_in_search(self.visits)
 
     @property
+    def seconds_or_inf(self) -> float:
+        """`seconds`; after a failure more than any."""
+        return float("inf") if self.seconds is None else self.seconds
+
+    @property
+    def search_seconds_or_inf(self) -> float:
+        """`search_seconds`; after a failure more than any."""
+        return float("inf") if self.search_seconds is None else self.search_seconds
+
+    @property
     def settled(self) -> bool:
         """Whether this is a time, and no bound: of two visits at least, and not raced."""
         return len(self.visits) >= LEAST_VISITS and not self.raced

@@ -45,6 +45,16 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     permissions: str
 
     @property
+    def seconds_or_inf(self) -> float:
+        """`seconds`; after a failure more than any."""
+        return float("inf") if self.seconds is None else self.seconds
+
+    @property
+    def search_seconds_or_inf(self) -> float:
+        """`search_seconds`; after a failure more than any."""
+        return float("inf") if self.search_seconds is None else self.search_seconds
+
+    @property
     def outline(self) -> Outline:
         return Outline(self.structure, self.decisions)
 

@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator
 from metasched.doctor.examined import Examined
 from metasched.doctor.finding import Finding
 from metasched.errors import MetaschedError
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.registry import Registry, checked_function
 
 Check = Callable[[Examined], Finding]
 
 
 def _checked(value: object) -> Check:
-    if not callable(value):
-        raise UnfitError(f"it is {value!r}, and not a function of an Examined")
-    check: Check = value
-    return check
+    return checked_function(value, "an Examined", "an Examined")
 
 
 CHECKS = Registry(None, "check", _checked, MetaschedError, "metasched.doctor.checks", "check")

@@ -16,8 +16,8 @@ Its files, in reading order:
 - `site`: A node of a model as the functions of `node_types/` see it
 - `registry`: The node types that are known, found by their files
 - `reading/`: A model's file, read as data: its message, its weights, and what it says of sizes
-- `node_helpers/`: What functions of several node types take: parts, windows, running and sorted rows, known
-  places, packed numbers
+- `node_helpers/`: What functions of several node types take: parts, windows, running and sorted rows, known places,
+  packed numbers
 - `loops/`: Loops of a graph: made from models, rewritten, and made stretches of its nodes
 - `counted/`: Values of which only a call knows how many elements there are
 - `node_types/`: What each node type computes, as programs: a file a family
@@ -39,7 +39,8 @@ Its files, in reading order:
 - `growing/`: A model with a size that grows from call to call, as networks of fixed room
 - `growing_network`: A model with a size that grows: a call runs on kernels for a bucket of lengths
 - `buckets/`: One network for many sizes: kernels for the largest of them, in which nothing beyond a call's sizes counts
-- `ranged`: A model whose sizes are ranges: a network for each bucket of sizes, in which only the sizes of a call count
+- `network_of_sizes`: A model whose sizes are ranges: a network for each bucket of sizes, in which only the sizes of a
+  call count
 - `opened_model`: A model's file with what is settled of it: the graphs of its sizes
 - `loading`: Networks from models' files: of one size, or of ranges of sizes
 """

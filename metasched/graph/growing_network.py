@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from metasched.database.backends import DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.buckets.choices import choices_alike
 from metasched.graph.code.choices import Choices
 from metasched.graph.growing.calls import cut_to_length, length_of

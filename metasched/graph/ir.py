@@ -49,6 +49,11 @@ class Compute:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    def by_input(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """The values that the program's inputs are, by their names, or by those in another form of the program."""
+        own = (buffer.name for buffer in self.program.inputs) if names is None else names
+        return dict(zip(own, self.inputs, strict=True))
+
 
 @dataclass(frozen=True)
 class ShapeView:
@@ -189,6 +194,15 @@ class LoopNode:
 
 
 Node: TypeAlias = Compute | ShapeView | InPlace | LoopNode
+
+
+def reading(node: Node, same: Mapping[str, str]) -> Node:
+    """A node that reads other values instead of some."""
+    if not any(name in same for name in node.inputs):
+        return node
+    if isinstance(node, ShapeView):
+        return replace(node, input=same.get(node.input, node.input))
+    return replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, overload
 
-from metasched.database.backends import DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.buckets.bucket import Sizes
 from metasched.graph.buckets.size_range import SizeRange
 from metasched.graph.errors import NetworkError
@@ -17,9 +17,9 @@ from metasched.graph.growing_network import SHORTER, GrowingNetwork
 from metasched.graph.importing import open_sizes
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network, folded
+from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.ranged import NetworkOfSizes
 from metasched.graph.reading.model_file import ModelLike, read_model, without_position
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.network_cache import CachePlace, NetworkCache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike
 from metasched.graph.errors import NetworkError
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory_figures import MemberMemory, NetworkMemory
@@ -21,9 +21,9 @@ from metasched.knowledge.library import KnowledgeLike
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
 from metasched.measure.runner import Runner
 from metasched.permissions import Allow
+from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
 from metasched.search.several_tasks.objectives import Objective
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
-from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
 from metasched.space.registry import RuleSpec
 from metasched.target import Target
 
@@ -46,7 +46,7 @@ class NetworkMember(TunedMember, Protocol):
         """The programs that it runs."""
 
 
-class MembersFace(ABC):
+class NetworkBase(ABC):
     """What all networks have, whatever number of sizes they are for.
 
     Attributes:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from typing import Any
 
-from metasched.database.backends import DatabaseLike, opened_database
 from metasched.database.base import Access, Database
+from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.database.record import Record, TaskKey
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.code.step_code import TaskCode
@@ -20,7 +20,7 @@ from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import ASSUMED_STEPS
 from metasched.graph.loops.bodies import with_constants
 from metasched.graph.loops.flat_graph import flat
-from metasched.graph.members import MembersFace
+from metasched.graph.members import NetworkBase
 from metasched.graph.passes.constant_folding import constant_folding
 from metasched.graph.passes.declaration import PassContext
 from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
@@ -57,7 +57,7 @@ from metasched.support.cached import cached_property
 from metasched.target import Target
 
 
-class Network(MembersFace):
+class Network(NetworkBase):
     """A model with all sizes bound: `net(x)` runs it.
 
     Inputs are NumPy arrays of the network's types (see `inputs`), by position or by name, or arrays of other libraries

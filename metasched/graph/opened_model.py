@@ -10,8 +10,8 @@ from typing import Any
 from metasched.graph.buckets.bucket import Sizes
 from metasched.graph.builder import Folding
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.alike import GraphsAlike, GrowingModel
 from metasched.graph.growing.graph import GrownGraphs, growing_sizes, grown_graphs
+from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom, GrowingModel
 from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.importing import Binding, import_in_blocks, import_model, initializers, open_sizes
 from metasched.graph.ir import Graph
@@ -56,12 +56,12 @@ class OpenedModel:
         make = partial(growing.make, more)
         return grown_graphs(make, growing.name, growing.size, growing.axes, growing.same, smallest)
 
-    def alike(self, largest: Sizes, change: Callable[[Graph], Graph]) -> GraphsAlike:
+    def alike(self, largest: Sizes, change: Callable[[Graph], Graph]) -> GraphsOfEqualRoom:
         """What makes graphs of sizes in the ranges up to the largest, with the same room for caches that grow, each
         with a change.
         """
         assert self._growing is not None
-        return GraphsAlike(self._growing, largest, self.lowest, lambda graph: change(self._with_states(graph)))
+        return GraphsOfEqualRoom(self._growing, largest, self.lowest, lambda graph: change(self._with_states(graph)))
 
     def _with_states(self, graph: Graph) -> Graph:
         return with_states(graph, {**graph.states, **self.states})

@@ -57,6 +57,11 @@ def read(name: str, shape: tuple[int, ...], over: Sequence[str], extents: tuple[
     )
 
 
+def place_within(place: str, extent: int) -> str:
+    """A place where there is one: itself, or the first or last of so many."""
+    return f"min(max({place}, 0), {extent - 1})"
+
+
 def saturates(dtype: DType) -> bool:
     """Whether ONNX's nodes keep numbers in the range of a float type, unless they say otherwise: of those of 8 bits."""
     return dtype.is_float and dtype.bits == DType.U8.bits

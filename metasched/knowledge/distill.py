@@ -40,7 +40,7 @@ def best_entries(records: Iterable[Record]) -> Iterator[Entry]:
     first = [] if best is None else [best]
     kept: list[Entry] = []
     for record in (*first, *(r for r in settled if r is not best)):
-        if len(kept) == MOST_STRUCTURES or (kept and _seconds(record) * 1e6 > _NEAR * kept[0].microseconds):
+        if len(kept) == MOST_STRUCTURES or (kept and record.seconds_or_inf * 1e6 > _NEAR * kept[0].microseconds):
             break
         entry = entry_of(record)
         if entry is not None and all(entry.structure != other.structure for other in kept):
@@ -95,7 +95,3 @@ def _best(entries: Iterable[Entry]) -> list[Entry]:
     found = list(by_structure.values())
     near = [entry for entry in found if entry.microseconds <= _NEAR * found[0].microseconds]
     return near[:MOST_STRUCTURES]
-
-
-def _seconds(record: Record) -> float:
-    return record.seconds if record.seconds is not None else float("inf")

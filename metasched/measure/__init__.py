@@ -15,6 +15,7 @@ Its files, in reading order:
 - `check`: Whether a candidate computes what its program says
 - `compiling`: A scheduled program to machine code that another process can load, and when two candidates are the same
   code
+- `parsed_programs`: Programs of candidates from their texts; those of the last ones are parsed once
 - `protocol`: The messages between a parent and its workers: frames of JSON and bytes over a pipe
 - `builder`: What a builder process does: a candidate's texts to machine code, and a program to its expected results
 - `comparison`: How much faster one schedule is than another, from pairs of times, and how sure that is
@@ -23,7 +24,8 @@ Its files, in reading order:
 - `surroundings`: What the kernels of a network are timed in: which caches their constants are still in when their turn
   comes again
 - `rotation`: Constant arguments that a timed call finds where a network leaves them, and not where the call before did
-- `executor`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it again
+- `candidate_timer`: What a runner process does: load a candidate's machine code, check it twice, time it, and check it
+  again
 - `resources`: Errors of the operating system about resources that ran out or are denied, as sentences with a remedy
 - `cores`: Which cores are for timing and which for building, where there are more than a kernel's threads take
 - `fork_server`: The process that workers are forked from: it has imported what they need, so that each starts at once
@@ -44,7 +46,8 @@ Its files, in reading order:
 - `executor_registry`: Executors by name or URL: ours, a file each in `executors/`, and those of other packages
   (`metasched.executors`)
 - `cluster/`: Measuring on several machines, which a dask cluster connects
-- `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from `Wanted`
+- `executors/`: Where candidates are measured, a file each, which defines `executor`: what makes a runner from
+  `ExecutorInputs`
 - `paired_timing`: Which of two schedules is faster, and how sure that is: both are timed in turns, so that noise hits
   both
 """

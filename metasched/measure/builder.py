@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from metasched.ir.nodes import Func
-from metasched.ir.program import Program
-from metasched.ir.source import Setting, settings_from_json
-from metasched.lang import parse_program
+from metasched.ir.source import settings_from_json
 from metasched.measure.archive import read_arrays
 from metasched.measure.arithmetic import AllowedArithmetic
 from metasched.measure.check import prepare
 from metasched.measure.compiling import compile_candidate, compile_func, lower_candidate
 from metasched.measure.inputs import Given
+from metasched.measure.parsed_programs import parsed_program
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, MeasureCandidate
 from metasched.schedule.trace import Trace
@@ -61,7 +60,7 @@ class Builder:
         params = settings_from_json(body["params"])
         arrays = read_arrays(Path(body["given"]))
         ranges = {name: (float(low), float(high)) for name, (low, high) in body["ranges"].items()}
-        program = _program(body["program"], params)
+        program = parsed_program(body["program"], params)
         by = AllowedArithmetic(body["steps"], body["fastmath"]).of(program)
         cases = prepare(program.func, Given(arrays, ranges), int(body["seed"]), by)
         cases.save(Path(body["path"]))
@@ -70,13 +69,8 @@ class Builder:
 
 def _scheduled(candidate: MeasureCandidate, phases: Stopwatch) -> Func:
     with phases.timed("replay"):
-        program = _program(candidate.program, candidate.params)
+        program = parsed_program(candidate.program, candidate.params)
         return Trace.parse(candidate.trace).apply_to(program).func
-
-
-@lru_cache(maxsize=32)
-def _program(text: str, params: tuple[tuple[str, Setting], ...]) -> Program:
-    return parse_program(text, **dict(params))
 
 
 @lru_cache(maxsize=8)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from metasched.errors import MetaschedError
 from metasched.measure.runner import Runner
-from metasched.support.calls import lacking_methods, takes
+from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.registry import Registry, checked_function
 
 GROUP = "metasched.executors"
 DEFAULT_EXECUTOR = "local"
@@ -18,7 +18,7 @@ _METHODS = ("lower", "submit", "prepare", "close")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExecutorInputs:
     """What a runner is opened for.
 
     Attributes:
@@ -30,16 +30,11 @@ class Wanted:
     threads: int
 
 
-MakeRunner = Callable[[Wanted], Runner]
+MakeRunner = Callable[[ExecutorInputs], Runner]
 
 
 def _checked(value: object) -> MakeRunner:
-    if not callable(value):
-        raise UnfitError(f"it is {value!r}, and not a function of what is wanted")
-    if not takes(value, "wanted"):
-        raise UnfitError("it cannot be called with one argument, what is wanted")
-    make: MakeRunner = value
-    return make
+    return checked_function(value, "what is wanted", "what is wanted")
 
 
 EXECUTORS = Registry(GROUP, "executor", _checked, MetaschedError, "metasched.measure.executors", "executor")
@@ -61,7 +56,7 @@ class OpenedOnce:
         if isinstance(runner, str):
             self._name, _, address = runner.partition(_SEPARATOR)
             self._make = EXECUTORS.get(self._name)
-            self._wanted = Wanted(address, threads)
+            self._wanted = ExecutorInputs(address, threads)
         elif lacking := lacking_methods(runner, *_METHODS):
             raise MetaschedError(
                 f"`runner` is {runner!r}, and no runner: it has no `{lacking[0]}`\n"

@@ -104,30 +104,22 @@ class BoundKernel:
         return run
 
 
-class _Repeater:
-    """`metasched_repeat` for kernels of one calling convention."""
+class _CallingLoop:
+    """A loop of calls in memory, for kernels of one calling convention; its code is freed with this object."""
 
-    def __init__(self, types: Types) -> None:
-        self._code = LoadedCode(compile_text(_repeat_text(types), Target.detect()))
-        self.function = _PROTOTYPE(self._code.address(_REPEAT))
-
-
-class _Rotator:
-    """`metasched_rotate` for kernels of one calling convention."""
-
-    def __init__(self, types: Types) -> None:
-        self._code = LoadedCode(compile_text(_rotate_text(types), Target.detect()))
-        self.function = _ROTATING(self._code.address(_ROTATE))
+    def __init__(self, text: str, name: str, prototype: Callable[[int], Callable[..., int]]) -> None:
+        self._code = LoadedCode(compile_text(text, Target.detect()))
+        self.function = prototype(self._code.address(name))
 
 
 @lru_cache(maxsize=64)
-def _repeater(types: Types) -> _Repeater:
-    return _Repeater(types)
+def _repeater(types: Types) -> _CallingLoop:
+    return _CallingLoop(_repeat_text(types), _REPEAT, _PROTOTYPE)
 
 
 @lru_cache(maxsize=64)
-def _rotator(types: Types) -> _Rotator:
-    return _Rotator(types)
+def _rotator(types: Types) -> _CallingLoop:
+    return _CallingLoop(_rotate_text(types), _ROTATE, _ROTATING)
 
 
 _CLOCK = f"""\

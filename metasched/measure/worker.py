@@ -78,7 +78,7 @@ class Worker:
         """Import what workers need, before they are forked, by building something. An error is told by each of them,
         which `preload` or a request meets.
         """
-        from metasched.measure import executor  # noqa: F401
+        from metasched.measure import candidate_timer  # noqa: F401
         from metasched.measure.builder import Builder
 
         Builder().build(MeasureCandidate(_SMALL, (), "trace 1 of small[N=8]:\n", str(Target.detect(threads=1))))
@@ -90,9 +90,9 @@ class Worker:
 
             self._builder = Builder()
         else:
-            from metasched.measure.executor import Executor
+            from metasched.measure.candidate_timer import CandidateTimer
 
-            self._executor = Executor(self.settings.threads)
+            self._timer = CandidateTimer(self.settings.threads)
 
     def serve(self, channel: Channel) -> None:
         """Answer requests until the parent ends."""
@@ -163,13 +163,13 @@ class Worker:
         return self._builder.build_whole(candidate)
 
     def check(self, request: Message) -> Message:
-        return self._executor.check(request)
+        return self._timer.check(request)
 
     def prepare(self, body: dict[str, Any]) -> Message:
         return self._builder.prepare(body)
 
     def run(self, request: Message) -> Message:
-        return self._executor.run(request)
+        return self._timer.run(request)
 
 
 def failed(failure: Failure) -> Message:

@@ -18,7 +18,7 @@ from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Ref, Value
 from metasched.operators.batches import Batch
 from metasched.operators.transposed_copies import transpose_copies
-from metasched.schedule.handlers import Policy, Prior, Replay
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay
 from metasched.schedule.primitive import registry
 from metasched.schedule.primitives.fuse import OP as FUSE
 from metasched.schedule.primitives.transform_layout import OP as TRANSFORM_LAYOUT
@@ -50,7 +50,8 @@ class _Carried:
 
     def __init__(self, trace: Trace, batch: Batch, program: Program, share_elements: bool) -> None:
         self._element, self._whole = (
-            Schedule(of, handler=Replay(trace.decisions, Policy.REPAIR, Prior(0))) for of in (batch.element, program)
+            Schedule(of, handler=Replay(trace.decisions, Policy.REPAIR, DrawFromPrior(0)))
+            for of in (batch.element, program)
         )
         self._dims = dict(batch.dims)
         self._turned = set(batch.turned)

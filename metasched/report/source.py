@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from metasched.database.backends import open_database
 from metasched.database.base import Access, Database
+from metasched.database.database_registry import open_database
 from metasched.database.record import Record, SearchKey
 from metasched.support.data_classes import dataclass
 

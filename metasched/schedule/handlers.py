@@ -107,7 +107,7 @@ def stream(seed: int, address: str) -> np.random.Generator:
 
 
 @dataclass
-class Prior:
+class DrawFromPrior:
     """Draw from the prior."""
 
     seed: int
@@ -174,7 +174,7 @@ class FixedDecisions:
         self.used.add(site.address)
         decision = decision_of(site.dist, self.given[site.address])
         inner = self.inner
-        while isinstance(inner, FixedDecisions | Tentative):
+        while isinstance(inner, FixedDecisions | UndoableDecisions):
             if isinstance(inner, FixedDecisions) and site.address in inner.given:
                 self._require_same(site, decision, decision_of(site.dist, inner.given[site.address]))
             inner = inner.inner
@@ -191,7 +191,7 @@ class FixedDecisions:
 
 
 @dataclass
-class Tentative:
+class UndoableDecisions:
     """Decides for steps that may be undone: their draws are then not in the trace, so a replay draws them again.
 
     `missing` is the first error that `inner` raised, to be raised if the steps are kept.
@@ -207,11 +207,11 @@ class Tentative:
             if site.dist.structural:
                 raise
             self.missing = self.missing or error
-            return Prior(0).decide(site)
+            return DrawFromPrior(0).decide(site)
 
 
 @dataclass
-class Forced:
+class EnumerateOptions:
     """Enumerate: take structural decisions from a prefix, then the first option; `met` records their order.
 
     Raises NondeterministicModule when a decision of the prefix is no option any more.
@@ -237,7 +237,7 @@ class Forced:
 
 
 @dataclass
-class Picked:
+class PickByFunction:
     """Takes what `pick` says, and keeps what was met and taken, in order."""
 
     pick: Callable[[Site], Decision]
@@ -265,15 +265,11 @@ class Symbolic:
 
 
 @dataclass(frozen=True)
-class Unasked:
-    """Leaves numeric variables open, for steps that are only tried; a structural decision must be given with the step.
+class RefuseStructure:
+    """Decides nothing, for steps that are only tried: a structural decision must be given with the step.
 
-    Raises MetaschedError for an undecided structural variable, as legality may depend on the option.
+    Raises MetaschedError for every variable that it is asked for, as legality may depend on the option.
     """
 
     def decide(self, site: Site) -> Decision | Free:
-        if site.dist.structural:
-            raise MetaschedError(
-                f'"{site.address}" is a choice of structure; steps that are only tried give `decision`'
-            )
-        return FREE
+        raise MetaschedError(f'"{site.address}" is a choice of structure; steps that are only tried give `decision`')

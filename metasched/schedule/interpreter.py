@@ -27,7 +27,17 @@ from metasched.schedule.analysis import BlockInfo, describe_block
 from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, plain, wrong
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
-from metasched.schedule.handlers import FixedDecisions, Free, Handler, Prior, Repair, Site, Tentative, Unasked
+from metasched.schedule.handlers import (
+    DrawFromPrior,
+    FixedDecisions,
+    Free,
+    Handler,
+    RefuseStructure,
+    Repair,
+    Site,
+    Symbolic,
+    UndoableDecisions,
+)
 from metasched.schedule.index_maps import with_maps_as_text
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.methods import PrimitiveMethods
@@ -68,7 +78,7 @@ class Interpreter(PrimitiveMethods):
             raise MetaschedError(f"`target` is a {type(target).__name__}, not a Target; a seed is given as `seed=`")
         self.program = program
         self._target = target
-        self.handler: Handler = handler if handler is not None else Prior(seed)
+        self.handler: Handler = handler if handler is not None else DrawFromPrior(seed)
         self._memo = memo if memo is not None else StepMemo()
         self._ctx = Context(program.func, allowed=Allowed.of(allow))
         self._env = Env()
@@ -194,7 +204,7 @@ class Interpreter(PrimitiveMethods):
 
         The lines of choices to branch on stay in the trace, as which steps were tried depends on them.
         """
-        before, tentative = self.fork(self.handler), Tentative(self.handler)
+        before, tentative = self.fork(self.handler), UndoableDecisions(self.handler)
         self.handler = tentative
         try:
             yield
@@ -235,7 +245,7 @@ class Interpreter(PrimitiveMethods):
 
     def trial(self) -> Self:
         """A copy to try steps on, with tile sizes left open: whether a step is legal for some sizes."""
-        return self.fork(Unasked())
+        return self.fork(Symbolic(RefuseStructure()))
 
     def refusal(self, steps: Callable[[Self], object]) -> str | None:
         """Why `steps` would not be legal now; None when they would be, for some tile sizes at least.

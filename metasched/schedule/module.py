@@ -10,7 +10,7 @@ from metasched.errors import ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import print_decision
 from metasched.lang.instructions import Decision
-from metasched.schedule.handlers import Free, Policy, Prior, Repair, Replay
+from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Repair, Replay
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import BlockRV, LoopRV
 from metasched.target import Target
@@ -59,7 +59,7 @@ def rerun(
     `Schedule.repairs`. Where the module fixes a decision itself, a different decision in the trace counts as out of
     support.
     """
-    replay = Replay(decisions.decisions, policy, Prior(seed))
+    replay = Replay(decisions.decisions, policy, DrawFromPrior(seed))
     schedule = Schedule(program, target, handler=replay)
     fn(schedule)
     name = getattr(fn, "__name__", "module")

@@ -21,7 +21,7 @@ from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.permissions import Permission
-from metasched.schedule.handlers import Handler, Policy, Prior, Replay
+from metasched.schedule.handlers import DrawFromPrior, Handler, Policy, Replay
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
@@ -183,7 +183,7 @@ class Trace:
         """
         if policy is Policy.STRICT:
             self.require_program(program)
-        replay = Replay(self.decisions, policy, Prior(seed))
+        replay = Replay(self.decisions, policy, DrawFromPrior(seed))
         schedule = Schedule(program, target, handler=handler if handler is not None else replay)
         self.run_on(schedule)
         schedule.repairs = replay.repairs

@@ -12,7 +12,7 @@ from metasched.ir.source_printer import print_params
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData
 from metasched.schedule.arguments import bind
-from metasched.schedule.handlers import Free, Prior, Site, out_of_support
+from metasched.schedule.handlers import DrawFromPrior, Free, Site, out_of_support
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration
@@ -142,7 +142,7 @@ class _Mending:
 
     def decide(self, site: Site) -> Decision | Free:
         if self.decision is None:
-            return Prior(0).decide(site)
+            return DrawFromPrior(0).decide(site)
         if site.dist.contains(self.decision):
             return self.decision
         self.errors.append(out_of_support(site, self.decision, "change it, or replay with Policy.REPAIR"))

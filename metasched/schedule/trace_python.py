@@ -16,7 +16,7 @@ from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceEx
 from metasched.ir.source_printer import print_source
 from metasched.lang.decisions import to_python
 from metasched.lang.instructions import Instruction, Ref, TraceData, Value
-from metasched.schedule.handlers import Handler, Picked, Symbolic, first_option
+from metasched.schedule.handlers import Handler, PickByFunction, Symbolic, first_option
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import Declaration
 from metasched.schedule.trace_python_reader import LineReader
@@ -29,7 +29,7 @@ _RESERVED = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
 
 
 def _left_open() -> Handler:
-    return Symbolic(Picked(first_option))
+    return Symbolic(PickByFunction(first_option))
 
 
 def trace_as_python(trace: TraceData, program: Program | None) -> str:
@@ -168,7 +168,7 @@ class _Writer:
 
 def _handler(instruction: Instruction) -> Handler:
     decision = instruction.decision
-    return _left_open() if decision is None else Picked(lambda site: decision)
+    return _left_open() if decision is None else PickByFunction(lambda site: decision)
 
 
 def choice_name(instruction: Instruction) -> str:

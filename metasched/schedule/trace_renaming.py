@@ -14,7 +14,7 @@ from metasched.ir.affine import as_int
 from metasched.ir.nodes import Block, For, Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
-from metasched.schedule.handlers import Free, Policy, Prior, Replay, Site
+from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Replay, Site
 from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace, with_labels
@@ -94,7 +94,7 @@ class _SideBySide:
     def __init__(self, trace: Trace, written_for: Program, program: Program) -> None:
         self._given = trace
         self._taking = _Taking()
-        self._one = Schedule(written_for, handler=Replay(trace.decisions, Policy.STRICT, Prior(0)))
+        self._one = Schedule(written_for, handler=Replay(trace.decisions, Policy.STRICT, DrawFromPrior(0)))
         self._other = Schedule(program, handler=self._taking)
         self._names = _Names()
         self._labels: dict[str, str] = {}

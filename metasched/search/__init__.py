@@ -3,7 +3,7 @@
 Its files, in reading order:
 
 - `task`: What is tuned: a program for a target, in a space; and the fingerprint by which spaces are compared
-- `searched`: What a search needs of a task
+- `task_protocol`: What a search needs of a task
 - `space_protocol`: What a search strategy sees of a space: a few parametric programs, each a set of integer rows
 - `arms/`: A space as searches see it: arms of rows, for its sketches and for what is known before anything is measured
 - `guesses/`: Schedules chosen without measuring: expert traces, what other sizes had, and what the cost model likes
@@ -14,14 +14,15 @@ Its files, in reading order:
   found
 - `several_tasks/`: What a session over several tasks goes by, and how one goes on while measurements of another are
   awaited
-- `task_scheduler`: Task schedulers by name: ours, a file each in `schedulers/`, and those of other packages
+- `scheduler_registry`: Task schedulers by name: ours, a file each in `schedulers/`, and those of other packages
   (`metasched.schedulers`)
 - `schedulers/`: Task schedulers, a file each, which defines `scheduler`: what makes one from `SchedulerInputs`
 - `task_search`: The search of one task, step by step: propose, lower, measure what is new, record, learn
 - `records/`: What searches take from records: their own as they go on, earlier ones of the task, and those of other
   tasks
 - `proposal`: The members of a batch: candidates that the strategy proposed, and guesses
-- `strategy`: Strategies by name: ours, a file each in `strategies/`, and those of other packages
+- `short_list`: How many candidates of a search come first: what looks best without a doubt
+- `strategy_registry`: Strategies by name: ours, a file each in `strategies/`, and those of other packages
   (`metasched.strategies`)
 - `strategies/`: Strategies, a file each, which defines `strategy`: what makes one from `StrategyInputs`
 - `rounds/`: What strategies that are guided by a model have in common: rounds, in which they look, breed, and choose a

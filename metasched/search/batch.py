@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from enum import Enum
 
 from metasched.database.base import Database
 from metasched.database.claims import Claimant
@@ -19,8 +20,8 @@ from metasched.search.budget.room import Room
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Proposal
-from metasched.search.records.known import Known
 from metasched.search.records.other_names import program_of
+from metasched.search.records.task_records import TaskRecords
 from metasched.search.several_tasks.waiting import OutOfTime, Waiting
 from metasched.support import interrupts
 from metasched.support.data_classes import dataclass
@@ -53,57 +54,86 @@ class Meanwhile:
 NOTHING = Meanwhile()
 
 
-class BatchMeasuring:
-    """Measures proposals of one task, and records the results.
+@dataclass(frozen=True)
+class SearchContext:
+    """What the search of a task and its measuring share.
 
-    Args:
+    Attributes:
         program: the program of the proposals' traces.
         target: the text of the target.
-        key: the key under which records are stored.
+        key: the key under which records are stored; it says what surroundings kernels are timed in.
         known: what is recorded so far; new records are added to it.
         database: where records are stored.
         claimant: identifies this process to others that tune the same task.
         seed: the seed of the search, by which repetitions are drawn.
         phases: the stopwatch of the search.
-        pace: how long candidates take; what is measured is added.
-        tell: called after each recorded trial.
         waiting: how it waits for measurements.
 
-    The key says what surroundings kernels are timed in.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        target: str,
-        key: SearchKey,
-        known: Known,
-        database: Database,
-        claimant: Claimant,
-        seed: int,
-        phases: Phases,
-        pace: Pace,
-        tell: Callable[[], None],
-        waiting: Waiting,
-    ) -> None:
-        self._program = program
-        self._target = target
-        self._key = key
-        self._known = known
-        self._database = database
-        self._claimant = claimant
-        self._seed = seed
-        self._phases = phases
+    program: Program
+    target: str
+    key: SearchKey
+    known: TaskRecords
+    database: Database
+    claimant: Claimant
+    seed: int
+    phases: Phases
+    waiting: Waiting
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What the candidates of a batch are measured on and within."""
+
+    runner: Runner
+    batch: int
+    room: Room
+    meanwhile: Meanwhile
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """The codes that are `mine` to measure now. Of the same task, `others` are so many processes, which have so many
+    codes `under_way`; `limit` is how many more may be begun.
+    """
+
+    mine: Sequence[str]
+    others: int
+    under_way: int
+    limit: int
+
+
+class _NextAction(Enum):
+    """What to do after what was claimed is measured."""
+
+    GO_ON = "go on"  # with what is left
+    WAIT = "wait"  # for what others measure
+    END = "end"  # what is left is not wanted
+    GIVE_UP = "give up"  # there is no time to wait
+
+
+class BatchMeasuring:
+    """Measures proposals of one task, and records the results.
+
+    Args:
+        search: what it shares with the search.
+        pace: how long candidates take; what is measured is added.
+        tell: called after each recorded trial.
+
+    """
+
+    def __init__(self, search: SearchContext, pace: Pace, tell: Callable[[], None]) -> None:
+        self._search = search
         self._pace = pace
         self._tell = tell
-        self._waiting = waiting
         self._begun: dict[str, Future[Lowered]] = {}
         self.measured = 0
 
     def begin(self, runner: Runner, traces: Sequence[str]) -> None:
         """Begin to lower what will be measured first, while there is something else to do."""
         new = [trace for trace in traces if trace not in self._begun]
-        self._begun |= {trace: runner.lower(self._program, trace, self._target) for trace in new}
+        self._begun |= {trace: runner.lower(self._search.program, trace, self._search.target) for trace in new}
 
     def measure(
         self,
@@ -117,23 +147,23 @@ class BatchMeasuring:
 
         A guess is measured however little time there is.
         """
-        left = self._unmeasured(proposals)
+        now, left = _Round(runner, batch, room, meanwhile), self._unmeasured(proposals)
         in_time = True
         while in_time and (first := self._first_of(left, room)):
-            lowered = self._lowered(runner, first, room, meanwhile)
-            with self._phases.timed(Phase.MEASURE):
-                in_time = self._measure_new(runner, lowered, batch, room, meanwhile) and len(lowered) == len(first)
-            left, meanwhile = left[len(first) :], NOTHING
+            lowered = self._lowered(now, first)
+            with self._search.phases.timed(Phase.MEASURE):
+                in_time = self._measure_new(now, lowered) and len(lowered) == len(first)
+            now, left = replace(now, meanwhile=NOTHING), left[len(first) :]
             if not left or self._left(room.wanted) <= 0:
                 return in_time
-        meanwhile.while_lowering()
+        now.meanwhile.while_lowering()
         return not left
 
     def _unmeasured(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """The proposals that have no result, each trace once, guesses first."""
         new: dict[str, Proposal] = {}
         for proposal in proposals:
-            if proposal.trace is not None and not proposal.is_settled(self._known):
+            if proposal.trace is not None and not proposal.is_settled(self._search.known):
                 new.setdefault(proposal.trace, proposal)
         return sorted(new.values(), key=lambda proposal: not proposal.role.is_guess)
 
@@ -154,27 +184,25 @@ class BatchMeasuring:
         """Measure recorded candidates again, add the results to their records, and return these; none where there was
         no time.
         """
-        with self._phases.timed(Phase.CONTEST):
+        with self._search.phases.timed(Phase.CONTEST):
             return self._record_again(self._ask_again(runner, again), room)
 
     def _left(self, wanted: int) -> int:
-        return wanted - self._known.made
+        return wanted - self._search.known.made
 
-    def _lowered(
-        self, runner: Runner, proposals: Sequence[Proposal], room: Room, meanwhile: Meanwhile
-    ) -> list[_Waiting]:
+    def _lowered(self, now: _Round, proposals: Sequence[Proposal]) -> list[_Waiting]:
         """The proposals lowered as far as their code; the first of them, where there is no time for all."""
         begun = [self._begun.pop(str(proposal.trace), None) for proposal in proposals]
         futures = [
-            future or runner.lower(self._program, str(proposal.trace), self._target)
+            future or now.runner.lower(self._search.program, str(proposal.trace), self._search.target)
             for proposal, future in zip(proposals, begun, strict=True)
         ]
-        meanwhile.while_lowering()
+        now.meanwhile.while_lowering()
         found: list[_Waiting] = []
-        with self._phases.timed(Phase.MEASURE):
+        with self._search.phases.timed(Phase.MEASURE):
             for proposal, future in zip(proposals, futures, strict=True):
                 try:
-                    found.append((proposal, self._waiting.result(future, self._patience(room))))
+                    found.append((proposal, self._search.waiting.result(future, self._patience(now.room))))
                 except OutOfTime:
                     break
         for future in futures[len(found) :]:
@@ -183,11 +211,9 @@ class BatchMeasuring:
 
     def _patience(self, room: Room) -> float | None:
         """How long to wait: for the first time, as long as it takes."""
-        return None if self._known.fastest_s() is None else room.patience_s
+        return None if self._search.known.fastest_s() is None else room.patience_s
 
-    def _measure_new(
-        self, runner: Runner, lowered: Sequence[_Waiting], batch: int, room: Room, meanwhile: Meanwhile
-    ) -> bool:
+    def _measure_new(self, now: _Round, lowered: Sequence[_Waiting]) -> bool:
         """Measure each code once; a proposal with another's code is a duplicate. Returns whether there was time."""
         waiting: dict[str, _Waiting] = {}
         beside: list[_Waiting] = []
@@ -198,86 +224,98 @@ class BatchMeasuring:
                 beside.append((proposal, found))
             elif code in waiting or self._is_of_known_code(proposal, code):
                 same.append((proposal, code))
-            elif len(waiting) < self._left(room.wanted) or proposal.role.is_guess:
+            elif len(waiting) < self._left(now.room.wanted) or proposal.role.is_guess:
                 waiting[code] = (proposal, found)
             else:
                 break
-        in_time = self._measure_claimed(runner, waiting, beside, batch, room, meanwhile)
+        in_time = self._measure_claimed(now, waiting, beside)
         same += [(proposal, code) for code, (proposal, _) in waiting.items()]
-        shared = [(p, code) for p, code in same if self._known.of_code(code) is not None]
-        duplicates = [Duplicate(str(p.trace), code, batch, p.place) for p, code in shared]
+        shared = [(p, code) for p, code in same if self._search.known.of_code(code) is not None]
+        duplicates = [Duplicate(str(p.trace), code, now.batch, p.place) for p, code in shared]
         if duplicates:
-            self._database.add_duplicates(self._key, duplicates)
-            self._known.add_duplicates(duplicates)
+            self._search.database.add_duplicates(self._search.key, duplicates)
+            self._search.known.add_duplicates(duplicates)
         return in_time
 
     def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
         """Whether it need not be measured because its code was. A guess is measured anyway."""
-        return not proposal.role.is_guess and self._known.of_code(code) is not None
+        return not proposal.role.is_guess and self._search.known.of_code(code) is not None
 
-    def _measure_claimed(
-        self,
-        runner: Runner,
-        waiting: dict[str, _Waiting],
-        beside: Sequence[_Waiting],
-        batch: int,
-        room: Room,
-        meanwhile: Meanwhile,
-    ) -> bool:
+    def _measure_claimed(self, now: _Round, waiting: dict[str, _Waiting], beside: Sequence[_Waiting]) -> bool:
         """Measure what no other process is measuring, and wait for the rest, until every result is known, or the time
         is up. Returns whether there was time.
 
         What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
         What stays `waiting` has a record of its code in this search: a guess may be another trace of the same code.
         """
-        repeats = self._due(room)
+        repeats = self._due(now.room)
         while waiting or beside:
-            others = self._database.others(self._key, self._claimant)
-            under_way = self._database.under_way(self._key, self._claimant) if others else 0
-            guesses = sum(proposal.role.is_guess for proposal, _ in waiting.values())
-            limit = max(self._left(room.wanted) - under_way, guesses)
-            share = -(-len(waiting) // (1 + others))
-            mine = self._database.claim(self._key, list(waiting), min(share, limit), self._claimant)
-            asked = self._ask_again(runner, repeats if mine else [])
-            chosen = [*beside, *(waiting[code] for code in mine)]
-            submitted = [(proposal, self._submit(runner, proposal, lowered)) for proposal, lowered in chosen]
-            meanwhile.once_submitted()
-            in_time = self._collect(submitted, batch, room)
-            self._record_again(asked, room)
-            self._database.release(self._key, self._claimant)
-            if not in_time:
+            claim = self._claim(waiting, now.room)
+            chosen = [*beside, *(waiting[code] for code in claim.mine)]
+            if not self._measure_round(now, chosen, repeats if claim.mine else []):
                 return False
-            if mine or beside:
-                repeats, beside = [], []
-            elif not under_way and (limit <= 0 or not others):
-                return True
-            elif room.patience_s == 0.0:
-                return False
-            else:
-                self._waiting.sleep(_POLL_S)
-            if others or len(mine) < len(waiting):
-                self._known.pick_up()
-            for code, (proposal, _) in list(waiting.items()):
-                if code in mine or self._is_of_known_code(proposal, code) or proposal.is_settled(self._known):
-                    del waiting[code]
+            match self._next_action(claim, bool(chosen), now.room):
+                case _NextAction.GO_ON:
+                    repeats, beside = [], []
+                case _NextAction.WAIT:
+                    self._search.waiting.sleep(_POLL_S)
+                case ended:
+                    return ended is _NextAction.END
+            if claim.others or len(claim.mine) < len(waiting):
+                self._search.known.pick_up()
+            self._drop_settled(waiting, claim.mine)
         return True
+
+    def _claim(self, waiting: Mapping[str, _Waiting], room: Room) -> _Claim:
+        """Claim this process's share of what waits, as far as trials are wanted; guesses are wanted in any case."""
+        database, key, claimant = self._search.database, self._search.key, self._search.claimant
+        others = database.others(key, claimant)
+        under_way = database.under_way(key, claimant) if others else 0
+        guesses = sum(proposal.role.is_guess for proposal, _ in waiting.values())
+        limit = max(self._left(room.wanted) - under_way, guesses)
+        share = -(-len(waiting) // (1 + others))
+        mine = database.claim(key, list(waiting), min(share, limit), claimant)
+        return _Claim(mine, others, under_way, limit)
+
+    def _measure_round(self, now: _Round, chosen: Sequence[_Waiting], repeats: Sequence[Again]) -> bool:
+        """Measure what was claimed, and repetitions; then nothing is claimed. Returns whether there was time."""
+        asked = self._ask_again(now.runner, repeats)
+        submitted = [(proposal, self._submit(now.runner, proposal, lowered)) for proposal, lowered in chosen]
+        now.meanwhile.once_submitted()
+        in_time = self._collect(submitted, now.batch, now.room)
+        self._record_again(asked, now.room)
+        self._search.database.release(self._search.key, self._search.claimant)
+        return in_time
+
+    def _next_action(self, claim: _Claim, measured: bool, room: Room) -> _NextAction:
+        """What to do after what was claimed is `measured`, if anything was."""
+        if measured:
+            return _NextAction.GO_ON
+        if not claim.under_way and (claim.limit <= 0 or not claim.others):
+            return _NextAction.END
+        return _NextAction.GIVE_UP if room.patience_s == 0.0 else _NextAction.WAIT
+
+    def _drop_settled(self, waiting: dict[str, _Waiting], mine: Sequence[str]) -> None:
+        """Let go of what waits for nothing any more: it was measured here or elsewhere."""
+        for code, (proposal, _) in list(waiting.items()):
+            if code in mine or self._is_of_known_code(proposal, code) or proposal.is_settled(self._search.known):
+                del waiting[code]
 
     def _due(self, room: Room) -> list[Again]:
         """The repetition that is due, if any is."""
-        return due_repeat(self._known, min(room.planned, _LONG_RUN), self._seed)
+        return due_repeat(self._search.known, min(room.planned, _LONG_RUN), self._search.seed)
 
     def _submit(self, runner: Runner, proposal: Proposal, lowered: Lowered) -> Future[Measurement]:
         """Submit a candidate for measurement. A guess does not race: turns at the end show whether it was disturbed."""
-        trace = lowered.candidate.trace
+        best_s, plan = self._search.known.fastest_s(), None
         if proposal.role.is_guess:
-            plan = self._of_task(TimingPlan().without_race())
-            return runner.submit(self._program, trace, self._target, lowered=lowered, plan=plan)
-        best_s = self._known.fastest_s()
-        return runner.submit(self._program, trace, self._target, best_s, lowered=lowered, plan=self._of_task(None))
+            best_s, plan = None, TimingPlan().without_race()
+        trace, plan = lowered.candidate.trace, self._of_task(plan)
+        return runner.submit(self._search.program, trace, self._search.target, best_s, lowered=lowered, plan=plan)
 
     def _of_task(self, plan: TimingPlan | None) -> TimingPlan | None:
         """A plan, by default the runner's own, in the surroundings of the task's times."""
-        surroundings = Surroundings(self._key.task.surroundings)
+        surroundings = Surroundings(self._search.key.task.surroundings)
         if surroundings is Surroundings.ALONE:
             return plan
         return replace(plan or TimingPlan(), surroundings=surroundings)
@@ -288,7 +326,7 @@ class BatchMeasuring:
         """
         try:
             while futures:
-                self._record(futures[0][0], self._waiting.result(futures[0][1], self._patience(room)), batch)
+                self._record(futures[0][0], self._search.waiting.result(futures[0][1], self._patience(room)), batch)
                 del futures[0]
         except KeyboardInterrupt:
             self._give_up(futures, batch)
@@ -306,34 +344,34 @@ class BatchMeasuring:
         for proposal, future in futures:
             if not future.cancel() and future.done() and not future.exception():
                 measured = future.result()
-                if not proposal.is_settled(self._known):
+                if not proposal.is_settled(self._search.known):
                     self._record(proposal, measured, batch)
 
     def _record(self, proposal: Proposal, measurement: Measurement, batch: int) -> None:
         record = Record(
-            task=self._key.task,
-            program=str(self._program),
-            params=self._program.params,
+            task=self._search.key.task,
+            program=str(self._search.program),
+            params=self._search.program.params,
             trace=str(proposal.trace),
             visits=tuple(Visit(times) for times in measurement.visits),
             failure=measurement.failure.reason if measurement.failure is not None else None,
             raced=measurement.raced,
             phases=measurement.phases,
             timestamp=time.time(),
-            seed=self._seed,
-            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._known.made,
+            seed=self._search.seed,
+            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._search.known.made,
             batch=batch,
             place=max(proposal.place, 0),
             code=measurement.code or "",
             role=proposal.role,
-            space=self._key.space if proposal.space is None else proposal.space,
-            code_version=self._key.code_version,
+            space=self._search.key.space if proposal.space is None else proposal.space,
+            code_version=self._search.key.code_version,
             prologue_seconds=measurement.prologue_seconds,
             expected_seconds=proposal.expected_s,
         )
         is_trial = record.trial != NO_TRIAL
         with interrupts.put_off():  # what is recorded is known and counted, or it would be recorded twice
-            self._known.add(record, self._database.add(record))
+            self._search.known.add(record, self._search.database.add(record))
             self._count(measurement)
             self._pace.add(measurement.phases)
             self.measured += is_trial
@@ -342,7 +380,7 @@ class BatchMeasuring:
 
     def _count(self, measurement: Measurement) -> None:
         for name, seconds in measurement.phases:
-            self._phases.add(Phase.BUILD if name in BUILDING else Phase.RUN, seconds)
+            self._search.phases.add(Phase.BUILD if name in BUILDING else Phase.RUN, seconds)
 
     # --- measuring again
 
@@ -350,8 +388,8 @@ class BatchMeasuring:
         """Measure records again, each in the names that it was made in."""
         asked = []
         for one in again:
-            program, plan = program_of(one.record, self._program), self._of_task(one.plan)
-            asked.append((one, runner.submit(program, one.record.trace, self._target, plan=plan)))
+            program, plan = program_of(one.record, self._search.program), self._of_task(one.plan)
+            asked.append((one, runner.submit(program, one.record.trace, self._search.target, plan=plan)))
         return asked
 
     def _record_again(self, asked: Sequence[Asked], room: Room) -> list[Record]:
@@ -360,7 +398,7 @@ class BatchMeasuring:
         new: dict[object, Record] = {}
         try:
             for again, future in asked:
-                measurement = self._waiting.result(future, room.patience_s)
+                measurement = self._search.waiting.result(future, room.patience_s)
                 self._count(measurement)
                 identity = again.record.identity
                 new[identity] = replace(again, record=new.get(identity, again.record)).with_visits(measurement, group)
@@ -370,6 +408,6 @@ class BatchMeasuring:
             return []
         if new:
             with interrupts.put_off():
-                self._database.update(list(new.values()))
-                self._known.replace(new.values())
+                self._search.database.update(list(new.values()))
+                self._search.known.replace(new.values())
         return list(new.values())

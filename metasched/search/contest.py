@@ -14,7 +14,7 @@ from metasched.measure.paired_timing import IN_TURNS
 from metasched.measure.records import Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.budget.pace import build_seconds, visit_seconds
-from metasched.search.records.known import Known
+from metasched.search.records.task_records import TaskRecords
 from metasched.support.data_classes import dataclass
 
 # How many measurements a run repeats, to estimate the noise.
@@ -125,20 +125,20 @@ def _without_slowest(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record is not slowest]
 
 
-def due_repeat(known: Known, wanted: int, seed: int) -> list[Again]:
+def due_repeat(known: TaskRecords, wanted: int, seed: int) -> list[Again]:
     """One measurement to repeat now, if any is due; repetitions are spread over the run's `wanted` trials."""
     if known.repeats >= REPEATS or known.made * (REPEATS + 1) < wanted * (known.repeats + 1):
         return []
     return _drawn(known, 1, seed)
 
 
-def last_repeats(known: Known, seed: int) -> list[Again]:
+def last_repeats(known: TaskRecords, seed: int) -> list[Again]:
     """The repetitions that a short run has left for its end: of at most half of its timed records."""
     settled = len(known.not_repeated) + known.repeated
     return _drawn(known, min(REPEATS, settled // 2) - known.repeats, seed)
 
 
-def _drawn(known: Known, count: int, seed: int) -> list[Again]:
+def _drawn(known: TaskRecords, count: int, seed: int) -> list[Again]:
     """Random records with a time that were not repeated yet. Not the best ones: their times are biased by luck."""
     fresh = known.not_repeated
     if count < 1 or not fresh:

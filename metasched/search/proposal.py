@@ -9,8 +9,8 @@ import numpy as np
 
 from metasched.cost.model import Model
 from metasched.database.record import NO_TRIAL, Role
-from metasched.search.records.earlier import observation
-from metasched.search.records.known import Known
+from metasched.search.records.earlier_searches import observation
+from metasched.search.records.task_records import TaskRecords
 from metasched.search.space_protocol import Arms, Candidate, Observation, SearchSpace
 from metasched.support.data_classes import dataclass
 
@@ -60,13 +60,13 @@ class Proposal:
     space: str | None = None
     expected_s: float | None = None
 
-    def observed(self, known: Known) -> Observation | None:
+    def observed(self, known: TaskRecords) -> Observation | None:
         """Its observation; None for a trace of another space, or one that was not measured yet."""
         if self.candidate is None or not self.is_settled(known):
             return None
         return observation(self.candidate, None if self.trace is None else known.of(self.trace))
 
-    def is_settled(self, known: Known) -> bool:
+    def is_settled(self, known: TaskRecords) -> bool:
         """Whether it is illegal, or its result is recorded."""
         if self.trace is None:
             return True
@@ -78,7 +78,7 @@ class Proposal:
         return known.has_trial(self.trace)
 
 
-def unmeasured(guesses: Guesses, known: Known, space: SearchSpace) -> list[Proposal]:
+def unmeasured(guesses: Guesses, known: TaskRecords, space: SearchSpace) -> list[Proposal]:
     """The proposals of guesses that were not measured yet."""
     found = [
         Proposal(0 if n == 0 else NO_TRIAL, space.locate(trace), trace, role)

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
-from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
@@ -25,20 +25,20 @@ from metasched.search.batch import NOTHING, Meanwhile
 from metasched.search.budget.goal import Goal, goal_of
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
-from metasched.search.searched import Searched
-from metasched.search.seeds import seed_of
-from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
-from metasched.search.several_tasks.side_by_side import SideBySide
-from metasched.search.several_tasks.task_progress import TaskProgress
-from metasched.search.several_tasks.waiting import Waiting
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy, strategy_of
-from metasched.search.task_scheduler import (
+from metasched.search.scheduler_registry import (
     DEFAULT_SCHEDULER,
     MakeScheduler,
     SchedulerInputs,
     made_scheduler,
     scheduler_of,
 )
+from metasched.search.seeds import seed_of
+from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
+from metasched.search.several_tasks.side_by_side import SideBySide
+from metasched.search.several_tasks.task_progress import TaskProgress
+from metasched.search.several_tasks.waiting import Waiting
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
+from metasched.search.task_protocol import SearchableTask
 from metasched.search.task_search import Parts, Step, TaskSearch
 from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
@@ -98,7 +98,7 @@ class TuningSession:
 
     def __init__(
         self,
-        tasks: Sequence[Searched],
+        tasks: Sequence[SearchableTask],
         *,
         db: DatabaseLike = DEFAULT_DATABASE,
         runner: str | Runner = DEFAULT_EXECUTOR,
@@ -111,14 +111,7 @@ class TuningSession:
         objective: str | Objective = "sum",
         networks: Sequence[Weights] | None = None,
     ) -> None:
-        given: object = tasks
-        if not isinstance(given, list | tuple) or not given:
-            raise MetaschedError(
-                f"`tasks` is {tasks!r}; it is a list of tasks, one at least\n  hint: TuningSession([Task(program)])"
-            )
-        for n, task in enumerate(given):
-            _require_task(n, task)
-        self.tasks, seed = tuple(tasks), seed_of(seed)
+        self.tasks, seed = _checked_tasks(tasks), seed_of(seed)
         self.interrupted = False
         self._strategy, self._model = strategy_of(strategy), model_of(model)
         run_by = weights_of(networks, len(self.tasks))
@@ -137,20 +130,23 @@ class TuningSession:
         self._under_way: dict[int, _UnderWay] = {}
         # Of each task whose best were timed in turns beside steps of others, after how many trials.
         self._settled: dict[int, int] = {}
-        claimant = Claimant.this_process()
-        parts = Parts(
-            self.database,
-            self._opened_runner,
-            self._strategy,
-            self._model,
-            seed,
-            claimant,
-            self._view,
-            self._waiting,
-            OtherTasks(self.database, self.tasks[0].core, at_once=lambda: self._at_once),
-            guess,
-        )
+        parts = self._parts(seed, guess)
         self._searches = [TaskSearch(task, number, parts) for number, task in enumerate(self.tasks)]
+
+    def _parts(self, seed: int, guess: bool) -> Parts:
+        """What the search of each task is made with."""
+        return Parts(
+            database=self.database,
+            runner=self._opened_runner,
+            strategy=self._strategy,
+            model=self._model,
+            seed=seed,
+            claimant=Claimant.this_process(),
+            tell=self._view,
+            waiting=self._waiting,
+            others=OtherTasks(self.database, self.tasks[0].core, at_once=lambda: self._at_once),
+            guess=guess,
+        )
 
     def __repr__(self) -> str:
         return f"<tuning session of {', '.join(task.program.key for task in self.tasks)}>"
@@ -467,6 +463,18 @@ class TuningSession:
     def _leave(self) -> None:
         for search in self._searches:
             search.leave()
+
+
+def _checked_tasks(tasks: Sequence[SearchableTask]) -> tuple[SearchableTask, ...]:
+    """Raises MetaschedError for what is no list of tasks, one at least."""
+    given: object = tasks
+    if not isinstance(given, list | tuple) or not given:
+        raise MetaschedError(
+            f"`tasks` is {tasks!r}; it is a list of tasks, one at least\n  hint: TuningSession([Task(program)])"
+        )
+    for number, task in enumerate(given):
+        _require_task(number, task)
+    return tuple(tasks)
 
 
 def _require_task(number: int, given: object) -> None:

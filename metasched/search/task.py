@@ -12,8 +12,8 @@ from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shi
 from metasched.measure.inputs import Inputs, require_inputs
 from metasched.measure.timing import Surroundings
 from metasched.permissions import BY_DEFAULT, Allow, Allowed
-from metasched.search.arms.carried import Carried
 from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.arms.transferred import TransferredDecisions
 from metasched.search.proposal import Guesses
 from metasched.space.conditions import SpaceLike, source_of, space_of
 from metasched.space.registry import RuleSpec
@@ -183,5 +183,5 @@ class Task:
         return space_of(self.program, described, target=self.target, allow=self.allowed, max_sketches=limit, seed=0)
 
 
-def _traces(carried: Sequence[Carried]) -> tuple[str, ...]:
-    return tuple(str(one.trace) for one in carried[:MOST_NEIGHBOURS])
+def _traces(transferred: Sequence[TransferredDecisions]) -> tuple[str, ...]:
+    return tuple(str(one.trace) for one in transferred[:MOST_NEIGHBOURS])

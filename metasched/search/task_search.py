@@ -28,7 +28,7 @@ from metasched.measure.runner import Runner
 from metasched.report.progress import Progress, ProgressCallback
 from metasched.report.source import RecordSource
 from metasched.schedule.trace_outline import Outline, outline_of
-from metasched.search.batch import BatchMeasuring, Meanwhile
+from metasched.search.batch import BatchMeasuring, Meanwhile, SearchContext
 from metasched.search.budget.goal import Goal
 from metasched.search.budget.pace import Pace, build_seconds
 from metasched.search.budget.room import Room
@@ -36,17 +36,18 @@ from metasched.search.budget.wider_strategy import WiderStrategy
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
 from metasched.search.phases import Phase, Phases
 from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
-from metasched.search.records.earlier import Earlier, located
-from metasched.search.records.known import Known
+from metasched.search.records.earlier_searches import EarlierSearches, located
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.records.resume import Resumed, resume
+from metasched.search.records.task_records import TaskRecords
 from metasched.search.report import TuningReport
-from metasched.search.searched import Searched
 from metasched.search.several_tasks.task_progress import TaskFacts
 from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.several_tasks.yielding_model import YieldingModel
+from metasched.search.short_list import SHORT_LIST
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
-from metasched.search.strategy import SHORT_LIST, STRATEGIES, MakeStrategy, StrategyInputs, made_strategy
+from metasched.search.strategy_registry import STRATEGIES, MakeStrategy, StrategyInputs, made_strategy
+from metasched.search.task_protocol import SearchableTask
 from metasched.support import collection
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -127,7 +128,7 @@ class _Open:
 class TaskSearch:
     """The search of a task. Nothing is opened before the first step."""
 
-    def __init__(self, task: Searched, number: int, parts: Parts) -> None:
+    def __init__(self, task: SearchableTask, number: int, parts: Parts) -> None:
         self.task = task
         self.number = number
         key = TaskKey.of(task.program, task.target, task.surroundings)
@@ -149,26 +150,25 @@ class TaskSearch:
         parts.others.join(self.key)
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> TaskRecords:
         """The records of the task."""
-        return Known(self._parts.database, self.key, self.task.program)
+        return TaskRecords(self._parts.database, self.key, self.task.program)
 
     @cached_property
     def _measuring(self) -> BatchMeasuring:
         task, parts = self.task, self._parts
-        return BatchMeasuring(
-            task.program,
-            str(task.target),
-            self.key,
-            self.known,
-            parts.database,
-            parts.claimant,
-            parts.seed,
-            self.phases,
-            Pace(self._facts.least_s),
-            self._tell,
-            parts.waiting,
+        search = SearchContext(
+            program=task.program,
+            target=str(task.target),
+            key=self.key,
+            known=self.known,
+            database=parts.database,
+            claimant=parts.claimant,
+            seed=parts.seed,
+            phases=self.phases,
+            waiting=parts.waiting,
         )
+        return BatchMeasuring(search, Pace(self._facts.least_s), self._tell)
 
     def begin_run(self, goal: Goal) -> None:
         """A run with a new goal begins."""
@@ -263,7 +263,7 @@ class TaskSearch:
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
             strategy = WiderStrategy(made_strategy(parts.strategy, given), STRATEGIES.ours(_ELSEWHERE)(given))
-            earlier = Earlier(self.known, space, self.task.program)
+            earlier = EarlierSearches(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []
 
             def look_ahead(batch: int) -> None:
@@ -278,7 +278,7 @@ class TaskSearch:
                 self._begin(self._open, prepared.guesses, earlier)
         return self._open
 
-    def _begin(self, at: _Open, guesses: Guesses, earlier: Earlier) -> None:
+    def _begin(self, at: _Open, guesses: Guesses, earlier: EarlierSearches) -> None:
         """Put what is known beforehand, and results from other spaces and other versions, into the first batch."""
         earlier.adopt(self._parts.database, self.key, at.batch)
         known = [*((t, Role.NEIGHBOUR) for t in guesses.neighbours), *((t, Role.EXPERT) for t in guesses.experts)]
@@ -286,7 +286,7 @@ class TaskSearch:
         at.seeds = [Proposal(place, at.space.locate(trace), trace, role) for place, (trace, role) in places]
         seeds = enumerate(earlier.seeds(), start=1 + len(at.seeds))
         at.seeds += [Proposal(place, candidate, self._trace(at.space, candidate)) for place, candidate in seeds]
-        found = earlier.elsewhere()
+        found = earlier.best_elsewhere()
         if found is not None:
             at.guesses.append(Proposal(NO_TRIAL, None, found.trace, space=found.space))
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from metasched.errors import ScheduleError
 from metasched.schedule.analysis import BlockInfo
-from metasched.schedule.handlers import MissingDecision, Picked, Symbolic, first_option
+from metasched.schedule.handlers import MissingDecision, PickByFunction, Symbolic, first_option
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import NONE, Combined, Listener, Outcome, Rule, RuleError, Skip, undone
@@ -239,7 +239,7 @@ class _EachConsumer(Combined):
 
 def _refusal(part: Rule, schedule: Schedule, block: BlockRV) -> tuple[Outcome, ...]:
     """The outcomes of a rule that skips the block whatever it decides; empty for one that applies, or may."""
-    first = Picked(first_option)
+    first = PickByFunction(first_option)
     outcomes: list[Outcome] = []
     try:
         result = part.apply(schedule.fork(Symbolic(first)), block, outcomes.append)

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from metasched.lang.instructions import Decision, Instruction
-from metasched.schedule.handlers import FixedDecisions, Free, Handler, Picked, Site, Symbolic
+from metasched.schedule.handlers import FixedDecisions, Free, Handler, PickByFunction, Site, Symbolic
 from metasched.schedule.trace import Schedule
 from metasched.space.rule import Outcome
 from metasched.space.sketch import Sketch
@@ -82,7 +82,7 @@ class SourceRuns:
 
     def _grow(self, node: _Node, pick: Pick) -> SourceRun:
         """Run the rest of the source from a node, and keep the schedules before the stages that decide."""
-        picked = Picked(pick)
+        picked = PickByFunction(pick)
         handlers = FixedDecisions(self._source.given, Symbolic(picked))
         schedule = node.schedule.fork(handlers)
         outcomes = list(node.outcomes)

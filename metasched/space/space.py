@@ -16,7 +16,7 @@ from metasched.ir.program import Program
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Decision, Instruction
 from metasched.permissions import Allow, Allowed
-from metasched.schedule.handlers import PURE_HINT, Forced, Policy, Prior, Site
+from metasched.schedule.handlers import PURE_HINT, DrawFromPrior, EnumerateOptions, Policy, Site
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.explanation import explain
@@ -227,7 +227,7 @@ class Space:
 
     def _take(self, branch: _Branch) -> bool:
         """Run the module under a branch's choices; returns whether that gave a sketch."""
-        asked = _Recorded(picked_by(Forced(branch.prefix, Prior(self.seed))))
+        asked = _Recorded(picked_by(EnumerateOptions(branch.prefix, DrawFromPrior(self.seed))))
         run = self._legal(asked)
         if run is not None:
             self._require_same(branch, run)
@@ -270,7 +270,7 @@ class Space:
         """Draw one more sketch from the prior; False after many draws of known ones."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
-            run = self._legal(_Recorded(picked_by(Prior(self.seed + 1 + len(self._found) * 16 + attempt))))
+            run = self._legal(_Recorded(picked_by(DrawFromPrior(self.seed + 1 + len(self._found) * 16 + attempt))))
             if run is not None and run.sketch.trace not in known:
                 self._found.append(run)
                 return True

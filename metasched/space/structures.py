@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from metasched.lang.instructions import Decision
-from metasched.schedule.handlers import Prior, Site, stream
+from metasched.schedule.handlers import DrawFromPrior, Site, stream
 from metasched.space.source_runs import Pick, SourceRun, picked_by
 from metasched.space.space import Space
 from metasched.support.data_classes import dataclass
@@ -37,7 +37,7 @@ class _Inherited:
         fitting = next((decision for decision in given if site.dist.contains(decision)), None)
         if fitting is not None:
             return fitting
-        return site.dist.repair(given[0]) if given else picked_by(Prior(self.seed))(site)
+        return site.dist.repair(given[0]) if given else picked_by(DrawFromPrior(self.seed))(site)
 
 
 class Structures:
@@ -56,7 +56,7 @@ class Structures:
 
     def draw(self, rng: np.random.Generator) -> SourceRun | None:
         """A structure from the prior."""
-        return self._made(picked_by(Prior(int(rng.integers(SEEDS)))))
+        return self._made(picked_by(DrawFromPrior(int(rng.integers(SEEDS)))))
 
     def mutate(self, rng: np.random.Generator, run: SourceRun) -> SourceRun | None:
         """A structure with one decision changed, and others only as far as that requires; None if there is no other."""

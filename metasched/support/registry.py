@@ -9,8 +9,9 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from metasched.support.calls import takes
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.installed import entry_points
@@ -115,6 +116,19 @@ class Registry(Generic[T]):
             return self.check(value)
         except UnfitError as error:
             raise self.error(f"`{point.name}` of {origin(point)} ({point.value}) is no {self.kind}: {error}") from None
+
+
+def checked_function(value: object, of: str, *arguments: str) -> Callable[..., Any]:
+    """A value that a registry calls, as it is. `of` says what it is a function of, `arguments` each of these.
+
+    Raises UnfitError for what cannot be called with so many.
+    """
+    if not callable(value):
+        raise UnfitError(f"it is {value!r}, and not a function of {of}")
+    if not takes(value, *arguments):
+        many = "one argument" if len(arguments) == 1 else f"{len(arguments)} arguments"
+        raise UnfitError(f"it cannot be called with {many}, {' and '.join(arguments)}")
+    return value
 
 
 def origin(point: EntryPoint) -> str:

@@ -113,7 +113,7 @@ def test_nothing_of_it_is_imported_before_it_is_named(run: Run) -> None:
 import sys
 import metasched as ms
 from metasched import operators
-from metasched.search.strategy import STRATEGIES
+from metasched.search.strategy_registry import STRATEGIES
 operators.names(), STRATEGIES.names()
 list(ms.space(ms.operator("softmax"), "+inline"))
 print("metasched_toy" in sys.modules)

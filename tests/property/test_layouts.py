@@ -11,7 +11,7 @@ from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.ir.program import Program
 from metasched.ir.validate import validate
 from metasched.lang import parse_program
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.trace import Schedule
 from metasched.space.sketch import Sketch
 from metasched.target import Target
@@ -97,7 +97,7 @@ def random_unfolding(sch: Schedule) -> None:
 @pytest.mark.parametrize("module", [padded, factored, packed, random_panels, random_unfolding])
 def test_rows_of_a_sketch_replay_and_agree(module: Callable[[Schedule], None], sizes: tuple[int, int, int]) -> None:
     program: Program = parse_program(MATMUL, **dict(zip("MNK", sizes, strict=True)))
-    symbolic = Schedule(program, handler=Symbolic(Prior(0)))
+    symbolic = Schedule(program, handler=Symbolic(DrawFromPrior(0)))
     module(symbolic)
     sketch = Sketch.of(symbolic)
     rows = np.unique(sketch.sample(np.random.default_rng(0), 10), axis=0)

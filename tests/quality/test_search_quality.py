@@ -12,7 +12,7 @@ from metasched.cost.model import CostModel
 from metasched.search.space_protocol import Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
-from metasched.search.strategy import STRATEGIES, StrategyInputs
+from metasched.search.strategy_registry import STRATEGIES, StrategyInputs
 from tests.support.toys import Toys
 
 SEEDS = range(8)

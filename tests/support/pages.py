@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.measure.executor_registry import Wanted
+from metasched.measure.executor_registry import ExecutorInputs
 from metasched.measure.executors import local
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from tests.support.kept_workers import BRIEFLY, brief_searches
@@ -66,7 +66,7 @@ def kept_workers() -> Iterator[None]:
     """Have all that measures on this machine do so in the same worker processes meanwhile."""
     kept: dict[int, Kept] = {}
 
-    def executor(wanted: Wanted) -> Kept:
+    def executor(wanted: ExecutorInputs) -> Kept:
         if wanted.threads not in kept:
             kept[wanted.threads] = Kept(RunnerSettings(threads=wanted.threads, builders=1, plan=BRIEFLY))
         return kept[wanted.threads]

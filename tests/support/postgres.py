@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metasched.database import Access, Database, open_database
-from metasched.database.backends import DATABASES, DatabaseURLs
+from metasched.database.database_registry import DATABASES, DatabaseURLs
 
 PACKAGE = Path(__file__).parents[2] / "packages" / "metasched-postgres"
 # Where the package is not installed, as in a checkout whose environment is older, its sources do.

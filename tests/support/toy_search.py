@@ -24,7 +24,7 @@ from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Strategy, TextOf
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import MakeStrategy, StrategyInputs
+from metasched.search.strategy_registry import MakeStrategy, StrategyInputs
 from metasched.target import Target
 from tests.support.toys import Toy, Toys
 

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from metasched.database.backends import DEFAULT_DATABASE
+from metasched.database.database_registry import DEFAULT_DATABASE
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand

@@ -14,7 +14,7 @@ from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted.size_arithmetic import sizes_of
 from metasched.graph.errors import Unsupported
 from metasched.graph.site import NodeSite, names
-from metasched.graph.text import at, indices, number
+from metasched.graph.text import at, indices, number, place_within
 from metasched.graph.value_type import ValueType
 
 # Values that one program joins; more are joined in turns.
@@ -43,7 +43,7 @@ def _joined(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValu
     texts, last = [], len(parts) - 1
     for n, (letter, part) in enumerate(zip(letters, parts, strict=True)):
         place = f"{over[axis]} - X[{n - 1}]" if n else over[axis]
-        place = f"min(max({place}, 0), {part.shape[axis] - 1})"
+        place = place_within(place, part.shape[axis])
         texts.append(at(letter, [place if dim == axis else name for dim, name in enumerate(over)]))
     found = "".join(f"{text} if {over[axis]} < X[{n}] else " for n, text in enumerate(texts))
     room = sum(part.shape[axis] for part in parts)

@@ -34,6 +34,11 @@ def reads(e: SourceNode) -> Iterator[Read]:
     return iter(e.reads)
 
 
+def names_in(e: SourceNode) -> frozenset[str]:
+    """The index variables in an expression."""
+    return frozenset(node.name for node in e.walk() if isinstance(node, Name))
+
+
 def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:
     """An expression with other expressions for some variables."""
     if not names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -62,6 +62,14 @@ class _Form:
         return cls(stage, Counter(read.buffer for read in found), inner, len(nodes), guarded, moved)
 
 
+@dataclass(frozen=True)
+class _Use:
+    """A stage that reads another, and how many reads of it that has."""
+
+    reader: _Form
+    count: int
+
+
 class _Inlining:
     """Stages some of which are written into others, and what reads each of their buffers."""
 
@@ -83,39 +91,45 @@ class _Inlining:
             if asked and asked[0] == place:
                 continue
             form = self._forms.get(names[place])
-            if form is not None and self._can_inline(form):
+            if form is not None and self._refusal(form) is None:
                 for name in self._without(form):
                     heappush(asked, self._places[name])
         return replace(self._given, stages=tuple(form.stage for form in self._forms.values()))
 
-    def _can_inline(self, form: _Form) -> bool:
-        stage, given = form.stage, self._given
-        name, value = stage.buffer, stage.value
-        if isinstance(value, Reduce) or stage.position is not None or name in given.outputs:
-            return False
-        uses = [(reader, reader.counts[name]) for reader in self._forms_reading(name)]
+    def _refusal(self, form: _Form) -> str | None:
+        """Why a stage is not written into its readers; None where it is."""
+        stage, name = form.stage, form.stage.buffer
+        if isinstance(stage.value, Reduce) or stage.position is not None or name in self._given.outputs:
+            return "it is a reduction, lies in another value, or is an output"
+        uses = [_Use(reader, reader.counts[name]) for reader in self._forms_reading(name)]
         if not uses or self._as_operand(stage) is None:
-            return False
-        if any(count * form.size + reader.size > _LARGEST for reader, count in uses):
-            return False
-        if any(name in reader.subscripts or _adds_to_places(form, reader.stage) for reader, _ in uses):
-            return False
-        cost = operations(value)
-        reduced = any(isinstance(reader.stage.value, Reduce) for reader, _ in uses)
+            return "nothing reads it, or no expression is rounded as it is"
+        if any(use.count * form.size + use.reader.size > _LARGEST for use in uses):
+            return f"a reader would have more than {_LARGEST} nodes"
+        if any(name in use.reader.subscripts or _adds_to_places(form, use.reader.stage) for use in uses):
+            return "it says places, or what reads it would read at places that no call checks"
+        return self._cost_refusal(form, uses)
+
+    def _cost_refusal(self, form: _Form, uses: Sequence[_Use]) -> str | None:
+        """Why writing a stage into its readers would cost time; None where it would not."""
+        cost = operations(form.stage.value)
+        reduced = any(isinstance(use.reader.stage.value, Reduce) for use in uses)
         if form.guarded and reduced:
-            return False
+            return "a reduction would ask its condition for each term"
         if not cost and not form.guarded:
-            return True
-        if reduced and _unpacks(given, stage):
-            return False
-        own = given.iterations(stage)
-        if any(count > 1 and cost * count > _REPEATED for _, count in uses):
-            return False
-        taken = [given.iterations(reader.stage) for reader, _ in uses]
-        if all(isinstance(reader.stage.value, IfElse) for reader, _ in uses):
+            return None
+        if reduced and _unpacks(self._given, form.stage):
+            return "schedules have places of their own for weights that become larger"
+        if any(use.count > 1 and cost * use.count > _REPEATED for use in uses):
+            return "a reader has it several times"
+        own = self._given.iterations(form.stage)
+        taken = [self._given.iterations(use.reader.stage) for use in uses]
+        if all(isinstance(use.reader.stage.value, IfElse) for use in uses):
             # Outside of a border, nothing is computed.
-            return len(uses) == 1 and sum(taken) <= _BORDER * own
-        return sum(taken) <= own or (cost == 1 and all(one <= own for one in taken))
+            fits = len(uses) == 1 and sum(taken) <= _BORDER * own
+        else:
+            fits = sum(taken) <= own or (cost == 1 and all(one <= own for one in taken))
+        return None if fits else "it would be computed more often"
 
     def _forms_reading(self, buffer: str) -> list[_Form]:
         return [self._forms[name] for name in self._readers.get(buffer, ())]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metasched.graph.fusion.expressions import with_reads
+from metasched.graph.fusion.expressions import names_in, with_reads
 from metasched.graph.fusion.stages import Stages
-from metasched.ir.source import Name, Read, SourceExpr, Stage
+from metasched.ir.source import Read, SourceExpr, Stage
 
 # The dimensions of buffers that are left out.
 Repeated = Mapping[str, tuple[int, ...]]
@@ -33,7 +33,7 @@ def without_repeated_elements(stages: Stages) -> Stages:
 
 def _repeated(stage: Stage, stages: Stages) -> tuple[int, ...]:
     """The dimensions of a stage's buffer, of more than one element, that its value does not depend on."""
-    used = {node.name for node in stage.value.walk() if isinstance(node, Name)}
+    used = names_in(stage.value)
     shape = stages.types[stage.buffer].shape
     dims = [dim for dim, axis in enumerate(stage.axes) if shape[dim] > 1 and axis.name not in used]
     return tuple(dims[1:] if len(dims) == len(shape) else dims)

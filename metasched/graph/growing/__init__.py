@@ -7,8 +7,9 @@ Its files, in reading order:
 - `programs`: A program at several lengths as one of fixed sizes: reductions take the terms that are there
 - `constants`: Constants at several lengths as one, or as a program that computes it
 - `caches`: What a cache is next: itself with new elements after its last
-- `pinned`: A model at one length of its caches as a network of fixed room
+- `fixed_length`: A model at one length of its caches as a network of fixed room
 - `graph`: The graphs of a model at several lengths as one, or as one for each bucket of lengths
-- `alike`: A model at several of its other sizes, with the same room for caches, so that one network may serve all
+- `graphs_of_equal_room`: A model at several of its other sizes, with the same room for caches, so that one network may
+  serve all
 - `calls`: Calls of such a network: arrays are given and returned as long as they are
 """

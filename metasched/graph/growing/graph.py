@@ -23,7 +23,7 @@ from metasched.graph.builder import NOTHING_DECIDED, FoldedPlace, Folding
 from metasched.graph.errors import NetworkError, RefusedModel
 from metasched.graph.growing.caches import Cache, caches, update_program
 from metasched.graph.growing.constants import grown_constant
-from metasched.graph.growing.pinned import LabelledCache, pinned_graph
+from metasched.graph.growing.fixed_length import LabelledCache, graph_of_fixed_length
 from metasched.graph.growing.programs import grown_program
 from metasched.graph.growing.sizes import CHECKED, FEWEST, GrowingSize, LengthDependence, Lengths, lengths_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
@@ -107,7 +107,7 @@ def grown_graphs(
             raise
 
         def alone(length: int) -> Graph:
-            return pinned_graph(make(length, Folding()), known, name, length, size.capacity)
+            return graph_of_fixed_length(make(length, Folding()), known, name, length, size.capacity)
 
         return GrownGraphs(alone(longest), {length: partial(alone, length) for length in range(longest)})
 

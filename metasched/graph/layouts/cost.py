@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from metasched.graph.fusion.expressions import names_in
 from metasched.graph.fusion.indices import IndexSum, linear
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.layouts.orders import Order, identity, names_in, permuted
+from metasched.graph.layouts.orders import Order, identity, permuted
 from metasched.graph.layouts.preferences import Preference, weight_order
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import IntLit, Name, Operation, Read, SourceExpr

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from metasched.graph.fusion.expressions import names_in
 from metasched.graph.fusion.views import Shape, aligned
-from metasched.graph.layouts.orders import names_in
 from metasched.graph.layouts.preferences import Last
 from metasched.ir.source import Read, Stage
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from metasched.graph.fusion.expressions import reads, with_reads
+from metasched.graph.fusion.expressions import names_in, reads, with_reads
 from metasched.graph.fusion.stages import Stages
-from metasched.ir.source import Axis, Name, Read, Reduce, SourceNode, Stage
+from metasched.ir.source import Axis, Read, Reduce, Stage
 
 Order = tuple[int, ...]
 T = TypeVar("T")
@@ -89,8 +89,3 @@ def _in_memory_order(value: Reduce) -> tuple[Axis, ...]:
         for name in names_in(index):
             places.setdefault(name, dim)
     return tuple(sorted(value.axes, key=lambda axis: places.get(axis.name, len(read.indices))))
-
-
-def names_in(node: SourceNode) -> frozenset[str]:
-    """The names that an expression has in it."""
-    return frozenset(part.name for part in node.walk() if isinstance(part, Name))

@@ -8,9 +8,9 @@ convolution, it is what all three share.
 
 from __future__ import annotations
 
-from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.expressions import names_in, reads
 from metasched.graph.fusion.stages import Stages, reduced
-from metasched.graph.layouts.orders import Order, innermost, moves_elements, names_in, permuted
+from metasched.graph.layouts.orders import Order, innermost, moves_elements, permuted
 from metasched.ir.nodes import Reducer
 from metasched.ir.source import Name, Read, Reduce, Stage
 from metasched.support.data_classes import dataclass

@@ -11,7 +11,7 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, limits
+from metasched.graph.text import at, declared, indices, limits, place_within
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -121,7 +121,7 @@ def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: Order) -> _
         declared("R", ValueType(DType.I32, shape(count, size))),
         f"{_along('R', around, axis, 'j', 'u')} = {rank}",
         f"{own} = {place}",
-        f"{_along('Y', around, axis, 'j', 's')} = {_along('A', around, axis, _within(own, extent))}",
+        f"{_along('Y', around, axis, 'j', 's')} = {_along('A', around, axis, place_within(own, extent))}",
     ]
     made = shape(count, min(k, size))
     outputs = {"Y": ValueType(x.type.dtype, made), "K": ValueType(DType.I32, made)}
@@ -140,8 +140,8 @@ def _merged(site: NodeSite, blocks: _Blocks, k: int, order: Order) -> _Blocks:
     stages = [declared("F", numbers), f"{blocks.at('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
     own = f"i64({blocks.at('F', 'p', 's')})"
     for made, array in (("Y", "A"), ("J", "K")):
-        first = blocks.at(array, "2 * p", _within(own, blocks.length))
-        last = blocks.at(array, "2 * p + 1", _within(f"{own} - {blocks.length}", blocks.length))
+        first = blocks.at(array, "2 * p", place_within(own, blocks.length))
+        last = blocks.at(array, "2 * p + 1", place_within(f"{own} - {blocks.length}", blocks.length))
         stages.append(f"{blocks.at(made, 'p', 's')} = {first} if {own} < {blocks.length} else {last}")
     outputs = {"Y": ValueType(order.dtype, numbers.shape), "J": numbers}
     elements, places = site.program(stages, outputs, A=blocks.elements, K=blocks.places, N=found)
@@ -173,12 +173,7 @@ def _ahead(blocks: _Blocks, order: Order, first: str, second: str) -> str:
     One that is not there comes after one that is, and nothing comes ahead of what would be before the second block.
     """
     rest = f"{blocks.extent} - (2 * p + 1) * {blocks.whole}"
-    one = blocks.at("A", "2 * p", _within(first, blocks.length))
-    other = blocks.at("A", "2 * p + 1", _within(second, blocks.length))
+    one = blocks.at("A", "2 * p", place_within(first, blocks.length))
+    other = blocks.at("A", "2 * p + 1", place_within(second, blocks.length))
     gone = f"{second} >= {blocks.length} or {second} >= {rest}"
     return f"{second} >= 0 and ({gone} or {first} < {blocks.length} and {order.no_later(one, other)})"
-
-
-def _within(place: str, extent: int) -> str:
-    """A place where there is one."""
-    return f"min(max({place}, 0), {extent - 1})"

@@ -40,6 +40,11 @@ def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]
     return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)
 
 
+def entry_of(site: NodeSite, x: GraphValue, number: int) -> GraphValue:
+    """One entry of the first dimension."""
+    return site.view(sliced(site, x, {0: (number, 1, 1)}), x.shape[1:])
+
+
 def replaced(
     site: NodeSite, x: GraphValue, parts: Mapping[int, tuple[int, int, int]], update: GraphValue
 ) -> GraphValue:

@@ -20,7 +20,7 @@ from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, l
 from metasched.graph.node_types.branches import branched
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import declared, real
+from metasched.graph.text import declared, place_within, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -107,7 +107,7 @@ def _those(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> 
     """The boxes of each class that are good enough, in their order, with room for so many."""
     batch, classes, count = holds.shape
     places = places_in_rows(site, holds, room).places
-    box = f"min(max(I[b, c, p], 0), {count - 1})"
+    box = place_within("I[b, c, p]", count)
     type_ = ValueType(DType.F32, (batch, classes, room))
     stage = f"Y[b, c, p] = A[b, c, {box}] if I[b, c, p] < {count} else {_GONE}"
     scores = site.single([stage], type_, A=given.scores, I=places)
@@ -206,7 +206,7 @@ def _without_overlaps(
     by what they have in common over what they cover together.
     """
     batch, classes, count = left.shape
-    own = f"min(max(P[b, c], 0), {count - 1})"
+    own = place_within("P[b, c]", count)
     sides = ValueType(DType.F32, (batch, classes, _COORDINATES))
     corners = [given.corner(k, "n") for k in range(_COORDINATES)]
     widths = [f"max(min(Q[b, c, {k + 2}], {corners[k + 2]}) - max(Q[b, c, {k}], {corners[k]}), 0.0)" for k in range(2)]
@@ -236,11 +236,11 @@ def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], pla
         S=None if picked.count is None else picked.count.number,
     )
     found = places_that_hold(site, site.view(holds, (room,)))
-    place = f"min(max(I[p], 0), {room - 1})"
+    place = place_within("I[p]", room)
     image, class_ = f"{place} // {classes * most}", f"{place} // {most} % {classes}"
     box = f"A[{place} % {most}, {image}, {class_}]"
     if places is not None:
-        box = f"B[{image}, {class_}, min(max({box}, 0), {places.shape[2] - 1})]"
+        box = f"B[{image}, {class_}, {place_within(box, places.shape[2])}]"
     row = f"({image} if d == 0 else {class_} if d == 1 else {box})"
     made = site.single(
         [f"Y[p, d] = {row} if I[p] < {room} else 0"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -26,46 +28,66 @@ def convolved(
     site: NodeSite, x: GraphValue, w: GraphValue, bias: GraphValue | None, wide: DType, result: DType
 ) -> GraphValue:
     """A convolution: the border is a stage, the products another, and the bias a third."""
-    if x.rank < 3 or w.rank != x.rank:
-        raise Unsupported(f"{x.type} and {w.type} have no spatial dimensions that go together")
     groups = int(site.attribute("group", 1))
-    n, channels, *spatial = x.shape
-    outputs, per_group, *kernel = w.shape
-    if channels != per_group * groups:
-        raise Unsupported(f"{groups} groups of {per_group} channels do not make the {channels} of {x.type}")
-    if outputs % groups:
-        raise Unsupported(f"the {outputs} filters of {w.type} do not go into {groups} groups")
-    windows = windows_of(site, tuple(spatial), tuple(site.attribute("kernel_shape") or kernel))
-    if windows.kernel != tuple(kernel):
-        raise Unsupported(f"its `kernel_shape` {windows.kernel} is not that of {w.type}")
-    windows, w = _without_border_taps(site, windows, w)
-    kernel = list(windows.kernel)
-    over = indices(len(spatial), "h")
-    inner = [name if extent > 1 else "0" for name, extent in zip(indices(len(spatial), "r"), kernel, strict=True)]
+    _require_fit(x, w, groups)
+    windows, w = _without_border_taps(site, _windows(site, x, w), w)
     stages, source = bordered(x, tuple(zip(windows.before, windows.after, strict=True)), _copied_in(x.type.dtype))
     read = x.type.dtype
     if stages:
         read, w = _copied_in(read), _widened(site, w)
-    places = [windows.place(dim, over[dim], inner[dim]) for dim in range(len(spatial))]
+
+    def element(channel: str, places: Sequence[str]) -> str:
+        return cast(at(source, ("n", channel, *places)), read, wide)
+
+    products = _sum_of_products(element, w, windows, groups, wide)
+    type_ = ValueType(result, (x.shape[0], w.shape[0], *windows.outputs))
+    left = ("n", "o", *indices(len(windows.outputs), "h"))
+    if bias is None and result is wide:
+        stages.append(f"{at('Y', left)} = {products}")
+    else:
+        added = "" if bias is None else f" + {cast('B[o]', bias.type.dtype, wide)}"
+        stages.append(declared("T", ValueType(wide, type_.shape)))
+        stages.append(f"{at('T', left)} = {products}")
+        stages.append(f"{at('Y', left)} = {cast(at('T', left) + added, wide, result)}")
+    return site.single(stages, type_, A=x, W=w, B=bias)
+
+
+def _require_fit(x: GraphValue, w: GraphValue, groups: int) -> None:
+    """Raises Unsupported for weights of other channels than the data, or other dimensions."""
+    if x.rank < 3 or w.rank != x.rank:
+        raise Unsupported(f"{x.type} and {w.type} have no spatial dimensions that go together")
+    outputs, per_group = w.shape[:2]
+    if x.shape[1] != per_group * groups:
+        raise Unsupported(f"{groups} groups of {per_group} channels do not make the {x.shape[1]} of {x.type}")
+    if outputs % groups:
+        raise Unsupported(f"the {outputs} filters of {w.type} do not go into {groups} groups")
+
+
+def _windows(site: NodeSite, x: GraphValue, w: GraphValue) -> Windows:
+    """The windows, as large as the weights. Raises Unsupported where the node says that they are not."""
+    kernel = w.shape[2:]
+    windows = windows_of(site, x.shape[2:], tuple(site.attribute("kernel_shape") or kernel))
+    if windows.kernel != kernel:
+        raise Unsupported(f"its `kernel_shape` {windows.kernel} is not that of {w.type}")
+    return windows
+
+
+def _sum_of_products(
+    element: Callable[[str, Sequence[str]], str], w: GraphValue, windows: Windows, groups: int, wide: DType
+) -> str:
+    """A reduction over weights and elements of the data: `element` reads one at a channel and a place."""
+    outputs, per_group, *kernel = w.shape
+    over = indices(len(kernel), "h")
+    inner = [name if extent > 1 else "0" for name, extent in zip(indices(len(kernel), "r"), kernel, strict=True)]
+    places = [windows.place(dim, over[dim], inner[dim]) for dim in range(len(kernel))]
     within = [f"{name} < {extent}" for name, extent in zip(inner, kernel, strict=True) if extent > 1]
-    if per_group == 1 and outputs == channels and within:
+    if per_group == 1 and outputs == groups and within:
         channel, own, reduced = "o", "0", within
     else:
         channel = "c" if groups == 1 else f"o // {outputs // groups} * {per_group} + c"
         own, reduced = "c", [f"c < {per_group}", *within]
-    left = (*("n", "o"), *over)
-    given = cast(at(source, ("n", channel, *places)), read, wide)
-    product = f"{given} * {cast(at('W', ('o', own, *inner)), w.type.dtype, wide)}"
-    shape = (n, outputs, *windows.outputs)
-    final = bias is None and result is wide
-    target = "Y" if final else "T"
-    if not final:
-        stages.append(declared("T", ValueType(wide, shape)))
-    stages.append(f"{at(target, left)} = sum[{', '.join(reduced)}]({product})")
-    if not final:
-        added = "" if bias is None else f" + {cast('B[o]', bias.type.dtype, wide)}"
-        stages.append(f"{at('Y', left)} = {cast(at('T', left) + added, wide, result)}")
-    return site.single(stages, ValueType(result, shape), A=x, W=w, B=bias)
+    product = f"{element(channel, places)} * {cast(at('W', ('o', own, *inner)), w.type.dtype, wide)}"
+    return f"sum[{', '.join(reduced)}]({product})"
 
 
 def _copied_in(dtype: DType) -> DType:

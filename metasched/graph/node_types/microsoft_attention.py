@@ -13,7 +13,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import entry_of, sliced
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices, real
@@ -135,7 +135,7 @@ def attention(site: NodeSite) -> Results:
     parts = [sliced(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
     query, key, value = (split_heads(site, part, count) for part in parts)
     past = site.optional(4)
-    before = [None, None] if past is None else [_nth(site, past, n) for n in range(2)]
+    before = [None, None] if past is None else [entry_of(site, past, n) for n in range(2)]
     heads = Heads(query, _joined(site, before[0], key), _joined(site, before[1], value))
     masks = [*_mask(site, site.optional(3), heads), *_added(site.optional(5)), *_causal(site, heads)]
     present = None
@@ -147,11 +147,6 @@ def attention(site: NodeSite) -> Results:
 
 def _added(bias: GraphValue | None) -> list[GraphValue]:
     return [] if bias is None else [bias]
-
-
-def _nth(site: NodeSite, x: GraphValue, number: int) -> GraphValue:
-    """One entry of the first dimension."""
-    return site.view(sliced(site, x, {0: (number, 1, 1)}), x.shape[1:])
 
 
 @node_type("com.microsoft:MultiHeadAttention", form=NodeForm((1, 10), _SCORES))
@@ -173,13 +168,13 @@ def _made_heads(site: NodeSite) -> Heads:
         if query.rank != 5 or bias is not None:
             raise Unsupported("its keys are missing, or a bias is for what is packed")
         whole = called(site, "Transpose", query, perm=(3, 0, 2, 1, 4))
-        return Heads(*(_nth(site, whole, n) for n in range(3)))
+        return Heads(*(entry_of(site, whole, n) for n in range(3)))
     width = query.shape[-1]
     if bias is not None:
         query = called(site, "Add", query, sliced(site, bias, {0: (0, 1, width)}))
     if key.rank == 5:  # batch x places x heads x 2 x size
         whole = called(site, "Transpose", key, perm=(3, 0, 2, 1, 4))
-        return Heads(split_heads(site, query, count), _nth(site, whole, 0), _nth(site, whole, 1))
+        return Heads(split_heads(site, query, count), entry_of(site, whole, 0), entry_of(site, whole, 1))
     if value is None:
         raise Unsupported("its values are missing")
     if key.rank == 4:

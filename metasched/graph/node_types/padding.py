@@ -9,7 +9,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, indices, number, operand_text
+from metasched.graph.text import at, indices, number, operand_text, place_within
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -90,7 +90,7 @@ def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int]
         return at("A", _replaced(over, axis, subscript))
 
     if mode == "edge":
-        text = element(f"min(max({i} - {low}, 0), {extent - 1})")
+        text = element(place_within(f"{i} - {low}", extent))
     elif mode == "wrap":
         text = element(f"({i} + {-low % extent}) % {extent}")
     elif extent == 1:

@@ -18,7 +18,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
 from metasched.graph.loops.unrolled import are_few
-from metasched.graph.node_helpers.moved_elements import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import entry_of, sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
@@ -229,9 +229,9 @@ def _step_by_step(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
     hidden, cells = layer.hidden, layer.cells
     made: dict[int, GraphValue] = {}
     for number in range(layer.steps)[:: -1 if backwards else 1]:
-        active = None if layer.active is None else _at_step(layer.site, layer.active, number)
+        active = None if layer.active is None else entry_of(layer.site, layer.active, number)
         made[number], hidden, cells = _one(
-            layer, kind.step, (_at_step(layer.site, layer.inputs, number), active), hidden, cells
+            layer, kind.step, (entry_of(layer.site, layer.inputs, number), active), hidden, cells
         )
     assert hidden is not None
     values = [made[number] for number in sorted(made)]
@@ -275,10 +275,6 @@ def _one(
         return made, made, after
     kept = None if after is None else _where(layer, active, after, cells)
     return _where(layer, active, made, None), _where(layer, active, made, hidden), kept
-
-
-def _at_step(site: NodeSite, whole: GraphValue, number: int) -> GraphValue:
-    return site.view(sliced(site, whole, {0: (number, 1, 1)}), whole.shape[1:])
 
 
 def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValue | None) -> GraphValue:

@@ -14,7 +14,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, indices, number
+from metasched.graph.text import at, indices, number, place_within
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
@@ -60,7 +60,7 @@ def _compressed(site: NodeSite, x: GraphValue, axis: int, condition: GraphValue)
         raise Unsupported(f"{x.type} has no elements that {condition.type} could pick")
     found, over = places_that_hold(site, that_are_there(site, condition)), indices(x.rank)
     place = at("I", [over[axis]])
-    picked = at("A", [f"min(max({place}, 0), {room - 1})" if dim == axis else name for dim, name in enumerate(over)])
+    picked = at("A", [place_within(place, room) if dim == axis else name for dim, name in enumerate(over)])
     type_ = ValueType(x.type.dtype, tuple(room if dim == axis else n for dim, n in enumerate(x.shape)))
     stage = f"{at('Y', over)} = {picked} if {place} < {room} else {number(0, type_.dtype)}"
     made = site.single([stage], type_, A=x, I=found.places)

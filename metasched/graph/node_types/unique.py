@@ -22,7 +22,7 @@ from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
 from metasched.graph.node_helpers.running_reductions import Scan, scanned
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declared, indices, place_within
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -84,7 +84,7 @@ def _of_row(site: NodeSite, x: GraphValue, keys: GraphValue, axis: int) -> Resul
     if not site.flag("sorted", 1):
         groups = _as_they_come(site, groups, keys)
     over = indices(x.rank)
-    picked = [_within(f"I[{name}]", x.shape[axis]) if dim == axis else name for dim, name in enumerate(over)]
+    picked = [place_within(f"I[{name}]", x.shape[axis]) if dim == axis else name for dim, name in enumerate(over)]
     elements = site.single([f"{at('Y', over)} = {at('A', picked)}"], x.type, A=x, I=groups.firsts)
     count = ValueCount(groups.number)
     return (
@@ -103,12 +103,12 @@ def _ascending(site: NodeSite, keys: GraphValue) -> _Groups:
     number = str(n) if there is None else "S[]"
     ordered = site.cast(with_absent(site, keys, Order(keys.type.dtype, largest=False).last), _ordered(keys.type.dtype))
     row, places = sorted_row(site, ordered, 0, n, largest=False)
-    other = _differ("A[s]", f"A[{_within('s - 1', n)}]", row.type.dtype)
+    other = _differ("A[s]", f"A[{place_within('s - 1', n)}]", row.type.dtype)
     begins = site.single([f"Y[s] = (s == 0 or {other}) and s < {number}"], ValueType(DType.BOOL, (n,)), A=row, S=there)
     found = places_that_hold(site, begins)
-    begin, end = "Q[j]", f"(Q[{_within('j + 1', n)}] if j + 1 < {n} else {n})"
+    begin, end = "Q[j]", f"(Q[{place_within('j + 1', n)}] if j + 1 < {n} else {n})"
     firsts, sizes = site.program(
-        [f"Y[j] = P[{_within(begin, n)}]", f"Z[j] = min({end}, {number}) - min({begin}, {number})"],
+        [f"Y[j] = P[{place_within(begin, n)}]", f"Z[j] = min({end}, {number}) - min({begin}, {number})"],
         {"Y": type_, "Z": type_},
         P=places,
         Q=found.places,
@@ -133,7 +133,9 @@ def _as_they_come(site: NodeSite, groups: _Groups, keys: GraphValue) -> _Groups:
 
 def _taken(site: NodeSite, x: GraphValue, places: GraphValue) -> GraphValue:
     """For each place, the element of a row that is there."""
-    return site.single([f"Y[i] = A[{_within('I[i]', x.shape[0])}]"], ValueType(DType.I64, places.shape), A=x, I=places)
+    return site.single(
+        [f"Y[i] = A[{place_within('I[i]', x.shape[0])}]"], ValueType(DType.I64, places.shape), A=x, I=places
+    )
 
 
 def _numbered(site: NodeSite, begins: GraphValue) -> GraphValue:
@@ -155,7 +157,7 @@ def _numbers_of_slices(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     rows = x if axis == 0 else site.single([f"{at('Y', moved)} = {at('A', over)}"], ValueType(x.type.dtype, shape), A=x)
     length = x.type.size // n
     rows = site.cast(site.view(rows, (n, length)), _ordered(x.type.dtype))
-    dtype, place = rows.type.dtype, _within("i64(D[i, r0])", length)
+    dtype, place = rows.type.dtype, place_within("i64(D[i, r0])", length)
     stages = [
         declared("D", ValueType(DType.I32, (n, n))),
         f"D[i, j] = min[r0 < {length}](i32(r0) if {_differ('A[i, r0]', 'A[j, r0]', dtype)} else {length})",
@@ -177,8 +179,3 @@ def _differ(one: str, other: str, dtype: DType) -> str:
 def _is_less(one: str, other: str, dtype: DType) -> str:
     """The text of whether an element comes before another; NaN comes last."""
     return f"({one} < {other} or ({other} != {other} and {one} == {one}))" if dtype.is_float else f"{one} < {other}"
-
-
-def _within(place: str, extent: int) -> str:
-    """A place where there is one."""
-    return f"min(max({place}, 0), {extent - 1})"

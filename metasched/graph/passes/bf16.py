@@ -73,7 +73,7 @@ class _Narrowing:
                 factors.update(self._root(value) for value in _chosen(flow.inputs_of_factors, flow.stages, node))
         known, summed = factors - given, set[str]()
         for node, flow in self._nodes_with_flows():
-            coming = [own for own, value in _inputs(flow.stages, node).items() if self._root(value) in known]
+            coming = [own for own, value in node.by_input(flow.stages.inputs).items() if self._root(value) in known]
             outputs = dict(zip(flow.stages.outputs, node.outputs, strict=True))
             known.update(self._root(outputs[name]) for name in flow.from_products(coming))
             summed.update(self._root(value) for value in _chosen(flow.inputs_of_sums, flow.stages, node))
@@ -104,7 +104,7 @@ class _Narrowing:
         flow = self._flows.get(id(node))
         if not isinstance(node, Compute) or flow is None:
             return node
-        given = _inputs(flow.stages, node)
+        given = node.by_input(flow.stages.inputs)
         weights = [name for name in flow.inputs_of_factors if given[name] in self._graph.constants]
         values = {**given, **dict(zip(flow.stages.outputs, node.outputs, strict=True))}
         boundary = [*weights, *(own for own, value in values.items() if self._becomes_narrow(value))]
@@ -124,11 +124,6 @@ class _Narrowing:
         return self._constants[name]
 
 
-def _inputs(stages: Stages, node: Compute) -> dict[str, str]:
-    """The values that a program's inputs are, by the inputs' names."""
-    return dict(zip(stages.inputs, node.inputs, strict=True))
-
-
 def _chosen(names: frozenset[str], stages: Stages, node: Compute) -> list[str]:
     """The values that some inputs of a program are."""
-    return [value for own, value in _inputs(stages, node).items() if own in names]
+    return [value for own, value in node.by_input(stages.inputs).items() if own in names]

@@ -78,7 +78,7 @@ class _Handing:
         found = dequantised(stage.value) if stage.buffer == stages.outputs[0] else None
         if found is None or found.scale is None or not self._alone(stages, found):
             return node
-        given = dict(zip(stages.inputs, node.inputs, strict=True))
+        given = node.by_input(stages.inputs)
         needed = {read.buffer: given[read.buffer] for part in found.parts for read in reads(part)}
         axes = tuple(axis.name for axis in stage.axes)
         inner = found.byte
@@ -113,7 +113,7 @@ class _Handing:
 
     def _reading(self, node: Compute, stages: Stages) -> tuple[Compute, Stages]:
         """A node that makes floats of the bytes that it is handed."""
-        given = dict(zip(stages.inputs, node.inputs, strict=True))
+        given = node.by_input(stages.inputs)
         changed = {name: self._handed[value] for name, value in given.items() if value in self._handed}
         if not changed:
             return node, stages

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, reading
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
@@ -38,15 +38,6 @@ def common_subexpressions(graph: Graph, context: PassContext) -> Graph:
             context.remark(f"`{node.name}` computes what `{known.name}` does")
     outputs = tuple((label, same.get(name, name)) for label, name in graph.outputs)
     return without_dead_code(replace(graph, nodes=tuple(nodes), outputs=outputs)) if same else graph
-
-
-def reading(node: Node, same: dict[str, str]) -> Node:
-    """A node that reads other values instead of some."""
-    if not any(name in same for name in node.inputs):
-        return node
-    if isinstance(node, ShapeView):
-        return replace(node, input=same.get(node.input, node.input))
-    return replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
 
 
 def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:

@@ -69,7 +69,7 @@ class _Integers:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return node
-        made = with_products_of_bytes(stages, _inputs(stages, node), self._values)
+        made = with_products_of_bytes(stages, node.by_input(stages.inputs), self._values)
         if made is None:
             return node
         return replace(node, program=program_of(made.stages, node.program.name), inputs=made.inputs)
@@ -89,7 +89,7 @@ class _Integers:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return None
-        found = quantised_form(stages, _inputs(stages, node))
+        found = quantised_form(stages, node.by_input(stages.inputs))
         return self._moved(node, stages) if found is None else self._centred(found)
 
     def _viewed(self, node: ShapeView) -> Quantised | None:
@@ -236,7 +236,7 @@ class _Integers:
         stages = stages_of(node.program)
         if stages is None:
             return None
-        (stage, *others), given = stages.stages, _inputs(stages, node)
+        (stage, *others), given = stages.stages, node.by_input(stages.inputs)
         found = None if others else quantised_to_signed(stage.value)
         if found is None or (found.zero is not None and given[found.zero.buffer] not in self._constants):
             return None
@@ -279,7 +279,7 @@ class _Integers:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return node
-        form = quantised_form(stages, _inputs(stages, node))
+        form = quantised_form(stages, node.by_input(stages.inputs))
         return node if form is None or form.value not in self._raising else self._dequantising(node, stages, form)
 
     def _dequantising(self, node: Compute, stages: Stages, form: Quantised) -> Compute:
@@ -312,8 +312,3 @@ class _Integers:
         name = self._typed(like, ValueType(dtype, array.shape))
         self._constants[name] = np.ascontiguousarray(array).reshape(array.shape)  # scalars would become vectors
         return name
-
-
-def _inputs(stages: Stages, node: Compute) -> dict[str, str]:
-    """The values that a program's inputs are, by the inputs' names."""
-    return dict(zip(stages.inputs, node.inputs, strict=True))

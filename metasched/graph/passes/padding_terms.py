@@ -15,12 +15,12 @@ from functools import reduce
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import substituted
+from metasched.graph.fusion.expressions import names_in, substituted
 from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.precision.products import ProductSum, literal, names_in, product_sum
+from metasched.graph.precision.products import ProductSum, literal, product_sum
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import IfElse, Name, Operation, Read, SourceExpr, Stage
 

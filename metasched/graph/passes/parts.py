@@ -65,7 +65,7 @@ class _Placing:
     def run(self) -> Graph:
         for number in reversed(self._copies):
             copy = self._copies[number]
-            if len(copy.boxes) > 1 and (self._is_prefix(copy) or self._is_joined(copy)):
+            if len(copy.boxes) > 1 and (self._place_prefix(copy) or self._place_joined(copy)):
                 self._joined.add(number)
         nodes: list[Node] = []
         for number, node in enumerate(self._graph.nodes):
@@ -74,7 +74,7 @@ class _Placing:
             elif isinstance(node, ShapeView):
                 nodes.append(node)
                 self._follow(node)
-            elif number in self._copies and self._is_slice(self._copies[number]):
+            elif number in self._copies and self._place_slice(self._copies[number]):
                 nodes.append(InPlace(node.name, node.op, node.inputs, node.outputs[0]))
             else:
                 nodes.append(node)
@@ -86,7 +86,7 @@ class _Placing:
 
     # --- concatenations
 
-    def _is_joined(self, copy: _Copy) -> bool:
+    def _place_joined(self, copy: _Copy) -> bool:
         """Place what is joined in the result, as far as that can be."""
         whole = self._types[copy.output]
         placed: dict[str, ValuePart] = {}
@@ -159,7 +159,7 @@ class _Placing:
                 return False
         return True
 
-    def _is_prefix(self, copy: _Copy) -> bool:
+    def _place_prefix(self, copy: _Copy) -> bool:
         """Place a concatenation of values that lie side by side already, as parts of a longer one."""
         name, box = copy.boxes[0]
         if name not in self._parts or copy.output in self._parts or len(self._types[name].shape) != len(box.shape):
@@ -216,7 +216,7 @@ class _Placing:
 
     # --- slices and views
 
-    def _is_slice(self, copy: _Copy) -> bool:
+    def _place_slice(self, copy: _Copy) -> bool:
         """Place what is taken out of a value in that value, if it can be read there."""
         if len(copy.boxes) != 1 or copy.output in self._parts:
             return False
@@ -249,7 +249,7 @@ def _copy_of(node: Node) -> _Copy | None:
     boxes = copied_boxes(node.program.func)
     if boxes is None:
         return None
-    values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
+    values = node.by_input()
     return _Copy(node, tuple((values[box.input], box) for box in boxes))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.fusion.affine import Affine, affine, is_known
 from metasched.graph.fusion.canonical import canonical
-from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.expressions import names_in, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
@@ -115,7 +115,7 @@ def _rewritten(node: Compute, weights: _Weights) -> Compute:
     stages = stages_of(node.program)
     if stages is None:
         return node
-    given = dict(zip(stages.inputs, node.inputs, strict=True))
+    given = node.by_input(stages.inputs)
     changed = False
     while (made := _once(stages, given, weights)) is not None:
         stages, changed = made, True
@@ -204,7 +204,7 @@ def _constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights) -> 
 
 def _axes_of(site: _Site, e: SourceExpr) -> tuple[str, ...]:
     """The indices of a stage that an expression uses, in the stage's order."""
-    used = {node.name for node in e.walk() if isinstance(node, Name)}
+    used = names_in(e)
     return tuple(axis.name for axis in site.stage.axes if axis.name in used)
 
 

@@ -36,13 +36,13 @@ def states(graph: Graph, context: PassContext) -> Graph:
 def _position_apart(graph: Graph, output: str) -> Graph | None:
     """The graph in which a node of its own computes the position of an update; None where nothing computes one."""
     made = _source(graph, output)
-    number = next((n for n, node in enumerate(graph.nodes) if made in node.outputs), None)
-    node = None if number is None else graph.nodes[number]
-    found = position_apart(node.program) if isinstance(node, Compute) else None
-    if number is None or not isinstance(node, Compute) or found is None:
+    computed = _computed_by(graph, made)
+    found = None if computed is None else position_apart(computed[1].program)
+    if computed is None or found is None:
         return None
+    number, node = computed
     position = fresh(f"{made}.position", graph.types)
-    values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
+    values = node.by_input()
     values |= dict.fromkeys(found.position.outputs, position)
     first, rest = (
         Compute(
@@ -61,12 +61,12 @@ def _position_apart(graph: Graph, output: str) -> Graph | None:
 def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Graph | str:
     """The graph with a state updated in place, or why it is not."""
     made = _source(graph, output)
-    number = next((n for n, node in enumerate(graph.nodes) if made in node.outputs), None)
-    node = None if number is None else graph.nodes[number]
-    update = stretch_update(node.program) if isinstance(node, Compute) else None
-    if node is None or number is None or update is None or not isinstance(node, Compute):
+    computed = _computed_by(graph, made)
+    update = None if computed is None else stretch_update(computed[1].program)
+    if computed is None or update is None:
         return f"`{output}` is not `{state}` with a stretch replaced at a position"
-    values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
+    number, node = computed
+    values = node.by_input()
     whole, position = values[update.whole], _source(graph, values[update.position])
     if _source(graph, whole) != state or made in graph.parts:
         return f"`{output}` is not `{state}` with a stretch replaced"
@@ -81,6 +81,12 @@ def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Gra
     if readers or any(name in views for _, name in graph.outputs):
         return f"what it was before is read by others, too: {', '.join(readers)}"
     return _in_place(graph, number, node, update, position)
+
+
+def _computed_by(graph: Graph, value: str) -> tuple[int, Compute] | None:
+    """The node whose program computes a value, and its number; None where there is none."""
+    found = ((n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute) and value in node.outputs)
+    return next(found, None)
 
 
 def _views(graph: Graph) -> Iterator[ShapeView]:
@@ -102,7 +108,7 @@ def _source(graph: Graph, name: str) -> str:
 
 def _in_place(graph: Graph, number: int, node: Compute, update: StretchUpdate, position: str) -> Graph:
     """The graph with an update that computes what is new where it lies in the state."""
-    values = dict(zip((b.name for b in node.program.inputs), node.inputs, strict=True))
+    values = node.by_input()
     output = node.outputs[0]
     state, whole = _source(graph, values[update.whole]), graph.types[values[update.whole]]
     strides = packed_strides(whole.shape)

@@ -13,13 +13,13 @@ from math import prod
 
 import numpy as np
 
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
+from metasched.graph.fusion.expressions import names_in, reads, substituted, with_reads
 from metasched.graph.fusion.indices import IndexSum, linear
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.padding_terms import holds, parts
-from metasched.graph.precision.products import literal, names_in
+from metasched.graph.precision.products import literal
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import IfElse, Name, Operation, Read, Reduce, SourceExpr, Stage
 from metasched.support.data_classes import dataclass

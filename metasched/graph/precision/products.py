@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from metasched.dtypes import DType
+from metasched.graph.fusion.expressions import names_in
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
@@ -13,12 +14,10 @@ from metasched.ir.source import (
     FloatLit,
     IfElse,
     IntLit,
-    Name,
     Operation,
     Read,
     Reduce,
     SourceExpr,
-    SourceNode,
     Stage,
 )
 from metasched.support.data_classes import dataclass
@@ -29,11 +28,6 @@ _TYPES = frozenset(str(dtype) for dtype in DType)
 def cast(value: SourceExpr, dtype: DType) -> Apply:
     """A value in another type, as it is written."""
     return Apply(str(dtype), (value,))
-
-
-def names_in(expression: SourceNode) -> frozenset[str]:
-    """The index variables in an expression."""
-    return frozenset(node.name for node in expression.walk() if isinstance(node, Name))
 
 
 def literal(value: SourceExpr) -> int | float | bool | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
+from metasched.graph.fusion.expressions import names_in, reads, substituted, with_reads
 from metasched.graph.fusion.stages import Stages, reduced
 from metasched.graph.precision.products import (
     ProductSum,
@@ -21,7 +21,6 @@ from metasched.graph.precision.products import (
     literal,
     moved,
     moves,
-    names_in,
     new_name,
     product_sums,
 )

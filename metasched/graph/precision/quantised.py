@@ -8,9 +8,9 @@ from dataclasses import field
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads
+from metasched.graph.fusion.expressions import names_in, reads
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.precision.products import literal, names_in
+from metasched.graph.precision.products import literal
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, FloatLit, IntLit, Name, Operation, Read, SourceExpr, SourceNode
 from metasched.support.data_classes import dataclass

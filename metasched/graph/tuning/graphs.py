@@ -10,8 +10,8 @@ from functools import cache
 from typing import TypeAlias
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.backends import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.base import Database
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
 from metasched.database.record import Record
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice
@@ -34,11 +34,11 @@ from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration
 from metasched.search.budget.goal import goal_of
 from metasched.search.report import TuningReport
+from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
 from metasched.search.session import TuningSession
 from metasched.search.several_tasks.objectives import Objective
-from metasched.search.strategy import DEFAULT_STRATEGY, MakeStrategy
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
-from metasched.search.task_scheduler import NETWORK_SCHEDULER, MakeScheduler
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -152,9 +152,7 @@ def tune_graphs(
     started = time.perf_counter()
     shared = _shared(tuned, settings)
     networks = [{n: one.weights[j] for n, one in enumerate(shared) if j in one.weights} for j in range(len(tuned))]
-    if trials is None and budget is None and patience is None:
-        budget = DEFAULT_BUDGET_S
-    goal_of(trials, budget, patience)  # raises for what is no number, before anything is worked out from it
+    budget = budget_of(trials, budget, patience)
     with ExitStack() as own:
         db = settings.db
         database = own.enter_context(opened_database(db))
@@ -180,10 +178,26 @@ def tune_graphs(
         watch.session = session
         kept = prepare()
         if budget is not None:
-            watch.until = started + max(budget - kept, budget / 2)
+            watch.until = started + budget_without(budget, kept)
         reports = session.run(budget=_left(watch.until), total=trials, patience=patience)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
+
+
+def budget_of(trials: int | None, budget: float | None, patience: int | None) -> float | None:
+    """The budget of a run: by default `DEFAULT_BUDGET_S`, where nothing else says when it ends.
+
+    Raises MetaschedError for what is no number, before anything is worked out from it.
+    """
+    if trials is None and budget is None and patience is None:
+        return DEFAULT_BUDGET_S
+    goal_of(trials, budget, patience)
+    return budget
+
+
+def budget_without(budget: float, seconds: float) -> float:
+    """What a budget leaves for measuring where something else takes seconds of it: half of it at least."""
+    return max(budget - seconds, budget / 2)
 
 
 def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from metasched.database.backends import DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.code.choices import Choices
 from metasched.graph.ir import Graph
 from metasched.graph.running.weights import WeightStore

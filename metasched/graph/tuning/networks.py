@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from metasched.database.backends import DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.code.choices import Choice, Choices
-from metasched.graph.tuning.graphs import DEFAULT_BUDGET_S, NetworkReport, NetworkSettings, tune_graphs
+from metasched.graph.tuning.graphs import (
+    DEFAULT_BUDGET_S,
+    NetworkReport,
+    NetworkSettings,
+    budget_of,
+    budget_without,
+    tune_graphs,
+)
 from metasched.graph.tuning.member import TunedMember
 from metasched.graph.tuning.settling import Settlement
 from metasched.graph.tuning.strip_turns import most_groups
-from metasched.search.budget.goal import goal_of
 
 
 class Tunable(Protocol):
@@ -55,15 +61,13 @@ def tune_networks(
             "dataclasses.replace(settings, ...), or all by name"
         )
     how = settings or NetworkSettings(**given)
-    if trials is None and budget is None and patience is None:
-        budget = DEFAULT_BUDGET_S
-    goal_of(trials, budget, patience)  # raises for what is no number, before anything is timed
+    budget = budget_of(trials, budget, patience)
     started = time.perf_counter()
     most = most_groups(DEFAULT_BUDGET_S if budget is None else budget)
     members = [member for network in networks for member in network.members]
     strips_found = tuple(net.settle_strips(how.db, most) for net in members)
     if budget is not None and any(one.is_timed for one in strips_found):
-        budget = max(budget - (time.perf_counter() - started), budget / 2)
+        budget = budget_without(budget, time.perf_counter() - started)
 
     def settling_s() -> float:
         return sum(net.settling_s() for net in members)

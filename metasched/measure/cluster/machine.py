@@ -5,15 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from typing import Protocol
 
 from metasched.ir.program import Program
-from metasched.ir.source import Setting
-from metasched.lang import parse_program
 from metasched.measure.cluster.payloads import Greeting
 from metasched.measure.cluster.yardstick import measured_pace
 from metasched.measure.inputs import Inputs
+from metasched.measure.parsed_programs import parsed_program
 from metasched.measure.process import WorkerLost
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Lowered, MeasureCandidate, Measurement, Reason
@@ -101,12 +99,7 @@ class ThisMachine(LocalRunner):
 
 
 def _program(candidate: MeasureCandidate) -> Program:
-    return _parsed(candidate.program, candidate.params)
-
-
-@lru_cache(maxsize=32)
-def _parsed(text: str, params: tuple[tuple[str, Setting], ...]) -> Program:
-    return parse_program(text, **dict(params))
+    return parsed_program(candidate.program, candidate.params)
 
 
 def misfit(machine: Target, wanted: Target) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from metasched.measure.cluster.address import SchedulerAddress
 from metasched.measure.cluster.connection import Connection
 from metasched.measure.cluster.runner import ClusterRunner, ClusterSettings
-from metasched.measure.executor_registry import Wanted
+from metasched.measure.executor_registry import ExecutorInputs
 from metasched.measure.runner import Runner
 
 
-def executor(wanted: Wanted) -> Runner:
+def executor(wanted: ExecutorInputs) -> Runner:
     """A runner on the cluster of a scheduler, `HOST:PORT`, with the files of TLS behind it: `?ca=&cert=&key=`.
 
     Raises MetaschedError for an address that is none, or another machine's without TLS, and where the extra `dask` is

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from metasched.errors import MetaschedError
-from metasched.measure.executor_registry import Wanted
+from metasched.measure.executor_registry import ExecutorInputs
 from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
 
 
-def executor(wanted: Wanted) -> Runner:
+def executor(wanted: ExecutorInputs) -> Runner:
     """A runner of this machine.
 
     Raises MetaschedError for an address, which it does not take, and ResourceError when the machine denies what it

@@ -6,9 +6,9 @@ Its files, in reading order:
 - `sketch_arm`: A sketch in the form that searches use: rows and their features
 - `locator`: Finding the candidates of records in a space, by the outlines of their traces, many at a time
 - `reduction_parts`: The reductions of a program, each with what belongs to it, as programs of their own
-- `carried_numbers`: The numbers of neighbours in one structure: each neighbour's own, or some near them that the model
-  clearly prefers
-- `carried`: What was found for the nearest programs of the same kind, carried over to a space before anything is
+- `transferred_numbers`: The numbers of neighbours in one structure: each neighbour's own, or some near them that the
+  model clearly prefers
+- `transferred`: What was found for the nearest programs of the same kind, carried over to a space before anything is
   measured
 - `space_arms`: A `Space` in the form that searches use: an arm for each variant of each sketch, and for what is known
   beforehand

@@ -15,10 +15,10 @@ from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import Decision
 from metasched.schedule.trace import Trace
 from metasched.schedule.trace_outline import Outline, outline_of
-from metasched.search.arms.carried import ENOUGH, CarriedOver, carried_into
 from metasched.search.arms.locator import Locator
 from metasched.search.arms.recent_features import RecentFeatures
 from metasched.search.arms.sketch_arm import SketchArm
+from metasched.search.arms.transferred import ENOUGH, TransferResult, transferred_into
 from metasched.search.space_protocol import Candidate, StructuralChoice, TextOf
 from metasched.space.sketch import Sketch
 from metasched.space.source_runs import SourceRun
@@ -56,12 +56,12 @@ class SpaceArms:
         return self._space.program
 
     @cached_property
-    def carried(self) -> CarriedOver:
+    def transferred(self) -> TransferResult:
         """What is known of similar programs, carried over to this space, the most promising first.
 
         What is not legal is counted by its reason, as are structures that are made later.
         """
-        found = carried_into(self._space, self._knowledge, self._target, self._core, self._analyses)
+        found = transferred_into(self._space, self._knowledge, self._target, self._core, self._analyses)
         self._refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH})
         return found
 
@@ -91,7 +91,7 @@ class SpaceArms:
 
     def known(self) -> list[int]:
         """Those of what is carried over from similar programs."""
-        found = (self._at(one.sketch.structure) for one in self.carried)
+        found = (self._at(one.sketch.structure) for one in self.transferred)
         return list(dict.fromkeys(at[0] for at in found if at is not None))
 
     def draw(self, rng: np.random.Generator) -> int | None:

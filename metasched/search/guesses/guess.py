@@ -35,8 +35,8 @@ from metasched.knowledge.library import Knowledge, KnowledgeLike
 from metasched.permissions import BY_DEFAULT, Allowed
 from metasched.schedule.handlers import Repairs
 from metasched.schedule.trace import Trace
-from metasched.search.arms.carried import Carried
 from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.arms.transferred import TransferredDecisions
 from metasched.search.guesses.expert_guess import ExpertCandidate, ExpertChoice, best_expert, obstacle_to
 from metasched.search.guesses.favourite import favourites
 from metasched.space.conditions import space_of
@@ -84,14 +84,14 @@ class Guess(TextReport):
     trace: Trace
     func: Func = field(compare=False)
     expert: str | None = None
-    neighbour: Carried | None = field(default=None, compare=False)
+    neighbour: TransferredDecisions | None = field(default=None, compare=False)
     carried_over: str = ""
     why: str = ""
     expected: Expectation | None = None
     repairs: Repairs = Repairs()
     passed_over: tuple[tuple[str, str], ...] = ()
     rivals: tuple[ExpertCandidate, ...] = field(default=(), compare=False)
-    others: tuple[Carried, ...] = field(default=(), compare=False)
+    others: tuple[TransferredDecisions, ...] = field(default=(), compare=False)
 
     def counts(self) -> dict[str, int]:
         """How many expert traces and neighbours were passed over for each reason."""
@@ -170,7 +170,7 @@ class _Start:
     func: Func
     expected: Expectation
     expert: ExpertCandidate | None = None
-    neighbour: Carried | None = None
+    neighbour: TransferredDecisions | None = None
     whole: bool = True
 
     @property
@@ -226,16 +226,16 @@ class _Guessing:
 
     def _start(self) -> tuple[_Start | None, str]:
         """The best that is known beforehand, and why, where that is a neighbour's."""
-        taken, carried = self._by_expert(), self._carried(whole=True)
-        if carried is None and taken is None:
-            carried = self._carried(whole=False)
-        if carried is None:
+        taken, transferred = self._by_expert(), self._transferred(whole=True)
+        if transferred is None and taken is None:
+            transferred = self._transferred(whole=False)
+        if transferred is None:
             return taken, ""
         if taken is None:
-            return carried, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
-        ratio = self._ratio(carried.func, taken.func)
+            return transferred, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
+        ratio = self._ratio(transferred.func, taken.func)
         if ratio < _CARRIED_BETTER:
-            return carried, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
+            return transferred, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
         return taken, ""
 
     def _by_expert(self) -> _Start | None:
@@ -244,12 +244,12 @@ class _Guessing:
             return None
         return _Start(taken.schedule.trace, taken.schedule.func, taken.expected, expert=taken)
 
-    def _carried(self, whole: bool) -> _Start | None:
+    def _transferred(self, whole: bool) -> _Start | None:
         """The most promising neighbour's that the machine can run, of those that decided all of the structure, or not.
 
         What is not whole was measured in another space: where an expert's trace is known, it is left to a search.
         """
-        for one in (carried for carried in self.arms.carried if carried.is_whole is whole):
+        for one in (transferred for transferred in self.arms.transferred if transferred.is_whole is whole):
             func = self._applied(one.trace, one.name)
             if func is not None and obstacle_to(func, self.target) is None:
                 estimate = expected(func, self.target, self.core)
@@ -295,7 +295,7 @@ class _Guessing:
 
     def _by_start(self, start: _Start, why: str) -> Guess:
         choice, taken = self.choice, start.expert
-        others = tuple(one for one in self.arms.carried if one is not start.neighbour)
+        others = tuple(one for one in self.arms.transferred if one is not start.neighbour)
         passed_over = self._passed_over(choice.passed_over)
         if taken is None:
             rivals = choice.others if choice.taken is None else (choice.taken, *choice.others)
@@ -315,12 +315,12 @@ class _Guessing:
             rivals = (choice.taken, *rivals)
         if start is not None and start.expert is not None:
             passed_over[start.expert.name] = f"the estimate is {1 / ratio:.1f} times as long"
-        known = self._passed_over(passed_over), rivals, tuple(self.arms.carried)
+        known = self._passed_over(passed_over), rivals, tuple(self.arms.transferred)
         return Guess(found.trace, found.func, None, None, "", why, found.expected, Repairs(), *known)
 
     def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Expert traces and neighbours that were not taken, each with the reason."""
-        neighbours = ((near.name, reason) for near, reason in self.arms.carried.left_out)
+        neighbours = ((near.name, reason) for near, reason in self.arms.transferred.left_out)
         return *sorted(experts.items()), *neighbours, *self.refused
 
 

@@ -27,8 +27,8 @@ from metasched.ir.program import Program
 from metasched.knowledge.anchor import anchor_of
 from metasched.schedule.trace_outline import Outline
 from metasched.search.records.feature_cache import FeatureCache
-from metasched.search.records.known import Known
 from metasched.search.records.record_features import described, program_of
+from metasched.search.records.task_records import TaskRecords
 from metasched.support.data_classes import dataclass
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class OtherTasks:
         known.update(new)
         self._cache.add(task, new)
 
-    def lessons(self, search: SearchKey, program: Program, known: Known, batch: int) -> tuple[TaskTimes, ...]:
+    def lessons(self, search: SearchKey, program: Program, known: TaskRecords, batch: int) -> tuple[TaskTimes, ...]:
         """What other tasks on the same target teach a batch of a search."""
         self._pick_up(search.task)
         limit = known.last_before(batch) if batch else self._limit_of_first(search, known.first())
@@ -181,7 +181,7 @@ class OtherTasks:
 
     def _times(self, recorded: _Recorded, summaries: Sequence[Summary]) -> TaskTimes:
         """What some records say, as far as they have features."""
-        seconds = np.array([np.inf if s.search_seconds is None else s.search_seconds for s in summaries])
+        seconds = np.array([s.search_seconds_or_inf for s in summaries])
         chosen = [summaries[n] for n in spread_over(seconds, MOST_EACH)]
         numbers = tuple(s.number for s in chosen)
         # The same object as before, where nothing came: who has learned from it need not do so again.
@@ -196,7 +196,7 @@ class OtherTasks:
             return _NOTHING
         return TaskTimes(
             np.stack([row for _, row in rows]),
-            np.array([np.inf if s.search_seconds is None else s.search_seconds for s, _ in rows]),
+            np.array([s.search_seconds_or_inf for s, _ in rows]),
             np.array([bool(s.raced) for s, _ in rows]),
         )
 

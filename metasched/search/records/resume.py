@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from metasched.search.records.earlier import Earlier, located
-from metasched.search.records.known import Entry, Known
+from metasched.search.records.earlier_searches import EarlierSearches, located
+from metasched.search.records.task_records import Entry, TaskRecords
 from metasched.search.space_protocol import Observation, SearchSpace
 from metasched.support.data_classes import dataclass
 
@@ -32,7 +32,11 @@ class Resumed:
 
 
 def resume(
-    known: Known, space: SearchSpace, strategy: Observer, earlier: Earlier, look_ahead: Callable[[int], None]
+    known: TaskRecords,
+    space: SearchSpace,
+    strategy: Observer,
+    earlier: EarlierSearches,
+    look_ahead: Callable[[int], None],
 ) -> Resumed:
     """Have a new strategy observe the results of other searches in this space, then each batch, by one `observe` each.
 

@@ -4,10 +4,11 @@ Its files, in reading order:
 
 - `population`: Array operations on populations: rows of integers
 - `history`: The observations of a search, as the arrays that a model and a population need
-- `looks`: What candidates look like to a model: those that look the same have the same code, but for rare exceptions
+- `seen_features`: What candidates look like to a model: those that look the same have the same code, but for rare
+  exceptions
 - `selection`: The rows scored in one round, and the selection of a batch from them
 - `round`: One round of a search: what a strategy looks at before it proposes a batch, scored by the model
-- `outlook`: What a round begins with that was looked at before the times of the last batch were known
+- `rows_ahead`: What a round begins with that was looked at before the times of the last batch were known
 - `structure_breeding`: Which structures a round looks at: those measured fastest, some drawn once for all, and
   offspring of the best
 - `batch_choice`: The choice of a batch from a round: high scores that are unlike one another, new structures, random

@@ -8,8 +8,8 @@ import numpy as np
 
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.selection import spread
+from metasched.search.short_list import SHORT_LIST
 from metasched.search.space_protocol import Candidate
-from metasched.search.strategy import SHORT_LIST
 
 # Draws that a batch's random picks are taken from.
 EXPLORED = 64

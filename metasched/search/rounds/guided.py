@@ -11,9 +11,9 @@ from metasched.cost.model import Model
 from metasched.search.phases import Phase, Phases
 from metasched.search.rounds.batch_choice import EXPLORED, unlike_best
 from metasched.search.rounds.history import History
-from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.population import distinct, draw, legal
 from metasched.search.rounds.round import Round
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.rounds.structure_breeding import StructureBreeding, StructureConfig
 from metasched.search.space_protocol import Arms, Candidate, Observation, Rows
 
@@ -57,7 +57,7 @@ class GuidedSearch(ABC):
         # The number of observations before each batch so far.
         self.lengths = [0]
         self.scored = 0
-        self._looks = Looks(self.history)
+        self._seen = SeenFeatures(self.history)
         self._fitted = 0
 
     @abstractmethod
@@ -70,19 +70,19 @@ class GuidedSearch(ABC):
             self.lengths.append(len(self.history))
 
     def propose(self, count: int) -> list[Candidate]:
-        now = self.open_round(self.history, self._looks)
+        now = self.open_round(self.history, self._seen)
         chosen = self.look(now, count)
         chosen += self._fill(now, count - len(chosen), chosen) if len(chosen) < count else []
         self.scored += now.scored
         return chosen
 
-    def open_round(self, history: History, looks: Looks, purpose: Sequence[int] = ()) -> Round:
+    def open_round(self, history: History, seen: SeenFeatures, purpose: Sequence[int] = ()) -> Round:
         """A round that knows a history, from which the model learns first; `purpose` as of `Round`."""
         if len(history) != self._fitted:
             with self.phases.timed(Phase.MODEL):
                 self.model.fit(history.times)
             self._fitted = len(history)
-        return Round(self.arms, history, self.model, looks, self.seed, purpose)
+        return Round(self.arms, history, self.model, seen, self.seed, purpose)
 
     def begin(self, now: Round, active: int, fresh: int, elite: int) -> tuple[list[int], list[Candidate]]:
         """Look at structures, and open the best: as `open_best`."""

@@ -11,8 +11,8 @@ from metasched.cost.features import Features
 from metasched.cost.footprint import Array
 from metasched.cost.model import Model
 from metasched.search.rounds.history import History
-from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.population import Positions, distinct, draw, draw_parents, keys, legal, unlike
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.rounds.selection import Pool
 from metasched.search.space_protocol import Arms, Candidate, Rows
 
@@ -27,13 +27,13 @@ class Round:
         arms: what is searched.
         history: what was measured; the model has learned from it.
         model: what scores rows.
-        looks: by which twins are known; what it has of an earlier round is forgotten.
+        seen: by which twins are known; what it has of an earlier round is forgotten.
         seed: of the search. With the number of observations it decides every draw, by `rng` or by `stream`.
         purpose: numbers that tell rounds with the same observations apart.
     """
 
     def __init__(
-        self, arms: Arms, history: History, model: Model, looks: Looks, seed: int, purpose: Sequence[int] = ()
+        self, arms: Arms, history: History, model: Model, seen: SeenFeatures, seed: int, purpose: Sequence[int] = ()
     ) -> None:
         self.arms = arms
         self.history = history
@@ -41,9 +41,9 @@ class Round:
         self.rng = np.random.default_rng([seed, len(history), *purpose])
         self.scored = 0
         self._model = model
-        self._looks = looks
+        self._seen = seen
         self._seed = seed
-        looks.begin_round()
+        seen.begin_round()
 
     def stream(self, arm: int, *purpose: int) -> np.random.Generator:
         """Random numbers for an arm: of its structure, as its number differs between processes."""
@@ -93,11 +93,11 @@ class Round:
     def _put(self, arm: int, rows: Rows, features: Features, scores: Array) -> None:
         if len(rows):
             self.pool.add(arm, rows, scores)
-            self._looks.add(arm, rows, features)
+            self._seen.add(arm, rows, features)
 
     def described(self, arm: int, chosen: Positions | None = None) -> Described:
         """An arm's rows in the pool with their features: all of them, or those at some positions."""
-        rows, features = self.pool.rows(arm), self._looks.features(arm)
+        rows, features = self.pool.rows(arm), self._seen.features(arm)
         return (rows, features) if chosen is None else (rows[chosen], features[chosen])
 
     # --- what is promising
@@ -125,7 +125,7 @@ class Round:
 
     def twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate]) -> list[bool]:
         """Whether each has the features of an earlier one, of one taken, or of one measured."""
-        return self._looks.twins(candidates, taken)
+        return self._seen.twins(candidates, taken)
 
     def without_twins(self, candidates: Sequence[Candidate], taken: Sequence[Candidate] = ()) -> list[Candidate]:
         return [c for c, is_twin in zip(candidates, self.twins(candidates, taken), strict=True) if not is_twin]

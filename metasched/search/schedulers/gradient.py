@@ -20,8 +20,8 @@ from math import inf
 
 import numpy as np
 
+from metasched.search.scheduler_registry import SchedulerInputs, TaskScheduler
 from metasched.search.several_tasks.task_progress import TaskProgress, expected_seconds
-from metasched.search.task_scheduler import SchedulerInputs, TaskScheduler
 from metasched.support.data_classes import dataclass
 
 

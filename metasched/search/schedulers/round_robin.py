@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from metasched.search.scheduler_registry import SchedulerInputs, TaskScheduler
 from metasched.search.several_tasks.task_progress import TaskProgress
-from metasched.search.task_scheduler import SchedulerInputs, TaskScheduler
 
 
 class RoundRobin:

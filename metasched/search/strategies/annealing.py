@@ -17,13 +17,13 @@ import numpy as np
 
 from metasched.search.rounds.batch_choice import with_newcomers
 from metasched.search.rounds.guided import GuidedSearch
-from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.round import Round
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.space_protocol import Candidate, Strategy
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.chains import Chains, counted, gathered, joined, walked
 from metasched.search.strategy_helpers.diverse import diverse
 from metasched.search.strategy_helpers.walk_states import WalkStates
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 # Steps between two looks at whether the best rows still change, and how many of them are looked at.
@@ -70,7 +70,7 @@ class Annealing(GuidedSearch):
     def _walk_again(self, length: int, chains: Chains | None) -> Chains:
         """Where the walk of an earlier batch ended."""
         history = self.history.until(length)
-        now = self.open_round(history, Looks(history))
+        now = self.open_round(history, SeenFeatures(history))
         return self._walk(now, self._begin(now)[0], chains)
 
     def _begin(self, now: Round) -> tuple[list[int], list[Candidate]]:

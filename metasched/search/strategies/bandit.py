@@ -17,8 +17,8 @@ from dataclasses import replace
 from math import inf, log, sqrt
 
 from metasched.search.space_protocol import Candidate, Observation, Strategy
-from metasched.search.strategy import STRATEGIES, StrategyInputs
 from metasched.search.strategy_helpers.shared_model import SharedModel
+from metasched.search.strategy_registry import STRATEGIES, StrategyInputs
 from metasched.support.data_classes import dataclass
 
 

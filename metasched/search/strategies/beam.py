@@ -23,7 +23,7 @@ from metasched.search.rounds.guided import GuidedSearch
 from metasched.search.rounds.population import legal
 from metasched.search.rounds.round import Described, Round
 from metasched.search.space_protocol import Candidate, Rows, Strategy
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 

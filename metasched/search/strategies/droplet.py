@@ -15,8 +15,8 @@ from metasched.search.rounds.batch_choice import unlike_best
 from metasched.search.rounds.guided import GuidedSearch
 from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.descent import Descent, DescentConfig
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 

@@ -26,13 +26,13 @@ from metasched.cost.model import Model
 from metasched.search.phases import Phases
 from metasched.search.rounds.batch_choice import with_newcomers
 from metasched.search.rounds.guided import GuidedSearch
-from metasched.search.rounds.looks import Looks
-from metasched.search.rounds.outlook import Outlook, outlook_of
 from metasched.search.rounds.population import crossover, distinct, draw_parents, legal
 from metasched.search.rounds.round import Round
+from metasched.search.rounds.rows_ahead import RowsAhead, rows_ahead_of
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Arm, Arms, Candidate, Rows, Strategy
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 # What tells the draws of a round that looks ahead from those of the next one.
@@ -80,7 +80,7 @@ class Evolution(GuidedSearch):
     ) -> None:
         self.config = config or EvolutionConfig()
         super().__init__(arms, model, seed, phases, self.config.structures)
-        self._ahead: Outlook | None = None
+        self._ahead: RowsAhead | None = None
 
     def look_ahead(self) -> None:
         self._ahead = self._looked_ahead(len(self.history))
@@ -100,21 +100,21 @@ class Evolution(GuidedSearch):
             self._breed(now, active)
         return with_newcomers(now, drawn, count, config.explore)
 
-    def _looked_ahead(self, length: int) -> Outlook | None:
+    def _looked_ahead(self, length: int) -> RowsAhead | None:
         """What is bred for the batch after the one proposed with so many observations; nothing where none was known."""
         if not (length and self.config.ahead):
             return None
         if self._ahead is not None and self._ahead.length == length:
             return self._ahead
         history = self.history if length == len(self.history) else self.history.until(length)
-        now = self.open_round(history, Looks(history), [_AHEAD])
+        now = self.open_round(history, SeenFeatures(history), [_AHEAD])
         active, drawn = self.begin(now, self.config.active, self.config.population, self.config.elite)
         for _ in range(min(self.config.ahead, self.config.generations)):
             self._breed(now, active)
         self.scored += now.scored
-        return outlook_of(now, active, drawn, self.config.population)
+        return rows_ahead_of(now, active, drawn, self.config.population)
 
-    def _go_on(self, now: Round, ahead: Outlook) -> tuple[list[int], list[Candidate]]:
+    def _go_on(self, now: Round, ahead: RowsAhead) -> tuple[list[int], list[Candidate]]:
         """Begin with what was bred before the last times were known, and with what was measured since."""
         config = self.config
         now.add_described(ahead.described)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 
 MUTATION_ONLY = EvolutionConfig(cross=0.0, structures=StructureConfig(cross=0.0))
 

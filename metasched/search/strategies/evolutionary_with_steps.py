@@ -11,8 +11,8 @@ from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Candidate, Strategy
 from metasched.search.strategies.evolutionary import Evolution
 from metasched.search.strategies.evolutionary_no_crossover import MUTATION_ONLY
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.descent import Descent, DescentConfig
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 

@@ -22,8 +22,8 @@ from metasched.search.rounds.guided import GuidedSearch
 from metasched.search.rounds.population import legal
 from metasched.search.rounds.round import Round
 from metasched.search.space_protocol import Arms, Candidate, Rows, Strategy
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.decision_tree import DecisionNode, DecisionTree
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 # The decisions of a structure: the address of each, and the position of the option that was taken.

@@ -20,8 +20,8 @@ from metasched.search.rounds.population import keys
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.selection import Pool, spread
 from metasched.search.space_protocol import Candidate, Strategy
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.chains import Chains, gathered, walked
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 

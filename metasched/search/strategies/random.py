@@ -9,7 +9,7 @@ import numpy as np
 from metasched.search.rounds.history import History
 from metasched.search.rounds.population import draw
 from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 
 # How often a structure is drawn for each candidate that is wanted, and, where these are too few, with many rows each;
 # the first structure is there where others cannot be made.

@@ -19,7 +19,7 @@ from metasched.measure.check import Bench, Cases, Guarded, mismatch, prepare
 from metasched.measure.inputs import Given
 from metasched.measure.records import CheckError
 from metasched.runtime.compiled import build
-from metasched.schedule.handlers import Policy, Prior, Replay, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, Symbolic
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.registry import resolve
 from metasched.space.rule import Rule
@@ -239,7 +239,7 @@ def replayed_problem(source: Source, data: TraceData, target: Target) -> tuple[s
     wrong = oracle.wrong_meaning()
     if wrong is not None:
         return "meaning", wrong
-    schedule = Watched(oracle.program, handler=Replay(Trace(data).decisions, Policy.STRICT, Prior(0)))
+    schedule = Watched(oracle.program, handler=Replay(Trace(data).decisions, Policy.STRICT, DrawFromPrior(0)))
     try:
         for instruction in data.instructions:
             schedule.execute(instruction)
@@ -347,7 +347,7 @@ def _some_rules(rng: np.random.Generator) -> tuple[Rule, ...]:
 
 def _by_rules(program: Program, target: Target, rng: np.random.Generator) -> Iterator[Schedule]:
     """Rows of a sketch, those that its mask lets through, and they must all replay."""
-    schedule = Watched(program, target, handler=Symbolic(Prior(int(rng.integers(1 << 16)))))
+    schedule = Watched(program, target, handler=Symbolic(DrawFromPrior(int(rng.integers(1 << 16)))))
     FromRules(_some_rules(rng)).run(schedule)
     sketch = Sketch.of(schedule)
     rows = sketch.sample(rng, 3)

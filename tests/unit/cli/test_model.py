@@ -14,7 +14,7 @@ from metasched.cli.main import main
 from metasched.cost.model import CostModel
 from metasched.cost.model_registry import model_of
 from metasched.cost.trained import ModelError, read_model
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from tests.support.recorded import add, dense, records_of
 
 URL = "sqlite:///some.db"

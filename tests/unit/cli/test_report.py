@@ -11,7 +11,7 @@ import pytest
 
 from metasched.cli.command import Console
 from metasched.cli.main import WRONG_INPUT, main
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.target import Target
 from tests.support.measured import TEXT, records
 

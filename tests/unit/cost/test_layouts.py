@@ -7,7 +7,7 @@ import numpy as np
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
 
@@ -100,7 +100,7 @@ def test_free_tile_sizes_give_the_features_of_each_candidate(target: Target) -> 
         sch.reorder(i, j0, k, j1)
 
     program = parse_program(MATMUL)
-    symbolic = Schedule(program, handler=Symbolic(Prior(0)))
+    symbolic = Schedule(program, handler=Symbolic(DrawFromPrior(0)))
     build(symbolic)
     columns = tuple(sorted(symbolic.context.free))
     rows = np.array([[w, g] for w in (4, 16, 64) for g in (0, 16)], np.int64)

@@ -29,8 +29,8 @@ from metasched.database import (
     VisitKind,
     open_database,
 )
-from metasched.database.backends import DatabaseURLs
 from metasched.database.claims import EXPIRY_S, Claimant
+from metasched.database.database_registry import DatabaseURLs
 from metasched.database.record import NO_TRIAL
 from metasched.database.summary import summary_of
 from metasched.database.transfer import new_records

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.cli.arguments import db_options, first_db
-from metasched.database.backends import shown_urls
+from metasched.database.database_registry import shown_urls
 from metasched.database.shown_url import shown_url
 
 

@@ -21,7 +21,7 @@ from metasched.database import (
     code_version,
     open_database,
 )
-from metasched.database.backends import opened_database
+from metasched.database.database_registry import opened_database
 from metasched.database.union import UnionDatabase
 from metasched.errors import NoRecord
 from tests.support.database_records import ADD_TASK, ADD_TRACE, sound

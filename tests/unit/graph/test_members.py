@@ -13,7 +13,7 @@ import metasched as ms
 from metasched.graph.growing_network import GrowingNetwork
 from metasched.graph.tuning.networks import tune_networks
 from tests.support.decoders import Decoder
-from tests.unit.graph.test_ranged import MODEL, WIDE, inputs
+from tests.unit.graph.test_network_of_sizes import MODEL, WIDE, inputs
 from tests.unit.graph.tuning.test_graphs import FakeRunner
 
 DECODER = Decoder(layers=1)

@@ -13,9 +13,9 @@ import pytest
 import metasched as ms
 from metasched.compiler.cpu.codegen import compile_text
 from metasched.measure import compiling
+from metasched.measure.candidate_timer import CandidateTimer
 from metasched.measure.check import Bench, Cases, prepare
 from metasched.measure.compiling import code_hash, compile_candidate, compile_func, lower_candidate, lower_func
-from metasched.measure.executor import Executor
 from metasched.measure.inputs import Given
 from metasched.measure.load import BoundKernel, LoadedKernel
 from metasched.measure.protocol import Message, MessageKind
@@ -74,26 +74,26 @@ def request(tmp_path: Path, artefact: Artefact, code: bytes, **sizes: Any) -> Me
 
 
 @pytest.fixture(scope="module")
-def executor() -> Executor:
-    return Executor(threads=1)
+def timer() -> CandidateTimer:
+    return CandidateTimer(threads=1)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32", "f64"])
-def test_the_main_part_is_timed_and_the_prologue_apart(executor: Executor, tmp_path: Path, dtype: str) -> None:
+def test_the_main_part_is_timed_and_the_prologue_apart(timer: CandidateTimer, tmp_path: Path, dtype: str) -> None:
     artefact, code = built(scheduled(T=dtype))
     assert artefact.ahead is not None
     assert (artefact.ahead.given, artefact.ahead.taken) == ((2, 3), (0, 1))
     assert artefact.ahead.result_bytes == (9 * 37 * (8 if dtype == "f64" else 4),)
     asked = request(tmp_path, artefact, code, T=dtype)
     for body in (asked.body, asked.body | {"first": False}):
-        done = executor.run(replace(asked, body=body))
+        done = timer.run(replace(asked, body=body))
         assert done.kind is MessageKind.DONE, done.body
         assert done.body["prologue_seconds"] > 0
         assert len(done.body["times"]) == PLAN.samples
 
 
 def test_the_prologue_runs_once_before_the_calls_that_are_timed(
-    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    timer: CandidateTimer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[str, int]] = []
     run = BoundKernel.run
@@ -112,7 +112,7 @@ def test_the_prologue_runs_once_before_the_calls_that_are_timed(
     monkeypatch.setattr(BoundKernel, "run", counted)
     monkeypatch.setattr(BoundKernel, "part", "", raising=False)
     monkeypatch.setattr(LoadedKernel, "bind", named)
-    done = executor.run(request(tmp_path, *built(scheduled())))
+    done = timer.run(request(tmp_path, *built(scheduled())))
     assert done.kind is MessageKind.DONE
     checks = [("prologue", 1), ("main", 1)] * 2
     assert calls[: len(checks)] == checks
@@ -121,10 +121,10 @@ def test_the_prologue_runs_once_before_the_calls_that_are_timed(
     assert max(times for _, times in timed) > 1
 
 
-def test_without_a_prologue_all_of_it_is_timed(executor: Executor, tmp_path: Path) -> None:
+def test_without_a_prologue_all_of_it_is_timed(timer: CandidateTimer, tmp_path: Path) -> None:
     artefact, code = built(scheduled(in_the_main_part))
     assert artefact.ahead is None
-    done = executor.run(request(tmp_path, artefact, code))
+    done = timer.run(request(tmp_path, artefact, code))
     assert done.kind is MessageKind.DONE, done.body
     assert done.body["prologue_seconds"] is None
 
@@ -139,22 +139,22 @@ def spoilt(change: tuple[str, str]) -> ms.Schedule:
 
 
 @pytest.mark.parametrize("part", [0, 1], ids=["prologue", "main"])
-def test_each_part_is_checked(executor: Executor, tmp_path: Path, part: int) -> None:
+def test_each_part_is_checked(timer: CandidateTimer, tmp_path: Path, part: int) -> None:
     artefact, code = built(scheduled())
     codes = list(artefact.split(code))
     other, bad = built(spoilt((SQUARED, SCALED)[part]))
     codes[part] = other.split(bad)[part]
     assert artefact.ahead is not None
     mixed = replace(artefact, ahead=replace(artefact.ahead, size=len(codes[0])))
-    answer = executor.run(request(tmp_path, mixed, b"".join(codes)))
+    answer = timer.run(request(tmp_path, mixed, b"".join(codes)))
     assert answer.kind is MessageKind.FAILED
     assert answer.body["reason"] == Reason.WRONG_RESULT.value
 
 
-def test_the_whole_is_checked(executor: Executor, tmp_path: Path) -> None:
+def test_the_whole_is_checked(timer: CandidateTimer, tmp_path: Path) -> None:
     right, wrong = (compile_func(s.func, TARGET, Stopwatch()) for s in (scheduled(), spoilt(SQUARED)))
-    assert executor.check(request(tmp_path, *right)).kind is MessageKind.DONE
-    answer = executor.check(request(tmp_path, *wrong))
+    assert timer.check(request(tmp_path, *right)).kind is MessageKind.DONE
+    answer = timer.check(request(tmp_path, *wrong))
     assert answer.kind is MessageKind.FAILED
     assert answer.body["reason"] == Reason.WRONG_RESULT.value
 

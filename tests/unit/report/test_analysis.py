@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.report.analysis import TuningAnalysis, analysis_of
 from metasched.report.candidates import decisions_of
 from tests.support.measured import record, records, trace

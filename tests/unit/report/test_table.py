@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.lang import parse_program
 from metasched.report.table import RecordsError
 from tests.support.measured import TEXT, records

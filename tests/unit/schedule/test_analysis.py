@@ -4,7 +4,7 @@ import pytest
 
 from metasched.ir.nodes import LoopKind
 from metasched.schedule.analysis import BlockInfo, describe_block
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
 from tests.support.schedules import loops_of, schedule
 
@@ -109,7 +109,7 @@ def test_a_decomposed_reduction_no_longer_initialises() -> None:
 
 
 def test_extents_that_depend_on_tile_sizes() -> None:
-    sch = schedule(RELU_PAD_MATMUL, handler=Symbolic(Prior(0)))
+    sch = schedule(RELU_PAD_MATMUL, handler=Symbolic(DrawFromPrior(0)))
     *_, k = loops_of(sch, "matmul")
     k0, _ = sch.split(k, sch.sample_tile(k))
     partial = sch.rfactor(k0)

@@ -6,7 +6,7 @@ from metasched.errors import NondeterministicModule
 from metasched.lang.instructions import HOLE
 from metasched.schedule.distributions.categorical import Categorical
 from metasched.schedule.distributions.choice import ChoiceDistribution
-from metasched.schedule.handlers import FREE, Forced, Policy, Prior, Repair, Replay, Site, Symbolic
+from metasched.schedule.handlers import FREE, DrawFromPrior, EnumerateOptions, Policy, Repair, Replay, Site, Symbolic
 from metasched.schedule.trace import Schedule
 from tests.support.schedules import fails, loops_of, schedule
 
@@ -15,13 +15,13 @@ HOW = Site("how", "choose", ChoiceDistribution(("a", "b", "c")))
 
 
 def test_recording_draws_from_the_prior() -> None:
-    drawn = {Prior(seed).decide(HOW) for seed in range(40)}
+    drawn = {DrawFromPrior(seed).decide(HOW) for seed in range(40)}
     assert drawn == {"a", "b", "c"}
-    assert Prior(3).decide(LANES) == Prior(3).decide(LANES)
+    assert DrawFromPrior(3).decide(LANES) == DrawFromPrior(3).decide(LANES)
 
 
 def test_replaying_takes_what_is_given() -> None:
-    replay = Replay({"lanes": 8, "never": 1}, Policy.STRICT, Prior(0))
+    replay = Replay({"lanes": 8, "never": 1}, Policy.STRICT, DrawFromPrior(0))
     assert replay.decide(LANES) == 8
     assert replay.leftover() == ["never"]
     assert replay.repairs == []
@@ -29,29 +29,29 @@ def test_replaying_takes_what_is_given() -> None:
 
 def test_strict_replaying_raises() -> None:
     with fails('sample_categorical: no decision is given for "lanes"'):
-        Replay({}, Policy.STRICT, Prior(0)).decide(LANES)
+        Replay({}, Policy.STRICT, DrawFromPrior(0)).decide(LANES)
     with fails("choose: the decision \"d\" at \"how\" is not in the support (one of 'a', 'b', 'c')"):
-        Replay({"how": "d"}, Policy.STRICT, Prior(0)).decide(HOW)
+        Replay({"how": "d"}, Policy.STRICT, DrawFromPrior(0)).decide(HOW)
 
 
 def test_repairing_is_reported() -> None:
-    replay = Replay({"lanes": 5}, Policy.REPAIR, Prior(0))
+    replay = Replay({"lanes": 5}, Policy.REPAIR, DrawFromPrior(0))
     assert replay.decide(LANES) == 4
     drawn = replay.decide(HOW)
-    assert drawn == Prior(0).decide(HOW)
+    assert drawn == DrawFromPrior(0).decide(HOW)
     assert replay.repairs == [Repair("lanes", 5, 4), Repair("how", None, drawn)]
 
 
 def test_handlers_nest() -> None:
     """Structure as given, numbers left free, and nothing reported for what stays open."""
-    replay = Replay({"how": "b"}, Policy.REPAIR, Symbolic(Prior(0)))
+    replay = Replay({"how": "b"}, Policy.REPAIR, Symbolic(DrawFromPrior(0)))
     assert replay.decide(HOW) == "b"
     assert replay.decide(LANES) is FREE
     assert replay.repairs == []
 
 
 def test_symbolic_leaves_numbers_free() -> None:
-    sch = schedule(handler=Symbolic(Prior(0)))
+    sch = schedule(handler=Symbolic(DrawFromPrior(0)))
     i, j, _ = loops_of(sch, "dense")
     outer, inner = sch.sample_tile(i, parts=2)
     sch.split(i, [outer, inner])
@@ -62,7 +62,7 @@ def test_symbolic_leaves_numbers_free() -> None:
 
 
 def test_symbolic_keeps_what_it_cannot_decide_as_a_constraint() -> None:
-    sch = schedule(handler=Symbolic(Prior(0)))
+    sch = schedule(handler=Symbolic(DrawFromPrior(0)))
     i, *_ = loops_of(sch, "dense")
     lanes = sch.sample_categorical([2, 4])
     sch.split(i, [3, lanes])
@@ -70,7 +70,7 @@ def test_symbolic_keeps_what_it_cannot_decide_as_a_constraint() -> None:
 
 
 def test_forcing_takes_the_prefix_and_then_the_first() -> None:
-    forced = Forced({"how": "b"}, Symbolic(Prior(0)))
+    forced = EnumerateOptions({"how": "b"}, Symbolic(DrawFromPrior(0)))
     assert forced.decide(HOW) == "b"
     assert forced.decide(Site("later", "choose", HOW.dist)) == "a"
     assert forced.decide(LANES) is FREE
@@ -79,7 +79,7 @@ def test_forcing_takes_the_prefix_and_then_the_first() -> None:
 
 def test_forcing_what_is_no_option() -> None:
     with pytest.raises(NondeterministicModule, match='offers other options at "how": "d" is not one of'):
-        Forced({"how": "d"}, Symbolic(Prior(0))).decide(HOW)
+        EnumerateOptions({"how": "d"}, Symbolic(DrawFromPrior(0))).decide(HOW)
 
 
 def test_a_handler_that_decides_out_of_support() -> None:

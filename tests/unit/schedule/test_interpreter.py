@@ -12,7 +12,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.lang.instructions import HOLE, Instruction
-from metasched.schedule.handlers import Policy, Prior, Replay, stream
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, stream
 from metasched.schedule.values import BlockRV, LoopRV, ceildiv
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL, TWO
 from tests.support.schedules import checked, fails, lines, loops_of, program, schedule
@@ -347,7 +347,7 @@ def test_a_block_where_a_location_belongs() -> None:
     ],
 )
 def test_arithmetic_is_written_into_the_trace(expression: Any, text: str, value: int) -> None:
-    sch = schedule(handler=Replay({"i": (HOLE, 4)}, Policy.STRICT, Prior(0)))
+    sch = schedule(handler=Replay({"i": (HOLE, 4)}, Policy.STRICT, DrawFromPrior(0)))
     i, *_ = loops_of(sch, "dense")
     _, t = sch.sample_tile(i, parts=2)
     sch.split(i, [None, expression(t)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.lang.instructions import HOLE, Ref
-from metasched.schedule.handlers import Policy, Prior, Replay, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, Symbolic
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import Int
 from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL
@@ -15,7 +15,7 @@ from tests.support.schedules import checked, fails, lines, loops_of, schedule, v
 
 
 def test_a_tile_is_written_with_its_outer_part_open() -> None:
-    sch = schedule(handler=Replay({"i": (HOLE, 2, 3)}, Policy.STRICT, Prior(0)))
+    sch = schedule(handler=Replay({"i": (HOLE, 2, 3)}, Policy.STRICT, DrawFromPrior(0)))
     i, *_ = loops_of(sch, "dense")
     sizes = sch.sample_tile(i, parts=3)
     assert all(isinstance(t, Int) for t in sizes)
@@ -35,7 +35,11 @@ def test_a_tile_of_a_tile() -> None:
 
 
 def test_integers_are_integers_under_every_handler() -> None:
-    for handler in (Prior(0), Symbolic(Prior(0)), Replay({"i": (HOLE, 4)}, Policy.STRICT, Prior(0))):
+    for handler in (
+        DrawFromPrior(0),
+        Symbolic(DrawFromPrior(0)),
+        Replay({"i": (HOLE, 4)}, Policy.STRICT, DrawFromPrior(0)),
+    ):
         sch = schedule(handler=handler)
         assert all(isinstance(t, Int) for t in sch.sample_tile(loops_of(sch, "dense")[0]))
 
@@ -111,7 +115,7 @@ def test_values_are_integers(value: object) -> None:
 
 
 def test_a_choice_leaves_a_line() -> None:
-    sch = schedule(handler=Replay({"how": "outer"}, Policy.STRICT, Prior(0)))
+    sch = schedule(handler=Replay({"how": "outer"}, Policy.STRICT, DrawFromPrior(0)))
     assert sch.choose("how", ["none", "outer"]) == "outer"
     assert lines(sch.trace) == ['how ~ choose("none", "outer") @ "how" := "outer"']
     checked(sch)
@@ -243,7 +247,7 @@ def test_one_place_for_several_blocks(
 ) -> None:
     """Offered is what is legal for all of them, one after another; and the blocks move there in that order."""
     for place in ("root", *places):
-        sch = schedule(text, handler=Replay({block: Ref(place)}, Policy.STRICT, Prior(0)))
+        sch = schedule(text, handler=Replay({block: Ref(place)}, Policy.STRICT, DrawFromPrior(0)))
         moved = [sch.get_block(name) for name in (block, *then)]
         where = sch.sample_compute_location(moved[0], *map(sch.get_block, around), then=moved[1:])
         assert sch.sites[-1].site.dist.options() == tuple(map(Ref, ("root", *places)))
@@ -254,7 +258,7 @@ def test_one_place_for_several_blocks(
 
 def test_blocks_move_to_a_place_between_them() -> None:
     """A producer goes to a loop of its reader, and what follows goes there, too."""
-    sch = schedule(MIDDLE, handler=Replay({"dense": Ref("i_bias")}, Policy.STRICT, Prior(0)))
+    sch = schedule(MIDDLE, handler=Replay({"dense": Ref("i_bias")}, Policy.STRICT, DrawFromPrior(0)))
     dense, bias, relu = map(sch.get_block, ("dense", "bias", "relu"))
     where = sch.sample_compute_location(dense, then=[relu])
     sch.compute_at(dense, where)
@@ -294,7 +298,7 @@ def test_every_place_is_legal(text: str) -> None:
     """Whatever is drawn, the primitive that it is for takes it, and the result stays."""
     for block in schedule(text).block_names():
         for place in options(text, block):
-            sch = schedule(text, handler=Replay({block: place}, Policy.STRICT, Prior(0)))
+            sch = schedule(text, handler=Replay({block: place}, Policy.STRICT, DrawFromPrior(0)))
             handle = sch.get_block(block)
             move = sch.reverse_compute_at if sch.describe(handle).output else sch.compute_at
             move(handle, sch.sample_compute_location(handle))
@@ -303,7 +307,7 @@ def test_every_place_is_legal(text: str) -> None:
 
 @pytest.mark.parametrize("place", ["root", "i", "j"])
 def test_a_chain_of_consumers_moves_together(place: str) -> None:
-    sch = schedule(MIDDLE, handler=Replay({"bias": Ref(place)}, Policy.STRICT, Prior(0)))
+    sch = schedule(MIDDLE, handler=Replay({"bias": Ref(place)}, Policy.STRICT, DrawFromPrior(0)))
     dense, bias, relu = map(sch.get_block, ("dense", "bias", "relu"))
     where = sch.sample_compute_location(bias, dense)
     for block in (bias, relu):
@@ -324,13 +328,13 @@ def tiled(sch: Schedule) -> None:
 
 
 def test_a_consumer_is_at_a_sampled_place_of_the_tile() -> None:
-    sch = schedule(handler=Symbolic(Prior(0)))
+    sch = schedule(handler=Symbolic(DrawFromPrior(0)))
     tiled(sch)
     assert sch.sites[-1].site.dist.options() == (Ref("root"), Ref("i_0"), Ref("j_0"))  # not where sums are incomplete
     for place in ("root", "i_0", "j_0"):
         for sizes in ((2, 3), (4, 9), (11, 1)):
             decided = {"i": (HOLE, sizes[0]), "j": (HOLE, sizes[1]), "relu": Ref(place)}
-            sch = schedule(handler=Replay(decided, Policy.STRICT, Prior(0)))
+            sch = schedule(handler=Replay(decided, Policy.STRICT, DrawFromPrior(0)))
             tiled(sch)
             assert (place in vars_of(sch, "relu")) == (place != "root")
             checked(sch)
@@ -339,15 +343,15 @@ def test_a_consumer_is_at_a_sampled_place_of_the_tile() -> None:
 def test_a_place_that_is_none_is_repaired() -> None:
     decided = {"i": (HOLE, 2), "j": (HOLE, 3), "relu": Ref("k")}
     with fails('sample_compute_location: the decision k at "relu" is not in the support (one of root, i_0, j_0)'):
-        tiled(schedule(handler=Replay(decided, Policy.STRICT, Prior(0))))
-    sch = schedule(handler=Replay(decided, Policy.REPAIR, Prior(0)))
+        tiled(schedule(handler=Replay(decided, Policy.STRICT, DrawFromPrior(0))))
+    sch = schedule(handler=Replay(decided, Policy.REPAIR, DrawFromPrior(0)))
     tiled(sch)
     assert sch.sites[-1].decision in sch.sites[-1].site.dist.options()
     checked(sch)
 
 
 def test_staying_where_it_is_changes_nothing() -> None:
-    sch = schedule(RELU_PAD_MATMUL, handler=Replay({"pad": Ref("root")}, Policy.STRICT, Prior(0)))
+    sch = schedule(RELU_PAD_MATMUL, handler=Replay({"pad": Ref("root")}, Policy.STRICT, DrawFromPrior(0)))
     pad = sch.get_block("pad")
     before = sch.func
     place = sch.sample_compute_location(pad)

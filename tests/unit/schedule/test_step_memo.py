@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import metasched as ms
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.step_memo import StepMemo
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import program
@@ -41,7 +41,7 @@ def test_names_taken_since_then_are_not_given_again(memo: StepMemo) -> None:
 
 def test_constraints_are_added_once_for_each_schedule(memo: StepMemo) -> None:
     def constraints() -> list[object]:
-        sch = ms.Schedule(program(DENSE_RELU), handler=Symbolic(Prior(0)), memo=memo)
+        sch = ms.Schedule(program(DENSE_RELU), handler=Symbolic(DrawFromPrior(0)), memo=memo)
         i, *_ = sch.get_loops(sch.get_block("dense"))
         _, inner = sch.sample_tile(i)
         sch.split(i, [3, inner])

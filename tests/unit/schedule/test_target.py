@@ -7,7 +7,7 @@ import re
 import pytest
 
 import metasched as ms
-from metasched.schedule.handlers import Prior
+from metasched.schedule.handlers import DrawFromPrior
 from metasched.target import Target
 from tests.support.schedules import program
 
@@ -34,7 +34,7 @@ def test_it_is_this_machine_unless_one_is_given() -> None:
 
 def test_copies_are_for_the_same_target() -> None:
     sch = ms.Schedule(program(), SMALL)
-    assert sch.fork(Prior(0)).target == sch.trial().target == SMALL
+    assert sch.fork(DrawFromPrior(0)).target == sch.trial().target == SMALL
     asked: list[Target] = []
     assert sch.refusal(lambda trial: asked.append(trial.target)) is None
     with sch.all_or_nothing():

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.measure.records import MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.report.progress import Progress

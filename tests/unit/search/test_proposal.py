@@ -11,11 +11,11 @@ import pytest
 
 from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
-from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.database_registry import open_database
 from metasched.search.space_protocol import Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toy_search import ToyRunner, ToySpace, key, toy_session
 
 

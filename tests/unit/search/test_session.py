@@ -14,21 +14,21 @@ import psutil
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.database.backends import open_database
 from metasched.database.base import Database
 from metasched.database.best import best_of, best_record
 from metasched.database.claims import Claimant
+from metasched.database.database_registry import open_database
 from metasched.database.record import NO_TRIAL, Record, Role, TaskKey, VisitKind
 from metasched.measure.records import Failure, MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.report.progress import Progress
 from metasched.search.contest import REPEATS
 from metasched.search.proposal import Guesses
-from metasched.search.records.earlier import SEEDS
+from metasched.search.records.earlier_searches import SEEDS
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toy_search import ToyRunner, ToySpace, ToyTask, key, strategy, toy_session, tuned
 from tests.support.toys import Toy, Toys
 

@@ -15,8 +15,8 @@ import pytest
 
 from metasched.cost.model import CostModel
 from metasched.cost.model_registry import MODELS
-from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.database_registry import open_database
 from metasched.database.record import DatabaseError, Record
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
@@ -26,7 +26,7 @@ from metasched.search.proposal import Guesses
 from metasched.search.session import TuningSession
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from metasched.search.task_search import batch_size
 from metasched.target import Target, TargetError
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, key, strategy, tuned

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metasched.errors import MetaschedError
-from metasched.support.registry import Registry, UnfitError, origin
+from metasched.support.registry import Registry, UnfitError, checked_function, origin
 
 GROUP = "metasched_test.shapes"
 
@@ -134,3 +134,13 @@ def test_a_check_may_change_what_it_takes(ours: str) -> None:
     assert registry.get("two") == 1.0
     with pytest.raises(MetaschedError, match="is no half: it is not 2"):
         registry.get("one")
+
+
+def test_a_function_is_one_of_so_many_arguments() -> None:
+    assert checked_function(divmod, "two numbers", "one", "another") is divmod
+    with pytest.raises(UnfitError, match="it is 3, and not a function of a seed"):
+        checked_function(3, "a seed", "a seed")
+    with pytest.raises(UnfitError, match="it cannot be called with one argument, a seed"):
+        checked_function(lambda: 3, "a seed", "a seed")
+    with pytest.raises(UnfitError, match="it cannot be called with 2 arguments, a URL and an Access"):
+        checked_function(lambda url: url, "a URL and an Access", "a URL", "an Access")

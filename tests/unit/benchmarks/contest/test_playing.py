@@ -13,7 +13,7 @@ from benchmarks.contest.models import NONE, ROOFLINE, maker
 from benchmarks.contest.playing import course_of, play
 from benchmarks.contest.tournament import Contestant, Tournament, courses_of
 from metasched.cost.model_registry import model_of
-from metasched.search.strategy import strategy_of
+from metasched.search.strategy_registry import strategy_of
 
 
 @pytest.mark.parametrize("name", ["evolutionary", "random"])

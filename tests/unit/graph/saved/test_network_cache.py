@@ -21,7 +21,7 @@ from tests.support.decoders import Decoder
 from tests.support.graphs import parsed
 from tests.support.loops import newton_text
 from tests.support.onnx_models import model, node, random, value
-from tests.unit.graph.test_ranged import MODEL, inputs
+from tests.unit.graph.test_network_of_sizes import MODEL, inputs
 
 X = random(3, 4)
 W = random(4, 5)

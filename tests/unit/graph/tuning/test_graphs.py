@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
 from metasched.graph.code.choices import TUNED
 from metasched.graph.network import Network

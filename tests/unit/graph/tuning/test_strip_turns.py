@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.graph.ir import Array
 from metasched.graph.network import Network
 from metasched.graph.passes.strips import StripGroup

@@ -6,7 +6,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.nodes import Annotation
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
 from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
@@ -76,7 +76,7 @@ def test_permission_for_an_instruction_is_no_choice() -> None:
 
 
 def test_notes_may_be_searched_for() -> None:
-    sch = schedule(DENSE_RELU, handler=Symbolic(Prior(0)))
+    sch = schedule(DENSE_RELU, handler=Symbolic(DrawFromPrior(0)))
     relu = sch.get_block("relu")
     i, j = sch.get_loops(relu)
     sch.vectorize(j, lanes=4)

@@ -5,7 +5,7 @@ import pytest
 
 from metasched.ir import query
 from metasched.ir.validate import validate
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.trace import Schedule, Trace
 from metasched.schedule.values import LoopRV
 from tests.support.programs import DENSE_RELU, ROWS, STENCIL, TRANSPOSED
@@ -113,7 +113,7 @@ def test_inside_a_serial_loop() -> None:
 
 
 def test_with_free_sizes() -> None:
-    sch = schedule(handler=Symbolic(Prior(0)))
+    sch = schedule(handler=Symbolic(DrawFromPrior(0)))
     found = []
     for block in ("dense", "relu"):
         i = loops_of(sch, block)[0]

@@ -6,7 +6,7 @@ import pytest
 
 from metasched.ir.affine import const
 from metasched.ir.nodes import For
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from metasched.schedule.primitives.parallel import parallel
 from tests.support.programs import DENSE_RELU, RELU_PAD_MATMUL
 from tests.support.schedules import checked, fails, loops_of, schedule
@@ -40,7 +40,7 @@ def test_around_private_intermediates() -> None:
 
 
 def test_an_imperfect_tile_with_free_sizes() -> None:
-    sch = schedule(handler=Symbolic(Prior(0)))
+    sch = schedule(handler=Symbolic(DrawFromPrior(0)))
     i, *_ = loops_of(sch, "dense")
     outer, _ = sch.split(i, sch.sample_tile(i))
     sch.parallel(outer)

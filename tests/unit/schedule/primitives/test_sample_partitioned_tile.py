@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from metasched.lang.instructions import HOLE
-from metasched.schedule.handlers import Policy, Prior, Replay, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, Symbolic
 from metasched.schedule.values import Int
 from tests.support.schedules import checked, fails, lines, loops_of, schedule
 
 
 def test_sizes_of_which_the_inner_ones_are_a_multiple() -> None:
-    sch = schedule(handler=Replay({"j": (HOLE, 2, 3)}, Policy.STRICT, Prior(0)))
+    sch = schedule(handler=Replay({"j": (HOLE, 2, 3)}, Policy.STRICT, DrawFromPrior(0)))
     _, j, _ = loops_of(sch, "dense")
     sizes = sch.sample_partitioned_tile(j, parts=3, partition=1, innerpart_factor=6)
     assert lines(sch.trace)[-1].endswith('~ sample_partitioned_tile(j, 3, 1, 6) @ "j" := [_, 2, 3]')
@@ -19,7 +19,7 @@ def test_sizes_of_which_the_inner_ones_are_a_multiple() -> None:
 
 
 def test_a_tile_of_a_tile_under_every_handler() -> None:
-    for handler in (Prior(0), Symbolic(Prior(0))):
+    for handler in (DrawFromPrior(0), Symbolic(DrawFromPrior(0))):
         sch = schedule(handler=handler, N=60)
         i, *_ = loops_of(sch, "dense")
         _, inner = sch.split(i, sch.sample_partitioned_tile(i, 2, 1, 4))
@@ -29,7 +29,7 @@ def test_a_tile_of_a_tile_under_every_handler() -> None:
 
 
 def test_a_decision_outside_the_support() -> None:
-    sch = schedule(handler=Replay({"j": (HOLE, 2, 2)}, Policy.STRICT, Prior(0)))
+    sch = schedule(handler=Replay({"j": (HOLE, 2, 2)}, Policy.STRICT, DrawFromPrior(0)))
     with fails(
         'sample_partitioned_tile: the decision [_, 2, 2] at "j" is not in the support (2 inner factors of 9, the '
         "product of the innermost 2 a multiple of 6)"

@@ -6,7 +6,7 @@ import metasched as ms
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import as_int
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, loops_of, schedule, vars_of
 from tests.support.structural import at_values, body
@@ -97,7 +97,7 @@ def test_notes_stay_with_the_outermost() -> None:
 
 
 def test_with_free_tiles_it_is_what_it_is_with_numbers() -> None:
-    open_, closed = schedule(handler=Symbolic(Prior(0))), schedule()
+    open_, closed = schedule(handler=Symbolic(DrawFromPrior(0))), schedule()
     for sch, tile in ((open_, None), (closed, 4)):
         i, *_ = loops_of(sch, "dense")
         if tile is None:
@@ -110,7 +110,7 @@ def test_with_free_tiles_it_is_what_it_is_with_numbers() -> None:
 
 
 def test_factors_that_may_not_cover_are_a_constraint() -> None:
-    sch = schedule(handler=Symbolic(Prior(0)))
+    sch = schedule(handler=Symbolic(DrawFromPrior(0)))
     i, *_ = loops_of(sch, "dense")
     _, t = sch.sample_tile(i)
     sch.split(i, [3, t])

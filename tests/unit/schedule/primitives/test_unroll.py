@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, loops_of, schedule
 from tests.support.structural import body
@@ -25,7 +25,7 @@ def test_a_long_loop() -> None:
 
 
 def test_a_free_extent_is_constrained() -> None:
-    sch = schedule(DENSE_RELU, K=2000, handler=Symbolic(Prior(0)))
+    sch = schedule(DENSE_RELU, K=2000, handler=Symbolic(DrawFromPrior(0)))
     *_, k = loops_of(sch, "dense")
     _, inner = sch.split(k, sch.sample_tile(k, innermost=1000))
     sch.unroll(inner)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from metasched.schedule.handlers import Prior, Symbolic
+from metasched.schedule.handlers import DrawFromPrior, Symbolic
 from tests.support.programs import DENSE_RELU
 from tests.support.schedules import checked, fails, lines, loops_of, schedule
 from tests.support.structural import body
@@ -39,7 +39,7 @@ def test_lanes_are_a_random_variable() -> None:
 
 
 def test_free_lanes_are_constrained() -> None:
-    sch = schedule(ROW, handler=Symbolic(Prior(0)))
+    sch = schedule(ROW, handler=Symbolic(DrawFromPrior(0)))
     (i,) = loops_of(sch, "twice")
     sch.vectorize(i, lanes=sch.sample_categorical([4, 128]))
     (constraint,) = sch.context.constraints

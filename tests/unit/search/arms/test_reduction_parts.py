@@ -10,8 +10,8 @@ from metasched.knowledge.anchor import anchor_of
 from metasched.knowledge.entries import Entry, parse_entries
 from metasched.knowledge.library import Knowledge
 from metasched.lang.instructions import HOLE
-from metasched.search.arms.carried import carried_into
 from metasched.search.arms.reduction_parts import further_parts
+from metasched.search.arms.transferred import transferred_into
 from tests.support.targets import AVX512
 
 PERCEPTRON = """
@@ -52,7 +52,7 @@ found
 def decided(program: str, entries: tuple[Entry, ...], target: ms.Target = AVX512) -> dict[str, object]:
     """What the most promising of what was carried over has decided."""
     space = ms.space(ms.parse_program(program), target=target)
-    best = carried_into(space, Knowledge(entries), target, DEFAULT_CORE)[0]
+    best = transferred_into(space, Knowledge(entries), target, DEFAULT_CORE)[0]
     return {**best.sketch.structure, **best.sketch.decisions(best.row)}
 
 
@@ -75,7 +75,7 @@ def test_what_is_known_of_a_second_product_alone_is_known_of_the_program() -> No
     entries = tuple(parse_entries(TEXT))
     found = decided(PERCEPTRON, entries)
     alone = excerpt(ms.parse_program(PERCEPTRON), ["wide", "clipped"])
-    best = carried_into(ms.space(alone, target=AVX512), Knowledge(entries), AVX512, DEFAULT_CORE)[0]
+    best = transferred_into(ms.space(alone, target=AVX512), Knowledge(entries), AVX512, DEFAULT_CORE)[0]
     own = {**best.sketch.structure, **best.sketch.decisions(best.row)}
     tiles = {address: said for address, said in own.items() if address.startswith(("multi", "packing"))}
     assert len(tiles) > 3

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.database_registry import open_database
 from metasched.measure.records import MeasureCandidate, Measurement
 from metasched.measure.timing import TimingPlan
 from metasched.search.proposal import Guesses

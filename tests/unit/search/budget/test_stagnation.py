@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.report.progress import Progress
 from metasched.report.progress_text import progress_line
 from metasched.search.budget.stagnation import Stagnation, least_gain, stagnation_of

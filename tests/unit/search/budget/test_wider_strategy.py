@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.database_registry import open_database
 from metasched.database.record import Role
 from metasched.search.proposal import Guesses
 from metasched.search.strategies.random import strategy

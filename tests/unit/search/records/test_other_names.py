@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import metasched as ms
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.database.record import DatabaseError
 from metasched.errors import ScheduleError
 from metasched.search.records.other_names import OwnNames, applying_trace, own_trace

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from metasched.cost.core import DEFAULT_CORE
-from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.database_registry import open_database
 from metasched.database.record import SearchKey, TaskKey, code_version
 from metasched.ir.program import Program
 from metasched.search.records.feature_cache import FeatureCache
-from metasched.search.records.known import Known
 from metasched.search.records.other_tasks import OtherTasks
+from metasched.search.records.task_records import TaskRecords
 from tests.support.recorded import add, dense, records_of
 from tests.support.targets import AVX512
 
@@ -38,7 +38,7 @@ def others_of(database: Database, folder: Path | None = None) -> OtherTasks:
 
 def counts(database: Database, batch: int, others: OtherTasks | None = None) -> list[int]:
     """Of how many candidates of each other task the batch of a search learns."""
-    known = Known(database, search_of(MINE), MINE)
+    known = TaskRecords(database, search_of(MINE), MINE)
     found = (others or others_of(database)).lessons(search_of(MINE), MINE, known, batch)
     return [len(times) for times in found]
 
@@ -96,7 +96,7 @@ def test_features_are_kept_and_the_same_lessons_are_the_same_objects(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(database, records_of(OTHER, 6))
-    others, known = others_of(database, tmp_path), Known(database, search_of(MINE), MINE)
+    others, known = others_of(database, tmp_path), TaskRecords(database, search_of(MINE), MINE)
     (first,) = others.lessons(search_of(MINE), MINE, known, 0)
     (again,) = others.lessons(search_of(MINE), MINE, known, 0)
     assert first is again

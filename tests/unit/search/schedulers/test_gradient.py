@@ -6,10 +6,10 @@ from math import inf
 
 import pytest
 
+from metasched.search.scheduler_registry import SchedulerInputs
 from metasched.search.schedulers.gradient import Gradient, GradientConfig
 from metasched.search.schedulers.round_robin import RoundRobin
 from metasched.search.several_tasks.task_progress import Course, TaskFacts, TaskProgress
-from metasched.search.task_scheduler import SchedulerInputs
 
 SURE = GradientConfig(epsilon=0.0)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.lang import parse_program
 from metasched.measure.records import CheckError, Measurement
 from metasched.search.budget.goal import Goal
@@ -21,7 +21,7 @@ from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from metasched.search.several_tasks.side_by_side import SideBySide
 from metasched.search.several_tasks.waiting import Waiting
-from metasched.search.strategy import SHORT_LIST
+from metasched.search.short_list import SHORT_LIST
 from metasched.search.task_search import TaskSearch
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
 

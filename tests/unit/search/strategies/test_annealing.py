@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from metasched.search.strategies.annealing import Annealing, AnnealingConfig
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.walk_states import EPOCH
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.peaks import PEAK, Knows, Peaked, batches
 from tests.support.toys import Toys
 

@@ -10,7 +10,7 @@ import pytest
 from metasched.cost.model import CostModel
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.bandit import Bandit, BanditConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toys import Bench, Toy, Toys
 
 NAMES = ("random", "droplet", "beam")

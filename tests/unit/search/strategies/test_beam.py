@@ -6,7 +6,7 @@ import pytest
 
 from metasched.search.space_protocol import Observation
 from metasched.search.strategies.beam import BeamConfig, BeamSearch
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.peaks import PEAK, Knows, Peaked, batches, measured
 from tests.support.toys import Toys
 

@@ -7,8 +7,8 @@ import pytest
 
 from metasched.search.space_protocol import Observation
 from metasched.search.strategies.droplet import Droplet, DropletConfig
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.descent import DescentConfig, neighbours
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.peaks import PEAK, Knows, Peaked, batches
 from tests.support.toys import Toys
 

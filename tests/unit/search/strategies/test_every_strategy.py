@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
 from metasched.lang.instructions import Decision
 from metasched.search.space_protocol import Candidate, LooksAhead, Observation, Strategy
-from metasched.search.strategy import GROUP, STRATEGIES, StrategyInputs, strategy_of
+from metasched.search.strategy_registry import GROUP, STRATEGIES, StrategyInputs, strategy_of
 from tests.support.toy_search import ToyRunner, ToySpace, tuned
 from tests.support.toys import Bench, Fixed, Toy, Toys
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
+from metasched.search.short_list import SHORT_LIST
 from metasched.search.space_protocol import Observation
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategies.random import RandomSearch
-from metasched.search.strategy import SHORT_LIST
 from tests.support.toys import Bench, Toy, Toys
 
 SMALL = EvolutionConfig(population=128, generations=2)

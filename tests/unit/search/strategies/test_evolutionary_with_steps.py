@@ -8,8 +8,8 @@ import pytest
 from metasched.cost.model import CostModel
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategies.evolutionary_with_steps import SteppingEvolution, StepsConfig
-from metasched.search.strategy import StrategyInputs
 from metasched.search.strategy_helpers.descent import DescentConfig, neighbours
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toys import Toy, Toys
 
 BEST = Candidate(0, (3, 48, 2))

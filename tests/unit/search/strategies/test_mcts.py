@@ -6,7 +6,7 @@ import pytest
 
 from metasched.search.space_protocol import Candidate
 from metasched.search.strategies.mcts import TreeConfig, TreeSearch, full_path, structure_path
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.peaks import PEAK, Knows, Peaked, batches
 from tests.support.toys import Toys
 

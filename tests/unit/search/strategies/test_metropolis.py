@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.search.strategies.metropolis import Metropolis, MetropolisConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.peaks import PEAK, Knows, Peaked, batches
 from tests.support.toys import Toys
 

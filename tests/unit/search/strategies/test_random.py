@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.search.space_protocol import Observation
 from metasched.search.strategies.random import strategy
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.peaks import MOST, PEAK, Knows, Peaked, batches
 from tests.support.toys import Toys
 

@@ -8,8 +8,8 @@ from metasched.cost.features import Features
 from metasched.cost.footprint import Array
 from metasched.cost.task_times import TaskTimes
 from metasched.search.rounds.history import History
-from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.round import Round
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.strategy_helpers.chains import Chains, counted, gathered, joined, walked
 from tests.support.toys import Toy, Toys
 
@@ -25,7 +25,7 @@ class Known:
 
 def begun(arms: Toys) -> Round:
     history = History(arms)
-    return Round(arms, history, Known(), Looks(history), seed=0)
+    return Round(arms, history, Known(), SeenFeatures(history), seed=0)
 
 
 def scores(now: Round, chains: Chains) -> Array:

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.contest.models import RandomModel
 from metasched.search.rounds.history import History
-from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.round import Round
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.space_protocol import Candidate, Observation
 from metasched.search.strategy_helpers.descent import Descent, DescentConfig, neighbours
 from tests.support.toys import Toy, Toys
@@ -17,7 +17,7 @@ from tests.support.toys import Toy, Toys
 def descended(arms: Toys, measured: dict[Candidate, float], count: int, config: DescentConfig) -> list[Candidate]:
     history = History(arms)
     history.add([Observation(one, seconds) for one, seconds in measured.items()])
-    now = Round(arms, history, RandomModel(0), Looks(history), 0)
+    now = Round(arms, history, RandomModel(0), SeenFeatures(history), 0)
     return Descent(arms, config).choose(now, count)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from metasched.cost.model import CostModel
 from metasched.search.rounds.history import History
-from metasched.search.rounds.looks import Looks
 from metasched.search.rounds.round import Round
+from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.space_protocol import Candidate
 from metasched.search.strategy_helpers import diverse as module
 from metasched.search.strategy_helpers.diverse import components, diverse
@@ -17,7 +17,7 @@ from tests.support.toys import Toy, Toys
 def with_rows(rows: list[list[int]], scores: list[float]) -> Round:
     arms = Toys([Toy()])
     history = History(arms)
-    now = Round(arms, history, CostModel(), Looks(history), seed=0)
+    now = Round(arms, history, CostModel(), SeenFeatures(history), seed=0)
     now.add({0: np.array(rows)})
     now.pool.scores(0)[:] = scores
     return now

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.ir.program import Program
-from metasched.measure.executor_registry import Wanted
+from metasched.measure.executor_registry import ExecutorInputs
 from metasched.measure.records import Measurement
 from metasched.measure.runner import LocalRunner, Runner, RunnerSettings
 
@@ -25,6 +25,6 @@ class Noting(LocalRunner):
         return super().submit(program, trace, target, *args, **more)
 
 
-def executor(wanted: Wanted) -> Runner:
+def executor(wanted: ExecutorInputs) -> Runner:
     """The executor `toy`."""
     return Noting(RunnerSettings(threads=wanted.threads), Path(wanted.address))

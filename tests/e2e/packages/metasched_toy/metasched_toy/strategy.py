@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from metasched.search.space_protocol import Arms, Candidate, Observation, Strategy
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 
 
 class First:

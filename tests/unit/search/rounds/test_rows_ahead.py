@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metasched.cost.model import CostModel
-from metasched.database.backends import open_database
+from metasched.database.database_registry import open_database
 from metasched.search.space_protocol import Candidate, Observation, Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
-from metasched.search.strategy import StrategyInputs
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toy_search import ToyRunner, ToySpace, tuned
 
 

@@ -15,8 +15,8 @@ from metasched.knowledge.distill import described
 from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import HOLE, Decision, Ref
-from metasched.search.arms.carried import Carried, CarriedOver, carried_into
 from metasched.search.arms.space_arms import SpaceArms
+from metasched.search.arms.transferred import TransferredDecisions, TransferResult, transferred_into
 from metasched.search.guesses.guess import guess
 from metasched.search.task import Task
 from tests.support.targets import AVX512
@@ -76,9 +76,9 @@ ENTRY = found_for(PRODUCT, {"tiles(C)/copy": "B"}, {**OWN, "unrolled(C)/limit": 
 KNOWN = Knowledge((ENTRY,))
 
 
-def carried(space: ms.Space, knowledge: Knowledge = KNOWN) -> Carried:
+def transferred(space: ms.Space, knowledge: Knowledge = KNOWN) -> TransferredDecisions:
     """What came of one entry, with nothing tried beside its own decisions."""
-    every = carried_into(space, knowledge, AVX512, DEFAULT_CORE)
+    every = transferred_into(space, knowledge, AVX512, DEFAULT_CORE)
     (found,) = (one for one in every if not any("is tried here" in why for _, why in one.dropped))
     assert found.trace.apply_to(space.program)
     assert space.holds(found.trace)
@@ -87,7 +87,7 @@ def carried(space: ms.Space, knowledge: Knowledge = KNOWN) -> Carried:
 
 def near(program: ms.Program, block: str, names: dict[str, str], operand: str) -> None:
     """What was carried over has the structure, and at most two of the numbers were varied."""
-    decisions = carried(space_of(program)).trace.decisions
+    decisions = transferred(space_of(program)).trace.decisions
     assert decisions[f"tiles({block})/copy"] == operand
     assert sum(decisions[f"tiles({block})/{names[name]}"] == tile for name, tile in TILES.items()) >= len(TILES) - 2
 
@@ -107,7 +107,7 @@ def test_other_names_and_an_epilogue() -> None:
 
 
 def test_numbers_that_do_not_fit_are_repaired() -> None:
-    inner = carried(space_of(ms.operator("matmul_nn", M=3, N=5, K=2))).trace.decisions["tiles(C)/i"]
+    inner = transferred(space_of(ms.operator("matmul_nn", M=3, N=5, K=2))).trace.decisions["tiles(C)/i"]
     assert isinstance(inner, tuple)
     assert all(part is HOLE or (isinstance(part, int) and part <= 3) for part in inner)
 
@@ -115,7 +115,7 @@ def test_numbers_that_do_not_fit_are_repaired() -> None:
 def test_another_batch_size() -> None:
     one, many = (ms.parse_program(BATCHED.format(b=b)) for b in (1, 8))
     entry = found_for(one, {"tiles(conv)/copy": "K"}, {"tiles(conv)/o": (HOLE, 16)})
-    found = carried(space_of(many), Knowledge((entry,)))
+    found = transferred(space_of(many), Knowledge((entry,)))
     assert found.neighbour.distance == 3
     assert found.is_whole
     assert found.trace.decisions["tiles(conv)/copy"] == "K"
@@ -124,13 +124,13 @@ def test_another_batch_size() -> None:
 def test_an_option_is_worded_by_what_there_is() -> None:
     """Without an epilogue a tile is cached where with one it is consumed."""
     entry = found_for(PRODUCT, {"tiles(C)/fusion": "cache at level 2"}, {})
-    found = carried(space_of(ms.parse_program(RENAMED)), Knowledge((entry,)))
+    found = transferred(space_of(ms.parse_program(RENAMED)), Knowledge((entry,)))
     assert found.trace.decisions["tiles(mul)/fusion"] == "consumer at level 2"
     assert found.dropped == (("tiles({anchor})/fusion", '"consumer at level 2" is the nearest there is'),)
 
 
 def fusions(program: ms.Program, entry: Entry) -> list[str]:
-    found = carried_into(space_of(program), Knowledge((entry, *OF_COPIES)), AVX512, DEFAULT_CORE)
+    found = transferred_into(space_of(program), Knowledge((entry, *OF_COPIES)), AVX512, DEFAULT_CORE)
     assert all(one.trace.apply_to(program) for one in found)
     assert all(one.sketch.structure["tiles(mul)/copy"] == "W" for one in found)
     return sorted(str(one.sketch.structure["tiles(mul)/fusion"]) for one in found)
@@ -147,15 +147,15 @@ def test_what_only_programs_decide_in_which_something_follows_the_anchor_is_trie
     assert fusions(renamed, ENTRY) == ["consumer at level 1", "consumer at level 2", "none"]
     followed = replace(ENTRY, numbers=(*ENTRY.numbers, ("unrolled({writer})/limit", 16)))
     assert fusions(renamed, followed) == ["none"]  # its program had something that follows, and this was better
-    assert len(carried_into(space_of(PRODUCT), KNOWN, AVX512, DEFAULT_CORE)) == 1  # nothing follows here
+    assert len(transferred_into(space_of(PRODUCT), KNOWN, AVX512, DEFAULT_CORE)) == 1  # nothing follows here
 
 
 def test_what_is_tried_as_well_has_the_numbers_of_the_best() -> None:
     space = space_of(ms.parse_program(RENAMED))
     known = Knowledge((ENTRY, *OF_COPIES))
-    own = carried(space, known)
+    own = transferred(space, known)
     shared = own.sketch.decisions(own.row)
-    every = carried_into(space, known, AVX512, DEFAULT_CORE)
+    every = transferred_into(space, known, AVX512, DEFAULT_CORE)
     assert all({**one.sketch.decisions(one.row), **shared} == one.sketch.decisions(one.row) for one in every)
     assert [one.score for one in every] == sorted((one.score for one in every), reverse=True)
     assert sum("is tried here" in str(one) for one in every) == 2
@@ -163,19 +163,19 @@ def test_what_is_tried_as_well_has_the_numbers_of_the_best() -> None:
 
 def test_decisions_without_a_place_are_dropped_and_said() -> None:
     strange = replace(ENTRY, numbers=(*ENTRY.numbers, ("tile({anchor<0})/x", 4), ("tile({anchor})/x", 4)))
-    assert carried(space_of(PRODUCT), Knowledge((strange,))).dropped == (
+    assert transferred(space_of(PRODUCT), Knowledge((strange,))).dropped == (
         ("tile({anchor<0})/x", "the program has nothing in this place"),
         ("tile({anchor})/x", "the space has no random variable there"),
     )
-    less = carried(ms.space(PRODUCT, [tiles], target=AVX512))
+    less = transferred(ms.space(PRODUCT, [tiles], target=AVX512))
     assert ("unrolled({anchor})/limit", "the space has no random variable there") in less.dropped
     assert "dropped unrolled({anchor})/limit: the space has no random variable there" in str(less)
 
 
 def test_structure_that_the_neighbour_did_not_decide_leaves_it_less_than_whole() -> None:
-    assert carried(space_of(PRODUCT)).is_whole
+    assert transferred(space_of(PRODUCT)).is_whole
     half = replace(ENTRY, structure=ENTRY.structure[:1])
-    assert not carried(space_of(PRODUCT), Knowledge((half,))).is_whole
+    assert not transferred(space_of(PRODUCT), Knowledge((half,))).is_whole
 
 
 @ms.rule
@@ -189,7 +189,7 @@ def placed(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
 
 def test_a_block_that_stays_where_it_is_leaves_a_neighbour_whole() -> None:
     program = ms.parse_program(RENAMED)
-    found = carried(ms.space(program, [tiles, placed, unrolled], target=AVX512))
+    found = transferred(ms.space(program, [tiles, placed, unrolled], target=AVX512))
     assert found.sketch.structure["placed(act)/act"] == Ref("root")
     assert found.is_whole
 
@@ -200,33 +200,33 @@ def test_numbers_that_do_not_fit_are_varied() -> None:
     numbers = {"tiles(C)/i": (HOLE, 1), "tiles(C)/j": (HOLE, 8), "tiles(C)/k": (HOLE, 1), "unrolled(C)/limit": 0}
     entry = found_for(program, {"tiles(C)/copy": "none"}, numbers)
     elsewhere = replace(entry, cpu=replace(entry.cpu, lanes=8))
-    own = carried(space_of(program), Knowledge((entry,)))
-    other = carried(space_of(program), Knowledge((elsewhere,)))
+    own = transferred(space_of(program), Knowledge((entry,)))
+    other = transferred(space_of(program), Knowledge((elsewhere,)))
     assert own.row[2] > 1
     assert other.score >= own.score
 
 
 def test_a_number_of_another_kind_is_drawn_instead() -> None:
     numbers = tuple((address, (HOLE, 4, 4) if "$0" in address else value) for address, value in ENTRY.numbers)
-    found = carried(space_of(PRODUCT), Knowledge((replace(ENTRY, numbers=numbers),)))
+    found = transferred(space_of(PRODUCT), Knowledge((replace(ENTRY, numbers=numbers),)))
     assert found.trace.holes == ()
 
 
 def test_given_decisions_stay_given() -> None:
     space = ms.condition(space_of(PRODUCT), {"tiles(C)/i": [None, 3]})
     assert isinstance(space, ms.Space)
-    assert carried(space).trace.decisions["tiles(C)/i"] == (HOLE, 3)
+    assert transferred(space).trace.decisions["tiles(C)/i"] == (HOLE, 3)
 
 
 def test_other_kinds_know_nothing() -> None:
     for program in (ms.operator("softmax", M=8, N=8), ms.operator("matmul_nn", M=8, N=8, K=8, T="f64", ACC="f64")):
-        assert carried_into(space_of(program), KNOWN, AVX512, DEFAULT_CORE) == CarriedOver()
-    assert carried_into(space_of(PRODUCT), NO_KNOWLEDGE, AVX512, DEFAULT_CORE) == CarriedOver()
+        assert transferred_into(space_of(program), KNOWN, AVX512, DEFAULT_CORE) == TransferResult()
+    assert transferred_into(space_of(PRODUCT), NO_KNOWLEDGE, AVX512, DEFAULT_CORE) == TransferResult()
 
 
 def test_the_nearest_are_ranked_by_what_is_expected_of_them_here() -> None:
     others = [replace(ENTRY, extents=(48, 64, n), numbers=_with(n)) for n in (1, 2, 4, 60)]
-    found = carried_into(space_of(PRODUCT), Knowledge((*others, ENTRY)), AVX512, DEFAULT_CORE)
+    found = transferred_into(space_of(PRODUCT), Knowledge((*others, ENTRY)), AVX512, DEFAULT_CORE)
     assert len(found) > 1
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert len({str(one.trace) for one in found}) == len(found)
@@ -251,8 +251,8 @@ def test_a_neighbour_that_is_not_legal_here_is_left_out_and_counted_by_the_reaso
     space = ms.space(PRODUCT, [moved], target=AVX512)
     illegal = replace(ENTRY, structure=(("moved({anchor})/place", "nowhere"),), numbers=())
     arms = SpaceArms(space, AVX512, DEFAULT_CORE, Knowledge((illegal, replace(illegal, extents=(48, 64, 60)))))
-    assert len(arms.carried) == 0
-    (reason,) = arms.carried.reasons
+    assert len(arms.transferred) == 0
+    (reason,) = arms.transferred.reasons
     assert reason.startswith("compute_inline: ")
     assert arms.refused[reason] == 2
     found = guess(PRODUCT, AVX512, [moved], knowledge=Knowledge((illegal,)))
@@ -268,7 +268,7 @@ def test_neighbours_beyond_the_structures_that_are_looked_at_are_counted() -> No
         replace(ENTRY, structure=tuple((a, roles.get(d, d)) for a, d in each.items()), extents=(48, 64, 64 + n))
         for n, each in enumerate(said)
     ]
-    found = carried_into(space_of(PRODUCT), Knowledge(tuple(entries)), AVX512, DEFAULT_CORE)
+    found = transferred_into(space_of(PRODUCT), Knowledge(tuple(entries)), AVX512, DEFAULT_CORE)
     assert [near.name for near, _ in found.left_out] == ["48x64x67 (16 lanes, 2 threads)"]
     assert found.reasons == {"nearer ones had 3 other structures": 1}
 
@@ -276,11 +276,11 @@ def test_neighbours_beyond_the_structures_that_are_looked_at_are_counted() -> No
 def test_what_is_carried_over_is_an_arm_to_search_from() -> None:
     space = ms.space(PRODUCT, RULES, target=AVX512, max_sketches=1)
     arms = SpaceArms(space, AVX512, DEFAULT_CORE, KNOWN)
-    candidate = arms.locate(str(arms.carried[0].trace))
+    candidate = arms.locate(str(arms.transferred[0].trace))
     assert candidate is not None
     assert candidate.arm in arms.known()
     assert SpaceArms(space, AVX512).known() == []
-    assert arms.trace(candidate) == str(arms.carried[0].trace)
+    assert arms.trace(candidate) == str(arms.transferred[0].trace)
 
 
 # --- guesses
@@ -328,8 +328,8 @@ def test_a_task_measures_the_guess_first_and_then_its_neighbours() -> None:
     other = replace(ENTRY, extents=(48, 64, 60), numbers=_with(2))
     task = Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge=Knowledge((ENTRY, other)))
     guesses = task.guesses()
-    assert guesses.own == str(task.arms.carried[0].trace)
-    assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.carried[1:4])
+    assert guesses.own == str(task.arms.transferred[0].trace)
+    assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.transferred[1:4])
     assert guesses.with_roles()[0][0] == guesses.own
     assert Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge="none").guesses().neighbours == ()
 
@@ -344,7 +344,7 @@ def test_a_second_product_is_tiled_as_the_nearest_of_its_kind_was() -> None:
         "program two(X: f32[48, 64], A: f32[64, 64], B: f32[64, 64]) -> Y: f32[48, 64]:\n"
         "    U[i, h] = sum[k](X[i, k] * A[k, h])\n    Y[i, j] = sum[h](U[i, h] * B[h, j])\n"
     )
-    found = carried(space_of(program))
+    found = transferred(space_of(program))
     assert found.sketch.structure["tiles(U)/copy"] == "A"
     assert found.sketch.structure["tiles(Y)/copy"] == "B"
     decisions = found.trace.decisions
@@ -366,11 +366,11 @@ def test_a_choice_that_the_best_neighbour_did_not_have_is_tried_though_others_ha
     program = ms.operator("matmul_nn", M=50, N=64, K=64)
     space = ms.space(program, [tiles, doubled], target=AVX512)
     knew = replace(ENTRY, structure=(*ENTRY.structure, ("doubled({anchor})/how", ms.LEFT_ALONE)), extents=(9, 64, 64))
-    found = carried_into(space, Knowledge((ENTRY, knew)), AVX512, DEFAULT_CORE)
+    found = transferred_into(space, Knowledge((ENTRY, knew)), AVX512, DEFAULT_CORE)
     tried = [one for one in found if one.sketch.structure["doubled(C)/how"] == "doubled"]
     assert tried
     assert all("older than this choice" in dict(one.dropped)["doubled(C)/how"] for one in tried)
-    without = carried_into(space, Knowledge((knew,)), AVX512, DEFAULT_CORE)
+    without = transferred_into(space, Knowledge((knew,)), AVX512, DEFAULT_CORE)
     assert all(one.sketch.structure["doubled(C)/how"] == ms.LEFT_ALONE for one in without)
 
 
@@ -379,7 +379,7 @@ def test_other_ways_are_tried_where_what_the_neighbour_decided_is_not_offered() 
     program = ms.operator("matmul_nn", M=50, N=64, K=64)
     copied = ("tiles({anchor})/copy", "{anchor#1} ahead of time")
     elsewhere = replace(ENTRY, structure=(ENTRY.structure[0], copied))
-    found = carried_into(ms.space(program, [tiles], target=AVX512), Knowledge((elsewhere,)), AVX512, DEFAULT_CORE)
+    found = transferred_into(ms.space(program, [tiles], target=AVX512), Knowledge((elsewhere,)), AVX512, DEFAULT_CORE)
     ways = {one.sketch.structure["tiles(C)/copy"]: dict(one.dropped) for one in found}
     assert len(ways) > 1
     assert any("is not offered here" in dropped.get("tiles(C)/copy", "") for dropped in ways.values())

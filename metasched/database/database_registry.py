@@ -13,8 +13,7 @@ from metasched.database.record import DatabaseError
 from metasched.database.shown_url import shown_url
 from metasched.database.union import UnionDatabase
 from metasched.errors import MetaschedError
-from metasched.support.calls import takes
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.registry import Registry, checked_function
 
 LOGGER = logging.getLogger(__name__)
 
@@ -29,11 +28,7 @@ DEFAULT_DATABASE = "sqlite:///metasched.db"
 
 def _checked(value: object) -> Opener:
     """Raises UnfitError for what cannot be called with a URL and an `Access`."""
-    if not callable(value):
-        raise UnfitError(f"it is a {type(value).__name__}, and no function of a URL and an Access")
-    if not takes(value, "url", "access"):
-        raise UnfitError("it does not take two arguments, a URL and an Access")
-    return value
+    return checked_function(value, "a URL and an Access", "a URL", "an Access")
 
 
 # By URL scheme, the function that opens a database: ours and those of other packages, imported when one is named.

@@ -23,7 +23,7 @@ K = TypeVar("K")
 Entry = tuple[int, Outline, Summary]
 
 
-class Known:
+class TaskRecords:
     """The records of a task, from the side of one search.
 
     Its `trials` are those of its space and version of the code. What it measured beside them, such as the default guess
@@ -148,13 +148,13 @@ class Known:
             self._failures[trial.failure] += 1
         if trial.settled and not trial.repeats:
             self._not_repeated.append(trial.number)
-        if trial.settled and (self._fastest is None or _seconds(trial) < _seconds(self._fastest)):
+        if trial.settled and (self._fastest is None or trial.seconds_or_inf < self._fastest.seconds_or_inf):
             self._fastest = trial
 
     def _note_low(self, new: Summary) -> None:
         """Note a new trial that was faster than all before it, as the search measured it."""
         if new.number in self._trials and new.settled:
-            seconds = _in_search(new)
+            seconds = new.search_seconds_or_inf
             if not self._lows or seconds < self._lows[-1][1]:
                 self._lows.append((len(self._trials), seconds))
 
@@ -170,7 +170,8 @@ class Known:
         if summary.settled and not summary.repeats:
             self._not_repeated.remove(summary.number)
         if self._fastest is not None and self._fastest.number == summary.number:
-            self._fastest = min((s for s in self._trials.values() if s.settled), key=_seconds, default=None)
+            settled = (s for s in self._trials.values() if s.settled)
+            self._fastest = min(settled, key=lambda s: s.seconds_or_inf, default=None)
 
     # --- counts
 
@@ -227,7 +228,7 @@ class Known:
         found: list[tuple[int, float]] = []
         best, last = float("inf"), None
         for count, trial in enumerate(sorted(self._trials.values(), key=lambda s: (s.batch, s.place)), start=1):
-            best = min(best, _in_search(trial) if trial.settled else best)
+            best = min(best, trial.search_seconds_or_inf if trial.settled else best)
             if trial.batch == last:
                 found.pop()
             found.append((count, best))
@@ -330,7 +331,7 @@ class Known:
     def contenders(self) -> list[Record]:
         """The records that `finalists` may choose from: the guesses, and the fastest of the search."""
         entrants = [s for s in {*self._entrants(), *self._beside.values()} if s.settled]
-        fastest = nsmallest(FINALISTS, (s for s in entrants if not s.is_guess), key=_in_search)
+        fastest = nsmallest(FINALISTS, (s for s in entrants if not s.is_guess), key=lambda s: s.search_seconds_or_inf)
         return self.load(sorted([*(s for s in entrants if s.is_guess), *fastest]))
 
     def best(self) -> Record | None:
@@ -358,11 +359,3 @@ def _prefer_own(known: dict[K, Summary], key: K, other: Summary) -> None:
     """Note a record of another space, unless there is another one of the same."""
     if key not in known or known[key].number == other.number:
         known[key] = other
-
-
-def _seconds(summary: Summary) -> float:
-    return float("inf") if summary.seconds is None else summary.seconds
-
-
-def _in_search(summary: Summary) -> float:
-    return float("inf") if summary.search_seconds is None else summary.search_seconds

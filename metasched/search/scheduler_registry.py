@@ -13,9 +13,9 @@ from typing import Protocol, TypeAlias
 from metasched.errors import MetaschedError
 from metasched.search.several_tasks.objectives import Objective, SumOfLatencies, Weights
 from metasched.search.several_tasks.task_progress import TaskProgress
-from metasched.support.calls import lacking_methods, named, takes
+from metasched.support.calls import lacking_methods, named
 from metasched.support.data_classes import dataclass
-from metasched.support.registry import Registry, UnfitError
+from metasched.support.registry import Registry, UnfitError, checked_function
 
 GROUP = "metasched.schedulers"
 DEFAULT_SCHEDULER = "round_robin"
@@ -52,12 +52,7 @@ MakeScheduler: TypeAlias = Callable[[SchedulerInputs], TaskScheduler]
 
 
 def _checked(value: object) -> MakeScheduler:
-    if not callable(value):
-        raise UnfitError(f"it is {value!r}, and not a function of SchedulerInputs")
-    if not takes(value, "given"):
-        raise UnfitError("it cannot be called with one argument, the SchedulerInputs")
-    make: MakeScheduler = value
-    return make
+    return checked_function(value, "SchedulerInputs", "the SchedulerInputs")
 
 
 SCHEDULERS = Registry(GROUP, "task scheduler", _checked, MetaschedError, "metasched.search.schedulers", "scheduler")

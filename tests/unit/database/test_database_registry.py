@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.database.backends import GROUP, open_database
+from metasched.database.database_registry import GROUP, open_database
 from metasched.database.record import DatabaseError
 from metasched.errors import NoRecord
 

@@ -12,9 +12,9 @@ from metasched.compiler.cpu.codegen import compile_text
 from metasched.compiler.cpu.emit.module import ENTRY
 from metasched.compiler.cpu.emit.runtime import STATE
 from metasched.lang import parse_program
+from metasched.measure.candidate_timer import CandidateTimer
 from metasched.measure.check import prepare
 from metasched.measure.compiling import code_hash, compile_func
-from metasched.measure.executor import Executor
 from metasched.measure.inputs import Given, Inputs, given_inputs
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Reason
@@ -33,8 +33,8 @@ program dense[N=7, M=9, K=33](A: f32[N, K], B: f32[K, M], alpha: f32, n: i64) ->
 
 
 @pytest.fixture(scope="module")
-def executor() -> Executor:
-    return Executor(threads=1)
+def timer() -> CandidateTimer:
+    return CandidateTimer(threads=1)
 
 
 def request(tmp_path: Path, text: str, artefact: Artefact, code: bytes, inputs: Inputs | None = None) -> Message:
@@ -52,14 +52,14 @@ def request(tmp_path: Path, text: str, artefact: Artefact, code: bytes, inputs: 
     return Message(MessageKind.RUN, json.loads(json.dumps(body)), code)
 
 
-def answer(executor: Executor, tmp_path: Path, text: str, built: str, inputs: Inputs | None = None) -> Message:
+def answer(timer: CandidateTimer, tmp_path: Path, text: str, built: str, inputs: Inputs | None = None) -> Message:
     """What comes of checking the program `built` as if it were `text`."""
     artefact, code = compile_func(parse_program(built).func, TARGET, Stopwatch())
-    return executor.run(request(tmp_path, text, artefact, code, inputs))
+    return timer.run(request(tmp_path, text, artefact, code, inputs))
 
 
-def test_a_right_kernel_is_timed(executor: Executor, tmp_path: Path) -> None:
-    done = answer(executor, tmp_path, DENSE, DENSE, {"n": np.int64(5), "alpha": (0.5, 2.0)})
+def test_a_right_kernel_is_timed(timer: CandidateTimer, tmp_path: Path) -> None:
+    done = answer(timer, tmp_path, DENSE, DENSE, {"n": np.int64(5), "alpha": (0.5, 2.0)})
     assert done.kind is MessageKind.DONE, done.body
     assert len(done.body["times"]) == PLAN.samples
     assert all(0 < t < 1 for t in done.body["times"])
@@ -76,8 +76,8 @@ def test_a_right_kernel_is_timed(executor: Executor, tmp_path: Path) -> None:
         DENSE.replace(", 0)", ", 0.001)"),
     ],
 )
-def test_a_kernel_that_is_slightly_wrong_is_caught(executor: Executor, tmp_path: Path, wrong: str) -> None:
-    failed = answer(executor, tmp_path, DENSE, wrong, {"n": np.int64(5)})
+def test_a_kernel_that_is_slightly_wrong_is_caught(timer: CandidateTimer, tmp_path: Path, wrong: str) -> None:
+    failed = answer(timer, tmp_path, DENSE, wrong, {"n": np.int64(5)})
     assert failed.kind is MessageKind.FAILED
     assert failed.body["reason"] == Reason.WRONG_RESULT.value
     assert "`D`: " in failed.body["detail"]
@@ -118,13 +118,13 @@ PAST_END = "%c = getelementptr float, ptr %{buffer}, i64 {index}\n store float 1
         (STORE + "ret i32 7\n", Reason.STATUS),
     ],
 )
-def test_what_a_kernel_may_do_wrong(executor: Executor, tmp_path: Path, body: str, reason: Reason | None) -> None:
-    found = executor.run(request(tmp_path, DOUBLE, *hand_written(body, workspace_bytes=64)))
+def test_what_a_kernel_may_do_wrong(timer: CandidateTimer, tmp_path: Path, body: str, reason: Reason | None) -> None:
+    found = timer.run(request(tmp_path, DOUBLE, *hand_written(body, workspace_bytes=64)))
     assert found.body.get("reason") == (reason.value if reason else None)
     assert found.kind is (MessageKind.FAILED if reason else MessageKind.DONE)
 
 
-def test_a_kernel_that_goes_wrong_after_a_few_calls_is_caught(executor: Executor, tmp_path: Path) -> None:
+def test_a_kernel_that_goes_wrong_after_a_few_calls_is_caught(timer: CandidateTimer, tmp_path: Path) -> None:
     text = f"""
 @{STATE} = global ptr null
 @count = internal global i64 0
@@ -143,27 +143,27 @@ define i32 @{ENTRY}(ptr %a, ptr %b, ptr %workspace) {{
 }}
 """
     artefact = Artefact(ENTRY, 0, False, str(TARGET), ())
-    found = executor.run(request(tmp_path, DOUBLE, artefact, compile_text(text, TARGET).data))
+    found = timer.run(request(tmp_path, DOUBLE, artefact, compile_text(text, TARGET).data))
     assert found.body.get("reason") == Reason.WRONG_RESULT.value
 
 
-def test_a_later_visit_is_timed_on_the_same_data(executor: Executor, tmp_path: Path) -> None:
+def test_a_later_visit_is_timed_on_the_same_data(timer: CandidateTimer, tmp_path: Path) -> None:
     asked = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
     later = replace(asked, body=asked.body | {"first": False})
-    assert len(executor.run(later).body["times"]) == PLAN.samples, "in a process that never saw it before"
-    assert executor.run(asked).kind is MessageKind.DONE
-    assert executor.run(later).kind is MessageKind.DONE
+    assert len(timer.run(later).body["times"]) == PLAN.samples, "in a process that never saw it before"
+    assert timer.run(asked).kind is MessageKind.DONE
+    assert timer.run(later).kind is MessageKind.DONE
     late = request(tmp_path, DOUBLE, *hand_written("store <4 x float> zeroinitializer, ptr %b, align 4\n" + OK))
-    assert executor.run(replace(late, body=late.body | {"first": False})).kind is MessageKind.FAILED
+    assert timer.run(replace(late, body=late.body | {"first": False})).kind is MessageKind.FAILED
     unverified = replace(late, body=late.body | {"first": False, "verify": False})
-    assert executor.run(unverified).kind is MessageKind.DONE
+    assert timer.run(unverified).kind is MessageKind.DONE
 
 
-def test_what_one_candidate_spoils_is_mended_for_the_next(executor: Executor, tmp_path: Path) -> None:
+def test_what_one_candidate_spoils_is_mended_for_the_next(timer: CandidateTimer, tmp_path: Path) -> None:
     good = request(tmp_path, DOUBLE, *hand_written(STORE + OK))
     bad = request(tmp_path, DOUBLE, *hand_written(STORE + "store <5 x float> %y, ptr %a, align 4\n" + OK))
-    assert executor.run(bad).body["reason"] == Reason.INPUTS_MODIFIED.value
-    assert executor.run(replace(good, body=good.body | {"first": False})).kind is MessageKind.DONE
+    assert timer.run(bad).body["reason"] == Reason.INPUTS_MODIFIED.value
+    assert timer.run(replace(good, body=good.body | {"first": False})).kind is MessageKind.DONE
 
 
 def test_equal_code_has_equal_hashes_whatever_its_loops_are_called() -> None:

@@ -13,7 +13,7 @@ from metasched.search.space_protocol import SearchSpace
 from metasched.target import Target
 
 
-class Searched(Protocol):
+class SearchableTask(Protocol):
     """What a search needs of a task; `metasched.search.task.Task` provides it."""
 
     @property

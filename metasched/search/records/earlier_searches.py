@@ -16,8 +16,8 @@ from metasched.database.record import Duplicate, SearchKey
 from metasched.database.summary import Summary
 from metasched.ir.program import Program
 from metasched.schedule.trace_outline import Outline
-from metasched.search.records.known import Entry, Known
 from metasched.search.records.other_names import applying_trace
+from metasched.search.records.task_records import Entry, TaskRecords
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
 from metasched.support.data_classes import dataclass
 
@@ -28,17 +28,17 @@ _AFTER = 1 << 16
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class BestElsewhere:
     """The best schedule of another version, if it is not of this space, and its own space."""
 
     trace: str
     space: str
 
 
-class Earlier:
+class EarlierSearches:
     """The results of earlier searches among `known`, seen from one space."""
 
-    def __init__(self, known: Known, space: SearchSpace, program: Program) -> None:
+    def __init__(self, known: TaskRecords, space: SearchSpace, program: Program) -> None:
         self._known = known
         self._space = space
         self._program = program
@@ -53,7 +53,7 @@ class Earlier:
         They are recorded as duplicates of measured code, so that every reader of the records finds them.
         """
         settled = ((c, s) for c, s in self._located(self._known.others()) if s.settled and s.code)
-        found = nsmallest(FINALISTS, settled, key=lambda pair: _seconds(pair[1]))
+        found = nsmallest(FINALISTS, settled, key=lambda pair: pair[1].seconds_or_inf)
         traces = [(self._space.trace(candidate), s.code) for candidate, s in found]
         new = [
             Duplicate(trace, code, batch, _AFTER + n)
@@ -67,10 +67,10 @@ class Earlier:
     def seeds(self) -> list[Candidate]:
         """Up to `SEEDS` candidates that were fastest with other versions, to be timed again, the best first."""
         timed = ((c, s) for c, s in self._located(self._known.older()) if s.settled)
-        fastest = sorted(timed, key=lambda pair: _seconds(pair[1]))
+        fastest = sorted(timed, key=lambda pair: pair[1].seconds_or_inf)
         return list(dict.fromkeys(candidate for candidate, _ in fastest))[:SEEDS]
 
-    def elsewhere(self) -> Elsewhere | None:
+    def best_elsewhere(self) -> BestElsewhere | None:
         """The best record of another version over all spaces, if it is not of this space.
 
         It is timed again too: `compile` from the database could not return it otherwise.
@@ -79,7 +79,7 @@ class Earlier:
         trace = None if best is None else applying_trace(best, self._program)
         if best is None or trace is None or self._space.locate(str(trace)) is not None:
             return None
-        return Elsewhere(str(trace), best.space)
+        return BestElsewhere(str(trace), best.space)
 
     def _located(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:
         outlines = [s.outline for s in summaries]
@@ -88,11 +88,11 @@ class Earlier:
         return [(c, s) for c, s in zip(candidates, summaries, strict=True) if c is not None]
 
 
-def _text_at(known: Known, outlines: Sequence[Outline], summaries: Sequence[Summary], at: int) -> str | None:
+def _text_at(known: TaskRecords, outlines: Sequence[Outline], summaries: Sequence[Summary], at: int) -> str | None:
     return known.trace_of(outlines[at], summaries[at])
 
 
-def located(space: SearchSpace, known: Known, entries: Sequence[Entry]) -> list[Observation | None]:
+def located(space: SearchSpace, known: TaskRecords, entries: Sequence[Entry]) -> list[Observation | None]:
     """The recorded proposals as observations; None for those of another space."""
     outlines = [outline for _, outline, _ in entries]
     text_of = partial(_text_at, known, outlines, [summary for _, _, summary in entries])
@@ -108,7 +108,3 @@ def observation(candidate: Candidate, summary: Summary | None) -> Observation:
     if summary is None:
         return Observation(candidate, None)
     return Observation(candidate, summary.search_seconds, bool(summary.raced))
-
-
-def _seconds(summary: Summary) -> float:
-    return float("inf") if summary.seconds is None else summary.seconds

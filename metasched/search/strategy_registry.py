@@ -12,18 +12,15 @@ from metasched.cost.model import Model
 from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
-from metasched.support.calls import lacking_methods, named, takes
+from metasched.support.calls import lacking_methods, named
 from metasched.support.data_classes import dataclass
 from metasched.support.python_file import names_of
-from metasched.support.registry import Registry, UnfitError, listed
+from metasched.support.registry import Registry, UnfitError, checked_function, listed
 
 GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary_with_steps"
 # What makes the strategy in a file, where no name is given, as in ours.
 _IN_FILE = "strategy"
-# The first candidates of a search: what looks best without a doubt, and nothing for the sake of learning. So a search
-# of no more trials is as good as it can be, and one of many has lost little.
-SHORT_LIST = 16
 
 
 @dataclass(frozen=True)
@@ -47,12 +44,7 @@ MakeStrategy = Callable[[StrategyInputs], Strategy]
 
 
 def _checked(value: object) -> MakeStrategy:
-    if not callable(value):
-        raise UnfitError(f"it is {value!r}, and not a function of StrategyInputs")
-    if not takes(value, "given"):
-        raise UnfitError("it cannot be called with one argument, the StrategyInputs")
-    make: MakeStrategy = value
-    return make
+    return checked_function(value, "StrategyInputs", "the StrategyInputs")
 
 
 STRATEGIES = Registry(GROUP, "strategy", _checked, MetaschedError, "metasched.search.strategies", _IN_FILE)

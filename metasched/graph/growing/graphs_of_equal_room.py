@@ -9,8 +9,8 @@ from dataclasses import replace
 from metasched.graph.builder import Folding
 from metasched.graph.errors import RefusedModel
 from metasched.graph.growing.caches import caches
+from metasched.graph.growing.fixed_length import LabelledCache, graph_of_fixed_length
 from metasched.graph.growing.graph import FIRST, FoldedSamples, joined_graph, labelled, sampled_graphs
-from metasched.graph.growing.pinned import LabelledCache, pinned_graph
 from metasched.graph.growing.sizes import GrowingSize, Lengths, lengths_of
 from metasched.graph.ir import Graph
 from metasched.support.cached import cached_property
@@ -42,7 +42,7 @@ class GrowingModel:
     same: Collection[str]
 
 
-class GraphsAlike:
+class GraphsOfEqualRoom:
     """The graphs of a model at other sizes up to the largest, for calls at the same lengths.
 
     The caches have room for all in each. A call of the largest sizes leaves the least of it, so it says how long they
@@ -81,7 +81,9 @@ class GraphsAlike:
     def _made(self, sizes: Sizes, longest: int) -> Graph:
         model, sampled = self._model, self._sampled
         if sampled is None:
-            return pinned_graph(model.make(sizes, 0, Folding()), self._empty, model.name, 0, model.size.capacity)
+            return graph_of_fixed_length(
+                model.make(sizes, 0, Folding()), self._empty, model.name, 0, model.size.capacity
+            )
         samples = self._samples(sizes, sampled)
         lengths = replace(sampled.lengths, longest=longest)
         return joined_graph(

@@ -36,9 +36,9 @@ from metasched.lang.decisions import decision_text
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.kinds import ROOT
 from metasched.schedule.trace import Trace
-from metasched.search.arms.carried_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.arms.reduction_parts import ReductionPart, further_parts
 from metasched.search.arms.sketch_arm import SketchArm
+from metasched.search.arms.transferred_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.space.rule import LEFT_ALONE, NONE
 from metasched.space.sketch import Sketch
 from metasched.space.space import Space
@@ -69,7 +69,7 @@ _NO_NUMBERS = "no numbers near its own are legal"
 
 
 @dataclass(frozen=True)
-class Carried:
+class TransferredDecisions:
     """A neighbour's decisions as a candidate of another space.
 
     `score` is -log2 of the seconds that the model expects. `dropped` are the addresses, as in the neighbour, of
@@ -109,20 +109,20 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class CarriedOver(Sequence[Carried]):
+class TransferResult(Sequence[TransferredDecisions]):
     """What was carried over, the most promising first, and the neighbours left out, each with the reason."""
 
-    found: tuple[Carried, ...] = ()
+    found: tuple[TransferredDecisions, ...] = ()
     left_out: tuple[tuple[Neighbour, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.found)
 
     @overload
-    def __getitem__(self, place: int) -> Carried: ...
+    def __getitem__(self, place: int) -> TransferredDecisions: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Carried, ...]: ...
-    def __getitem__(self, place: int | slice) -> Carried | tuple[Carried, ...]:
+    def __getitem__(self, place: slice) -> tuple[TransferredDecisions, ...]: ...
+    def __getitem__(self, place: int | slice) -> TransferredDecisions | tuple[TransferredDecisions, ...]:
         return self.found[place]
 
     @property
@@ -131,28 +131,28 @@ class CarriedOver(Sequence[Carried]):
         return Counter(reason for _, reason in self.left_out)
 
 
-def carried_into(
+def transferred_into(
     space: Space, knowledge: Knowledge, target: Target, core: Core, analyses: Analyses | None = None
-) -> CarriedOver:
+) -> TransferResult:
     """What the nearest neighbours' decisions become in a space, each candidate once.
 
     `analyses` are of statements of other structures of the space; those made here are added.
     """
     if not knowledge.entries:
-        return CarriedOver()
+        return TransferResult()
     anchor = anchor_of(space.program.func)
     parts = further_parts(space.program, anchor) if space.source.rules else ()
-    others = _known_of_others((p, carried_into(space.of_part(p.program), knowledge, target, core)) for p in parts)
-    made = _Carrying(space, anchor, others, target, core, analyses)
-    tried = made.carried(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
-    found = [one for _, one in tried if isinstance(one, Carried)]
+    others = _known_of_others((p, transferred_into(space.of_part(p.program), knowledge, target, core)) for p in parts)
+    made = _Transferring(space, anchor, others, target, core, analyses)
+    tried = made.transferred(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
+    found = [one for _, one in tried if isinstance(one, TransferredDecisions)]
     if found:
         ordered = sorted(found, key=_rank)
         found += [*made.with_what_follows(ordered[0], knowledge), *made.with_what_is_new(ordered)]
         found += made.with_less(sorted(found, key=_rank))
     ranked = sorted(found, key=_rank)
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
-    return CarriedOver(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
+    return TransferResult(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
 
 
 @dataclass(frozen=True)
@@ -163,18 +163,18 @@ class _KnownOfOthers:
     numbers: Mapping[str, Decision]
 
 
-def _known_of_others(known: Iterable[tuple[ReductionPart, CarriedOver]]) -> _KnownOfOthers:
+def _known_of_others(known: Iterable[tuple[ReductionPart, TransferResult]]) -> _KnownOfOthers:
     """What is most promising of what is known of each part alone."""
     structure: dict[str, Decision] = {}
     numbers: dict[str, Decision] = {}
-    for part, carried in known:
-        for best in carried[:1]:
+    for part, transferred in known:
+        for best in transferred[:1]:
             structure |= part.decisions({a: said for a, said in best.sketch.structure.items() if a in best.decided})
             numbers |= part.decisions(best.sketch.decisions(best.row))
     return _KnownOfOthers(structure, numbers)
 
 
-def _rank(one: Carried) -> tuple[float, float]:
+def _rank(one: TransferredDecisions) -> tuple[float, float]:
     """The most promising is least."""
     return -one.score, one.neighbour.distance
 
@@ -190,7 +190,7 @@ class _Placed:
     dropped: tuple[tuple[str, str], ...]
 
 
-class _Carrying:
+class _Transferring:
     """Carries neighbours over to one space; a structure is made once."""
 
     def __init__(
@@ -213,12 +213,14 @@ class _Carrying:
         self._arms: dict[Trace, SketchArm] = {}
         self._rounds = _ROUNDS if least_cycles(space.program.func, target, core) >= _LONG else 1
 
-    def carried(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, Carried | str]]:
+    def transferred(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, TransferredDecisions | str]]:
         """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough
         others.
         """
         placed = [(near, self._placed(near)) for near in neighbours]
-        found: dict[int, Carried | str] = {n: one for n, (_, one) in enumerate(placed) if isinstance(one, str)}
+        found: dict[int, TransferredDecisions | str] = {
+            n: one for n, (_, one) in enumerate(placed) if isinstance(one, str)
+        }
         by_arm: dict[SketchArm, list[tuple[int, _Placed]]] = {}
         for n, (_, one) in enumerate(placed):
             if isinstance(one, _Placed):
@@ -229,7 +231,7 @@ class _Carrying:
                 found[n] = _NO_NUMBERS if row is None else self._candidate(one, row)
         return [(near, found[n]) for n, (near, _) in enumerate(placed)]
 
-    def with_what_follows(self, best: Carried, knowledge: Knowledge) -> list[Carried]:
+    def with_what_follows(self, best: TransferredDecisions, knowledge: Knowledge) -> list[TransferredDecisions]:
         """A candidate with each option that no program has had which ended with the anchor, as its neighbour's did."""
         if not self._roles.follows or best.neighbour.entry.is_followed:
             return []
@@ -237,7 +239,7 @@ class _Carrying:
         why = "its program ended with the anchor"
         return [one for option in unseen for _, one in self._with_option([best], option, 0, why)]
 
-    def with_what_is_new(self, ranked: Sequence[Carried]) -> list[Carried]:
+    def with_what_is_new(self, ranked: Sequence[TransferredDecisions]) -> list[TransferredDecisions]:
         """What was found with the structure of the best whose neighbour did not know of a choice where a rule left its
         block alone, or decided one as it is not offered here, with other options of that: of several choices each with
         what is best of those before.
@@ -245,7 +247,7 @@ class _Carrying:
         best, new = next(((one, new) for one in ranked if (new := self._new_to(one))), (None, {}))
         if best is None:
             return []
-        found: list[Carried] = []
+        found: list[TransferredDecisions] = []
         alike = [one for one in ranked if one.sketch is best.sketch][:_MOST_ALIKE]
         for address, why in new.items():
             taken = alike[0].sketch.structure
@@ -258,7 +260,7 @@ class _Carrying:
                     alike = sorted(tried, key=_rank)
         return found
 
-    def with_less(self, ranked: Sequence[Carried]) -> list[Carried]:
+    def with_less(self, ranked: Sequence[TransferredDecisions]) -> list[TransferredDecisions]:
         """The best without what each of its choices added, where much time is expected beside its main statement."""
         alike = [one for one in ranked if one.sketch is ranked[0].sketch][:_MOST_ALIKE]
         if share_beside(self._features(alike[:1]))[0] < _MUCH_BESIDE:
@@ -269,7 +271,7 @@ class _Carrying:
         why = "much of the time is beside the main statement"
         return [one for option in less for _, one in self._with_option(alike, option, self._rounds, why)]
 
-    def _new_to(self, one: Carried) -> dict[str, str]:
+    def _new_to(self, one: TransferredDecisions) -> dict[str, str]:
         """The choices where a rule left its block alone that a candidate's neighbour did not have, and those that it
         decided in another way, and why each is one of them."""
         known = {address for address, _ in one.neighbour.entry.structure}
@@ -283,8 +285,8 @@ class _Carrying:
         return found
 
     def _with_option(
-        self, alike: Sequence[Carried], option: tuple[str, Decision], rounds: int, why: str
-    ) -> Iterator[tuple[Carried, Carried]]:
+        self, alike: Sequence[TransferredDecisions], option: tuple[str, Decision], rounds: int, why: str
+    ) -> Iterator[tuple[TransferredDecisions, TransferredDecisions]]:
         """Candidates of one structure, each with what it is with another option of a structural choice: its numbers, or
         some near them.
         """
@@ -299,17 +301,17 @@ class _Carrying:
                 row, decided = tuple(map(int, best.row)), one.decided | {address}
                 yield one, replace(one, sketch=sketch, row=row, score=best.score, dropped=dropped, decided=decided)
 
-    def _by_estimate(self, before: Carried, after: Carried) -> Carried:
+    def _by_estimate(self, before: TransferredDecisions, after: TransferredDecisions) -> TransferredDecisions:
         """What a choice makes of a candidate, scored by what it gains by the estimate: the model has learned from no
         program in which it was taken.
         """
         without, with_it = analytic_score(self._features((before, after))).tolist()
         return replace(after, score=before.score + with_it - without)
 
-    def _features(self, several: Sequence[Carried]) -> Features:
+    def _features(self, several: Sequence[TransferredDecisions]) -> Features:
         return np.concatenate([self._arm_of(one.sketch).features(np.array([one.row], np.int64)) for one in several])
 
-    def _unseen(self, best: Carried, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
+    def _unseen(self, best: TransferredDecisions, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
         """The options of choices that a neighbour decided, and that only programs have in which something follows."""
         options = self._space.options_near(best.sketch.structure)
         for address, _ in best.neighbour.entry.structure:
@@ -336,11 +338,13 @@ class _Carrying:
         other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
         return WantedNumbers(placed.numbers, _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds)
 
-    def _candidate(self, placed: _Placed, best: ScoredRow) -> Carried:
+    def _candidate(self, placed: _Placed, best: ScoredRow) -> TransferredDecisions:
         neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure
         dropped = (*placed.dropped, *self._unmet(neighbour, sketch, {**structure, **placed.numbers}))
         decided = structure.keys() | self._space.given.keys()
-        return Carried(neighbour, sketch, tuple(map(int, best.row)), best.score, dropped, frozenset(decided))
+        return TransferredDecisions(
+            neighbour, sketch, tuple(map(int, best.row)), best.score, dropped, frozenset(decided)
+        )
 
     def _own(self, decisions: Sequence[tuple[str, Decision]]) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
         """Decisions by this program's addresses, and those that it has no names for."""

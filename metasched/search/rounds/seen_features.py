@@ -15,7 +15,7 @@ from metasched.search.rounds.population import Keys, keys
 from metasched.search.space_protocol import Candidate, Rows
 
 
-class Looks:
+class SeenFeatures:
     """The features of the candidates of a round and of all that was measured before, by which twins are known."""
 
     def __init__(self, history: History) -> None:
@@ -41,20 +41,20 @@ class Looks:
         new = self._history.features[self._counted :]
         self._measured.update(hash(row.tobytes()) for row in new)
         self._counted += len(new)
-        seen = self._measured.union(self._looks(taken))
+        seen = self._measured.union(self._hashes(taken))
         found = []
-        for look in self._looks(candidates):
-            found.append(look in seen)
-            seen.add(look)
+        for one in self._hashes(candidates):
+            found.append(one in seen)
+            seen.add(one)
         return found
 
-    def _looks(self, candidates: Sequence[Candidate]) -> list[int]:
+    def _hashes(self, candidates: Sequence[Candidate]) -> list[int]:
         """A number for the features of each candidate, which is equal for equal ones."""
         found: dict[Candidate, int] = {}
         for arm in sorted({candidate.arm for candidate in candidates}):
             of_arm = [candidate for candidate in candidates if candidate.arm == arm]
             rows = np.array([candidate.row for candidate in of_arm], dtype=np.int64).reshape(len(of_arm), -1)
-            found.update(zip(of_arm, self._of_arm[arm].looks(rows), strict=True))
+            found.update(zip(of_arm, self._of_arm[arm].hashes(rows), strict=True))
         return [found[candidate] for candidate in candidates]
 
 
@@ -77,7 +77,7 @@ class _Block:
             self._keys, self._features = [np.concatenate(self._keys)], [np.concatenate(self._features)]
         return self._features[0]
 
-    def looks(self, rows: Rows) -> list[int]:
+    def hashes(self, rows: Rows) -> list[int]:
         """Raises KeyError for a row that was not added."""
         features, known, wanted = self.features, self._keys[0], keys(rows)
         order = np.argsort(known, kind="stable")

@@ -9,8 +9,8 @@ from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.lang.instructions import HOLE, Decision
-from metasched.search.arms.carried_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.arms.sketch_arm import SketchArm
+from metasched.search.arms.transferred_numbers import ScoredRow, WantedNumbers, best_rows
 from metasched.search.rounds.population import legal
 from tests.support.targets import AVX512
 

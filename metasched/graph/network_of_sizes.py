@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from metasched.database.backends import DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.errors import KernelError, counted
 from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
@@ -29,11 +29,11 @@ from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.alike import GraphsAlike
 from metasched.graph.growing.calls import whole_number
+from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
-from metasched.graph.members import MembersFace
+from metasched.graph.members import NetworkBase
 from metasched.graph.network import Network
 from metasched.graph.passes.pipeline import PassReport
 from metasched.graph.precision.error import PrecisionError, differences
@@ -59,7 +59,7 @@ _KEPT = 8
 _MOST_ROOMS = 16
 
 
-class NetworkOfSizes(MembersFace):
+class NetworkOfSizes(NetworkBase):
     """A model whose sizes are ranges: `net(x)` runs on the kernels of the bucket of its inputs' sizes.
 
     It has what a `Network` has. What is of one network, such as `graph`, `passes()` and `steps`, is that of the largest
@@ -94,7 +94,7 @@ class NetworkOfSizes(MembersFace):
         inputs: Callable[[], Mapping[str, Sequence[str]]],
         weights: WeightStore | None = None,
         place: CachePlace | None = None,
-        grown: Callable[[Sizes], GraphsAlike] | None = None,
+        grown: Callable[[Sizes], GraphsOfEqualRoom] | None = None,
     ) -> None:
         """`graph_of` reads the model for some sizes, `make` makes a network of a graph, `network_of` one of some sizes.
 

@@ -19,8 +19,8 @@ from metasched.support.stopwatch import Stopwatch
 from metasched.target import Target
 
 
-class Executor:
-    """Runs candidates, on at most `threads` threads."""
+class CandidateTimer:
+    """Checks and times candidates, on at most `threads` threads."""
 
     def __init__(self, threads: int) -> None:
         state.start(threads)

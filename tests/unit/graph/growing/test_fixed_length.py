@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.growing.pinned import LabelledCache, pinned_graph
+from metasched.graph.growing.fixed_length import LabelledCache, graph_of_fixed_length
 from metasched.graph.growing_network import GrowingNetwork
 from metasched.graph.ir import Graph
 from tests.support.decoders import Decoder
@@ -57,4 +57,4 @@ def test_what_has_no_room_is_said() -> None:
     graph = ms.load_onnx(DECODER.growing_model(), seq=3, past=2).graph
     caches = {"k0": LabelledCache("k0", "k0_next", 2)}
     with pytest.raises(ms.NetworkError, match="a call adds 3 elements to caches that have room for 4"):
-        pinned_graph(graph, caches, "past", 2, 4)
+        graph_of_fixed_length(graph, caches, "past", 2, 4)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from metasched.database.backends import open_database
 from metasched.database.base import Database
+from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
 from metasched.lang import parse_program
 from metasched.measure.records import CheckError
 from metasched.measure.timing import Surroundings
 from metasched.search.proposal import Guesses
+from metasched.search.scheduler_registry import SCHEDULERS, SchedulerInputs, scheduler_of
 from metasched.search.session import TuningSession
 from metasched.search.several_tasks.task_progress import TaskFacts, TaskProgress
-from metasched.search.task_scheduler import SCHEDULERS, SchedulerInputs, scheduler_of
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
 
 GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")

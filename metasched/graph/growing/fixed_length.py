@@ -7,13 +7,13 @@ caches are the first elements of states that have room for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import INDEX
 from metasched.graph.errors import NetworkError
 from metasched.graph.fusion.stages import parsed
-from metasched.graph.ir import Compute, Graph, ShapeView
+from metasched.graph.ir import Compute, Graph, Node, reading
 from metasched.graph.placement import Growth
 from metasched.graph.text import at, fresh, indices
 from metasched.graph.value_type import ValueType
@@ -31,52 +31,60 @@ class LabelledCache:
     axis: int
 
 
-def pinned_graph(graph: Graph, caches: Mapping[str, LabelledCache], name: str, length: int, capacity: int) -> Graph:
+def graph_of_fixed_length(
+    graph: Graph, caches: Mapping[str, LabelledCache], name: str, length: int, capacity: int
+) -> Graph:
     """The graph of a model whose caches have a length, for calls at that length alone, which they give by `name`.
 
     Raises NetworkError where the caches have not the room for what a call adds.
     """
     name = fresh(name, graph.types, "_")
-    types = {**graph.types, name: ValueType(INDEX, ())}
-    held: dict[str, str] = {}
-    before: list[Compute] = []
-    after: list[Compute] = []
-    outputs = dict(graph.outputs)
+    states = _States({**graph.types, name: ValueType(INDEX, ())}, dict(graph.outputs), capacity)
     for cache in caches.values():
-        short, made = graph.types[cache.input], outputs[cache.label]
-        total = graph.types[made].shape[cache.axis]
-        if total > capacity:
-            raise NetworkError(f"a call adds {total - length} elements to caches that have room for {capacity}")
-        whole = _with_extent(short, cache.axis, capacity)
-        types[cache.input] = whole
-        if short.size:
-            own = held[cache.input] = _new(f"{cache.input}.held", types, short)
-            before.append(_first_elements(cache.input, own, whole, short))
-        following = _new(f"{made}.next", types, whole)
-        after.append(_next(cache, made, following, graph.types[made], whole))
-        outputs[cache.label] = following
-    nodes = tuple(
-        replace(node, input=held.get(node.input, node.input))
-        if isinstance(node, ShapeView)
-        else replace(node, inputs=tuple(held.get(value, value) for value in node.inputs))
-        for node in graph.nodes
-        if isinstance(node, Compute | ShapeView)
-    )
+        states.add(cache, length)
     result = replace(
         graph,
-        types=types,
+        types=states.types,
         inputs=(*graph.inputs, name),
-        outputs=tuple(outputs.items()),
-        nodes=(
-            *before,
-            *nodes,
-            *(replace(n, inputs=(held.get(n.inputs[0], n.inputs[0]), *n.inputs[1:])) for n in after),
-        ),
+        outputs=tuple(states.outputs.items()),
+        nodes=states.around(graph.nodes),
         states={cache.input: cache.label for cache in caches.values()},
         growth=Growth(name, length, {}),
     )
     result.validate()
     return result
+
+
+class _States:
+    """Caches that become states with room for all, of which a model reads the first elements."""
+
+    def __init__(self, types: dict[str, ValueType], outputs: dict[str, str], capacity: int) -> None:
+        self.types = types
+        self.outputs = outputs
+        self._capacity = capacity
+        self._held: dict[str, str] = {}  # what the model reads, by the state
+        self._before: list[Compute] = []  # make what is held
+        self._after: list[Compute] = []  # make the states of the next call
+
+    def add(self, cache: LabelledCache, length: int) -> None:
+        """Make a state of a cache. Raises NetworkError where it has not the room for what a call adds."""
+        short, made = self.types[cache.input], self.outputs[cache.label]
+        total = self.types[made].shape[cache.axis]
+        if total > self._capacity:
+            raise NetworkError(f"a call adds {total - length} elements to caches that have room for {self._capacity}")
+        whole = _with_extent(short, cache.axis, self._capacity)
+        self.types[cache.input] = whole
+        if short.size:
+            own = self._held[cache.input] = _new(f"{cache.input}.held", self.types, short)
+            self._before.append(_first_elements(cache.input, own, whole, short))
+        following = _new(f"{made}.next", self.types, whole)
+        self._after.append(_next(cache, made, following, self.types[made], whole))
+        self.outputs[cache.label] = following
+
+    def around(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """The model's nodes, which read what is held, and those of the states around them."""
+        after = (replace(n, inputs=(self._held.get(n.inputs[0], n.inputs[0]), *n.inputs[1:])) for n in self._after)
+        return (*self._before, *(reading(node, self._held) for node in nodes), *after)
 
 
 def _with_extent(type_: ValueType, axis: int, extent: int) -> ValueType:

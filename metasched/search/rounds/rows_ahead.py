@@ -17,7 +17,7 @@ from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)
-class Outlook:
+class RowsAhead:
     """Rows of a round with `length` observations, and their features, by arm.
 
     `opened` are the arms whose rows were bred, `drawn` picks among the draws.
@@ -29,7 +29,7 @@ class Outlook:
     drawn: tuple[Candidate, ...]
 
 
-def outlook_of(now: Round, opened: Sequence[int], drawn: Sequence[Candidate], size: int) -> Outlook:
+def rows_ahead_of(now: Round, opened: Sequence[int], drawn: Sequence[Candidate], size: int) -> RowsAhead:
     """What is worth keeping of a round: of the `opened` arms the `size` best rows and what was `drawn`, of others all.
 
     There are few rows of the others.
@@ -37,7 +37,7 @@ def outlook_of(now: Round, opened: Sequence[int], drawn: Sequence[Candidate], si
     arm_of, row_of, _ = now.pool.population(opened, size)
     kept = {n: _positions(now, n, row_of[arm_of == n], drawn) for n in opened if now.pool.filled(n)}
     described = {n: now.described(n, kept.get(n)) for n in now.pool.arms if now.pool.filled(n)}
-    return Outlook(len(now.history), described, frozenset(opened), tuple(drawn))
+    return RowsAhead(len(now.history), described, frozenset(opened), tuple(drawn))
 
 
 def _positions(now: Round, arm: int, best: Positions, drawn: Sequence[Candidate]) -> Positions:
