@@ -19,7 +19,7 @@ from metasched.cost.earlier_uses import EarlierUse, earlier_uses
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.joined_dims import joined_dims
 from metasched.cost.operations import Operations, count
-from metasched.cost.unfused import unfused
+from metasched.cost.split_fused_loops import split_fused_loops
 from metasched.ir import query
 from metasched.ir.affine import as_int, const, free_vars, substitute
 from metasched.ir.index_map import image, image_shape
@@ -334,7 +334,7 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
 
 
 def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
-    block, loops, *_ = apart = unfused(site.block, site.loops)
+    block, loops, *_ = apart = split_fused_loops(site.block, site.loops)
     site = _Site(block, loops)
     loop_of = {loop.var: depth for depth, loop in enumerate(site.loops)}
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}

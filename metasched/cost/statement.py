@@ -31,7 +31,7 @@ from metasched.cost.footprint import (
     Sizes,
     at_level,
     flat_step,
-    footprint,
+    footprint_of,
     ones,
     positions,
 )
@@ -112,7 +112,7 @@ class RegisterTile:
     spilled: Array
 
 
-class View:
+class StatementView:
     """One statement's arrays, computed once and shared by the feature groups."""
 
     def __init__(self, statement: Statement, sizes: Sizes, rows: int, target: Target, core: Core) -> None:
@@ -121,15 +121,15 @@ class View:
         self.rows = rows
         self.target = target
         self.core = core
-        self.known: dict[Callable[[View], Array], Array] = {}
+        self.known: dict[Callable[[StatementView], Array], Array] = {}
         self._full: dict[float, Array] = {}
         self._places_of: dict[int, Array] = {}
         self.ranges = Ranges(statement, sizes, rows)
         self.extents = self.ranges.extents
         self.depth = self.ranges.depth
         self.iterates = self.extents > 1
-        marks = [footprint(access, self.ranges) for access in statement.accesses]
-        self.marks = with_lines_once(statement, marks, self.ranges)
+        footprints = [footprint_of(access, self.ranges) for access in statement.accesses]
+        self.footprints = with_lines_once(statement, footprints, self.ranges)
         self.outer = self._products_outside()
         self.iterations = self.outer[-1]
         self.vector = self._vector()
@@ -145,7 +145,7 @@ class View:
         self.steps = self._vector_steps()
         self.spread = self._spread()
         self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
-        self.transposed = transposed_runs(statement, self.marks, self.ranges, self.unrolled)
+        self.transposed = transposed_runs(statement, self.footprints, self.ranges, self.unrolled)
         self.loads_of_one = self._loads_of_one()
         self.shares = Shares(self.ranges, self._copied(), tuple(info.reduces for info in statement.loops))
         self.domain = self._domain()
@@ -155,7 +155,7 @@ class View:
         self.speedup = self.tasks / rounds if self.parallel else self.full(1.0)
         self.of_a_thread = ranges_of_a_thread(self.ranges, statement, self.parallel, target.threads)
         streams = np.zeros(rows, np.bool_) if statement.streams is None else sizes[statement.streams] > 0
-        caches = CacheUse(statement, self.marks, self.outer, self.iterates, streams, target, core)
+        caches = CacheUse(statement, self.footprints, self.outer, self.iterates, streams, target, core)
         self.working_set = caches.working_set
         self.pressures = caches.pressures
         self.fits = caches.fits
@@ -243,17 +243,17 @@ class View:
         """For each access, elements between neighbouring lanes; 0 is a broadcast, 1 contiguous."""
         depth = self.statement.vector
         if depth is None:
-            return [self.full(1.0) for _ in self.marks]
-        pairs = zip(self.statement.accesses, self.marks, strict=True)
-        return [self._lane_step(access, mark, depth) for access, mark in pairs]
+            return [self.full(1.0) for _ in self.footprints]
+        pairs = zip(self.statement.accesses, self.footprints, strict=True)
+        return [self._lane_step(access, footprint, depth) for access, footprint in pairs]
 
-    def _lane_step(self, access: StatementAccess, mark: Footprint, loop: int) -> Array:
+    def _lane_step(self, access: StatementAccess, footprint: Footprint, loop: int) -> Array:
         """Lanes that are not at one distance from one another are gathered, as those far apart are."""
-        step = np.abs(flat_step(access, mark, self.ranges, loop))
+        step = np.abs(flat_step(access, footprint, self.ranges, loop))
         terms = (term for dim in access.dims for term in dim.terms if loop in loops_of(term.atom))
         if {QuotientAtom, RemainderAtom} <= {type(term.atom) for term in terms}:
             # Together they are what was divided, where that is how the buffer lies in memory.
-            units = units_of(access, mark, self.ranges, loop)
+            units = units_of(access, footprint, self.ranges, loop)
             if units is not None:
                 return np.where(units.are_joined, step, self._far_if_split(access, loop, step))
         return self._far_if_split(access, loop, step)
@@ -271,17 +271,18 @@ class View:
         lanes are neighbours or alone: (rows,)."""
         depth = self.statement.vector
         if depth is None:
-            return [self.full(0.0) for _ in self.marks]
+            return [self.full(0.0) for _ in self.footprints]
         masked = {n for gate in self.statement.gates for n in gate.masked}
-        return [self.full(0.0) if n == 0 or n in masked else self._spread_of(n, depth) for n in range(len(self.marks))]
+        loaded = [n != 0 and n not in masked for n in range(len(self.footprints))]
+        return [self._spread_of(n, depth) if is_loaded else self.full(0.0) for n, is_loaded in enumerate(loaded)]
 
     def _spread_of(self, n: int, loop: int) -> Array:
         apart = self.steps[n] > 1
         if not np.count_nonzero(apart):
             return self.full(0.0)
-        access, mark, lanes = self.statement.accesses[n], self.marks[n], self.vector.lanes
+        access, footprint, lanes = self.statement.accesses[n], self.footprints[n], self.vector.lanes
         reach, elements, unrolled = self.full(0.0), self.full(1.0), self.unrolled[loop]
-        for dim, stride in zip(access.dims, mark.strides, strict=True):
+        for dim, stride in zip(access.dims, footprint.strides, strict=True):
             if dim.uses(loop):
                 reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, unrolled)
                 elements = elements * self.ranges.lanes_values(dim, loop, lanes, unrolled)
@@ -294,7 +295,7 @@ class View:
         alike = (lanes >= register) & ~np.logical_or.reduce([*split, *moves])
         spread = np.where(near & alike, 0.5, spread)
         pieces = 1.0 + np.maximum.reduce([self.ranges.lanes_pass(dim, loop, lanes, unrolled) for dim in access.dims])
-        beside = np.abs(flat_step(access, mark, self.ranges, loop)) == 1
+        beside = np.abs(flat_step(access, footprint, self.ranges, loop)) == 1
         joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_OF_A_PIECE))
         return np.where(joined, pieces / 2.0, spread)
 
@@ -314,8 +315,8 @@ class View:
             apart = [np.where(spread > 0, 2.0 * spread, loads) for spread, loads in near]
             return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
         bits = tensor.intrinsic.vector_bits or self.target.vector_bits
-        pairs = zip(self.statement.accesses, self.marks, strict=True)
-        return [loads_of_one(mark, access, tensor.depth, bits) for access, mark in pairs]
+        pairs = zip(self.statement.accesses, self.footprints, strict=True)
+        return [loads_of_one(footprint, access, tensor.depth, bits) for access, footprint in pairs]
 
     def _unroll(self) -> tuple[Array, Array]:
         """(loops, rows) 1 where a loop is unrolled, and how many copies of the statement that makes.
@@ -372,9 +373,9 @@ class View:
             whole: Array = self.working_set[0]
             return whole
         total = self.full(0.0)
-        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+        for access, footprint in zip(self.statement.accesses, self.footprints, strict=True):
             if not access.is_register:
-                total = total + mark.lines[0] * self.part_of_a_thread(access)
+                total = total + footprint.lines[0] * self.part_of_a_thread(access)
         return total * LINE
 
     def _touched(self) -> list[Array]:
@@ -444,7 +445,7 @@ class View:
         if self.operands:
             return at_level(self.operands[access], place) * self.loads_of_one[access]
         places = at_level(self._places(access), place)
-        elements = np.minimum(at_level(self.marks[access].elements * self._asked(access), place), places)
+        elements = np.minimum(at_level(self.footprints[access].elements * self._asked(access), place), places)
         depth = self.statement.vector
         if depth is None:
             return elements
@@ -530,11 +531,11 @@ class View:
         return np.where(second, one, other), np.where(second, other, one)
 
 
-def once(compute: Callable[[View], Array]) -> Callable[[View], Array]:
+def once(compute: Callable[[StatementView], Array]) -> Callable[[StatementView], Array]:
     """A function of a view that is computed once for each."""
 
     @wraps(compute)
-    def known(view: View) -> Array:
+    def known(view: StatementView) -> Array:
         found = view.known.get(compute)
         if found is None:
             found = view.known[compute] = compute(view)
