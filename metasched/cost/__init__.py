@@ -24,8 +24,10 @@ Its files, in reading order:
 - `tensor_use`: What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its
   sums
 - `transposed`: Reads that are transposed in registers, over a population
-- `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
-  loop
+- `statement_loops`: The loops around one statement over a population: their extents, vectors, unrolled copies and
+  threads
+- `statement`: One statement over a population: what its accesses load and touch, what it moves into caches, its
+  register tile
 - `reuse_between_statements`: The statements of a program over a population, each with what those before it have left in
   the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
