@@ -20,7 +20,9 @@ from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, flat_step
 from metasched.cost.prefetched import longer_from_l3, longer_from_memory, unasked
 from metasched.cost.statement import StatementView, once, total
+from metasched.cost.statement_loops import Flags
 from metasched.ir.nodes import LoopKind, Reducer
+from metasched.support.data_classes import dataclass
 
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
@@ -61,41 +63,28 @@ def _copies(view: StatementView) -> Array:
     return copies
 
 
+@dataclass(frozen=True)
+class Issue:
+    """What one vector instance of a statement has a core start: loads, stores, and micro-operations with these."""
+
+    loads: Array
+    stores: Array
+    issued: Array
+
+
 def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
     """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
-    tile, statement, core = view.tile, view.statement, view.core
-    held = tile.held > 0
-    # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
-    loose = view.full(float(statement.reduces and not view.in_tiles) + statement.positions)
-    for n in view.reads():
-        loose = loose + view.loads_of_one[n]
-    loads = np.where(held, tile.loads / operations_there(view), loose)
-    gated, left_out = gated_reads(view)
-    loads = np.maximum(loads - left_out, 0.0)
-    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + statement.positions)
-    issued = view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated
-    # Accumulators are loaded and stored once for every run of the innermost reduction loops.
-    moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
-    transfers = (moved + tile.spilled / tile.operations) * core.transfer
+    held = view.tile.held > 0
+    reloaded = ~held & view.statement.reduces
     vector_guards, unrolled_guards = conditions_left(view, conditions)
-    # A mask that is known costs little, unless what was stored under it is loaded again.
-    reloaded = ~held & statement.reduces
-    in_memory = core.masked_update + core.masked_sum / _stores_between(view)
-    at_tails = np.where(reloaded, in_memory, np.where(held, moved * core.transfer, core.tail_overhead))
-    # Values and their positions are stored where these are better alone.
-    tails = np.where(reloaded & (statement.positions > 0), at_tails, view.vector.masked * at_tails)
-    masked = np.maximum(tails, vector_guards * core.mask_overhead)
-    branching = (unrolled_guards + branches(view)) * core.branch_overhead
-    issue, chain = issue_cycles(view), _chain(view)
-    # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
-    together = loads + _second_lines(view) + np.where(reloaded, stores, 0.0)
-    ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / _issued_a_cycle(view, issued))
-    ports = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
-    looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
-    if statement.vector is None:
-        # The few instructions of a loop over single elements run beside its own.
-        looping = np.maximum(looping - np.maximum(np.maximum(issue, ports), chain), 0.0)
-    waits = _waits_at_bounds(view, np.maximum(np.maximum(issue, ports), chain))
+    # Accumulators are loaded and stored once for every run of the innermost reduction loops.
+    once_a_run = view.tile.sums / (view.tile.operations * view.tile.together)
+    moved = np.where(held, once_a_run, view.loads_of_one[0] * view.in_tiles)
+    transfers = (moved + view.tile.spilled / view.tile.operations) * view.core.transfer
+    masked = np.maximum(_at_tails(view, moved, reloaded), vector_guards * view.core.mask_overhead)
+    branching = (unrolled_guards + branches(view)) * view.core.branch_overhead
+    issue, ports, chain = issue_cycles(view), _port_cycles(view, _issue(view), reloaded), _chain(view)
+    bound = np.maximum(np.maximum(issue, ports), chain)
     return {
         "operations": issue,
         "ports": ports,
@@ -103,12 +92,54 @@ def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
         "overhead": transfers
         + masked
         + branching
-        + looping
-        + waits
+        + _looping(view, bound)
+        + _waits_at_bounds(view, bound)
         + _across_lanes(view)
         + _code_size_penalty(view)
         + _register_shortfall(view),
     }
+
+
+def _issue(view: StatementView) -> Issue:
+    held = view.tile.held > 0
+    # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
+    loose = view.full(float(view.statement.reduces and not view.in_tiles) + view.statement.positions)
+    for n in view.reads():
+        loose = loose + view.loads_of_one[n]
+    loads = np.where(held, view.tile.loads / operations_there(view), loose)
+    gated, left_out = gated_reads(view)
+    loads = np.maximum(loads - left_out, 0.0)
+    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + view.statement.positions)
+    return Issue(loads, stores, view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated)
+
+
+def _at_tails(view: StatementView, moved: Array, reloaded: Flags) -> Array:
+    """Cycles of masks at tails: known ones cost little, unless what was stored under them is loaded again."""
+    core = view.core
+    in_memory = core.masked_update + core.masked_sum / _stores_between(view)
+    held = np.where(view.tile.held > 0, moved * core.transfer, core.tail_overhead)
+    at_tails = np.where(reloaded, in_memory, held)
+    # Values and their positions are stored where these are better alone.
+    cycles: Array = np.where(reloaded & (view.statement.positions > 0), at_tails, view.vector.masked * at_tails)
+    return cycles
+
+
+def _port_cycles(view: StatementView, issue: Issue, reloaded: Flags) -> Array:
+    """Cycles until units have taken what is issued, by the kind that takes longest."""
+    core = view.core
+    # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
+    loads = issue.loads + _second_lines(view) + np.where(reloaded, issue.stores, 0.0)
+    moving = np.maximum(loads / core.loads, issue.stores / core.stores)
+    ports = np.maximum(moving, issue.issued / _issued_a_cycle(view, issue.issued))
+    cycles: Array = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
+    return cycles
+
+
+def _looping(view: StatementView, bound: Array) -> Array:
+    """Cycles of a loop's own instructions, beside an instance that takes `bound`."""
+    looping: Array = view.core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
+    # The few instructions of a loop over single elements run beside its own.
+    return looping if view.statement.vector is not None else np.maximum(looping - bound, 0.0)
 
 
 def _register_shortfall(view: StatementView) -> Array:
