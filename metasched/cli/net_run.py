@@ -28,6 +28,7 @@ from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError
 from metasched.report.progress_text import duration
 from metasched.support.data_classes import dataclass
+from metasched.support.stopwatch import seconds_of
 
 DIFFERS = 1
 _TOLERANCE = 1e-3
@@ -181,9 +182,7 @@ def seconds_of_calls(call: Callable[[], object], calls: int | None) -> list[floa
         return len(seconds) >= _LEAST_CALLS and time.perf_counter() - start >= _TIMED_S
 
     while not enough():
-        begin = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(seconds_of(call))
     return seconds
 
 
