@@ -19,7 +19,7 @@ import numpy as np
 import metasched as ms
 from benchmarks.registry import Options, Result
 from metasched.calibration.cycles import CycleCounter
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.measure.compiling import compile_func

@@ -18,10 +18,10 @@ from benchmarks.yardstick.samples import Samples
 from benchmarks.yardstick.statement_sums import StatementSums, ThroughputSums
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import Features
+from metasched.cost.lightgbm_package import lightgbm
 from metasched.cost.model import CostModel
 from metasched.cost.ranking import Array
 from metasched.cost.trained import UNTRAINED, TrainedModel
-from metasched.cost.trees import lightgbm
 
 # Grades of relevance: the fastest candidates of a task have the highest.
 _GRADES = 16

@@ -15,7 +15,7 @@ from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Analyses, analyse
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import main_part
@@ -72,15 +72,15 @@ def details_of(func: Func, columns: tuple[str, ...], rows: Rows, target: Target,
     return Details(np.take_along_axis(statements, order[:, :, None], axis=1), curves[heaviest, np.arange(len(rows))])
 
 
-def _views(func: Func, columns: tuple[str, ...], rows: Rows, target: Target, core: Core) -> list[View]:
+def _views(func: Func, columns: tuple[str, ...], rows: Rows, target: Target, core: Core) -> list[StatementView]:
     analyses = Analyses()
     nest = analyse(main_part(func), analyses)
     env: Mapping[str, Any] = {name: np.ascontiguousarray(rows[:, n]) for n, name in enumerate(columns)}
     sizes = [np.asarray(value, np.float32) for value in Evaluator(analyses.table.exprs)(env)]
-    return [View(statement, sizes, len(rows), target, core) for statement in nest.statements]
+    return [StatementView(statement, sizes, len(rows), target, core) for statement in nest.statements]
 
 
-def relation_curves(view: View) -> Features:
+def relation_curves(view: StatementView) -> Features:
     """AutoTVM's relation features (Chen et al. 2018, section 4), float32 of shape (n, CURVES).
 
     Of the first accesses, the store first: for each threshold 2^t, the largest of one property over the loops of which
@@ -89,11 +89,11 @@ def relation_curves(view: View) -> Features:
     """
     out: list[Array] = []
     trips = np.log2(np.maximum(view.iterations / view.outer, 1.0))
-    for access, mark in list(zip(view.statement.accesses, view.marks, strict=True))[:BUFFERS]:
+    for access, footprint in list(zip(view.statement.accesses, view.footprints, strict=True))[:BUFFERS]:
         properties = {
             "trips": trips,
-            "touched": np.log2(np.maximum(mark.elements * access.element_bytes, 1.0)),
-            "reuse": trips - np.minimum(np.log2(np.maximum(mark.elements, 1.0)), trips),
+            "touched": np.log2(np.maximum(footprint.elements * access.element_bytes, 1.0)),
+            "reuse": trips - np.minimum(np.log2(np.maximum(footprint.elements, 1.0)), trips),
         }
         for told, bounded in RELATIONS:
             values, bounds = properties[told], properties[bounded]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from metasched.calibration.machine_code import counted_loop, load_loop
 from metasched.support.data_classes import dataclass
+from metasched.support.stopwatch import seconds_of
 from metasched.target import Target
 
 _LENGTH = 32
@@ -64,11 +64,11 @@ class CycleCounter:
         return 1 / statistics.median(self._cycle_s() for _ in range(_SAMPLES))
 
     def _sample(self, call: Callable[[], object]) -> _Sample:
-        before, seconds, after = self._cycle_s(), _seconds(call), self._cycle_s()
+        before, seconds, after = self._cycle_s(), seconds_of(call), self._cycle_s()
         return _Sample(seconds, min(before, after))
 
     def _cycle_s(self) -> float:
-        return _seconds(lambda: self._chain(self._result.ctypes.data, _TURNS)) / (_TURNS * _LENGTH)
+        return seconds_of(lambda: self._chain(self._result.ctypes.data, _TURNS)) / (_TURNS * _LENGTH)
 
 
 class Scratch:
@@ -84,14 +84,8 @@ def _enough(loop: Callable[[int], object]) -> int:
     count, seconds = 16, 0.0
     while seconds < _SAMPLE_S / 4:
         count *= 4
-        seconds = _seconds(partial(loop, count))
+        seconds = seconds_of(partial(loop, count))
     return max(1, int(count * _SAMPLE_S / seconds))
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def _chain() -> str:

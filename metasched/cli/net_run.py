@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -25,7 +25,10 @@ from metasched.cli.net_arguments import (
 from metasched.cli.render import table
 from metasched.errors import counted
 from metasched.graph.precision.choice import ProductPrecision
+from metasched.graph.precision.error import PrecisionError
 from metasched.report.progress_text import duration
+from metasched.support.data_classes import dataclass
+from metasched.support.stopwatch import seconds_of
 
 DIFFERS = 1
 _TOLERANCE = 1e-3
@@ -59,7 +62,36 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
+@dataclass(frozen=True)
+class RunResult:
+    """What running a network gave; times in seconds. `gaps` are None where nothing is expected, and `error` where it
+    was not asked for."""
+
+    network: str
+    precision: ProductPrecision
+    outputs: Mapping[str, Array]
+    compile_s: float
+    seconds: Sequence[float]
+    gaps: Mapping[str, float] | None
+    tolerance: float
+    error: PrecisionError | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether an output is too far from what is expected."""
+        return not all(gap <= self.tolerance for gap in (self.gaps or {}).values())
+
+
 def run(args: Namespace, console: Console) -> int:
+    result = _run(args)
+    if args.json:
+        console.print_json(_as_json(result))
+    else:
+        console.print(_as_text(result))
+    return DIFFERS if result.differs else 0
+
+
+def _run(args: Namespace) -> RunResult:
     expected = load_arrays(args.expect) if args.expect else None
     network = network_of(args, args.db)
     inputs = inputs_of(args, network)
@@ -73,34 +105,38 @@ def run(args: Namespace, console: Console) -> int:
     asked = network.precision is not ProductPrecision.F32 if args.error is None else args.error
     error = network.precision_error(**inputs) if asked else None
     seconds = seconds_of_calls(lambda: network(**inputs), args.calls)
-    worst = max(gaps.values(), default=0.0) if gaps is not None else 0.0
-    differs = not worst <= args.tolerance
-    if args.json:
-        console.print_json(
-            {
-                "network": network.graph.name,
-                "ms": statistics.median(seconds) * 1e3,
-                "calls": len(seconds),
-                "compile_s": compile_s,
-                "outputs": {name: _facts(array) for name, array in outputs.items()},
-                "differences": None if gaps is None else {name: _number(gap) for name, gap in gaps.items()},
-                "precision": network.precision.value,
-                "error": None if error is None else [_finite(asdict(each)) for each in error.outputs],
-            }
-        )
-        return DIFFERS if differs else 0
-    console.print(table([["output", "type", "least", "mean", "most", "begins with"], *map(_row, outputs.items())]))
+    return RunResult(network.graph.name, network.precision, outputs, compile_s, seconds, gaps, args.tolerance, error)
+
+
+def _as_json(result: RunResult) -> dict[str, object]:
+    gaps, error = result.gaps, result.error
+    return {
+        "network": result.network,
+        "ms": statistics.median(result.seconds) * 1e3,
+        "calls": len(result.seconds),
+        "compile_s": result.compile_s,
+        "outputs": {name: _facts(array) for name, array in result.outputs.items()},
+        "differences": None if gaps is None else {name: _number(gap) for name, gap in gaps.items()},
+        "precision": result.precision.value,
+        "error": None if error is None else [_finite(asdict(each)) for each in error.outputs],
+    }
+
+
+def _as_text(result: RunResult) -> str:
+    seconds, most = result.seconds, result.tolerance
     spread = f" ({duration(min(seconds))} to {duration(max(seconds))})" if len(seconds) > 1 else ""
-    console.print(
-        f"\n{duration(statistics.median(seconds))} a call, median of {counted(len(seconds), 'call')}{spread}; "
-        f"loaded and compiled in {compile_s:.1f} s"
-    )
-    if error is not None:
-        console.print(str(error))
-    for name, gap in (gaps or {}).items():
-        verdict = "within" if gap <= args.tolerance else "beyond"
-        console.print(f"{name}: {gap:.2g} of the largest element from what is expected, {verdict} {args.tolerance:g}")
-    return DIFFERS if differs else 0
+    times = f"{duration(statistics.median(seconds))} a call, median of {counted(len(seconds), 'call')}{spread}"
+    lines = [
+        table([["output", "type", "least", "mean", "most", "begins with"], *map(_row, result.outputs.items())]),
+        "",
+        f"{times}; loaded and compiled in {result.compile_s:.1f} s",
+    ]
+    if result.error is not None:
+        lines.append(str(result.error))
+    for name, gap in (result.gaps or {}).items():
+        verdict = "within" if gap <= most else "beyond"
+        lines.append(f"{name}: {gap:.2g} of the largest element from what is expected, {verdict} {most:g}")
+    return "\n".join(lines)
 
 
 def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> dict[str, float]:
@@ -146,9 +182,7 @@ def seconds_of_calls(call: Callable[[], object], calls: int | None) -> list[floa
         return len(seconds) >= _LEAST_CALLS and time.perf_counter() - start >= _TIMED_S
 
     while not enough():
-        begin = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(seconds_of(call))
     return seconds
 
 

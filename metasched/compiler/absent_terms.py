@@ -8,10 +8,10 @@ its terms, and the cost model counts them as that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 
+from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Expr, Reducer, Select
+from metasched.ir.nodes import Expr, Reducer, Select
 
 
 def split_terms(value: Expr, reducer: Reducer | None, stays: Callable[[Expr], bool]) -> tuple[tuple[Expr, ...], Expr]:
@@ -25,15 +25,9 @@ def split_terms(value: Expr, reducer: Reducer | None, stays: Callable[[Expr], bo
     nothing = reducer.identity(value.dtype)
     if value.otherwise != nothing:
         return (), value
-    conds = _conjuncts(value.cond)
+    conds = conjuncts(value.cond)
     inside = [cond for cond in conds if depends_on_data(cond) or stays(cond)]
     outer, term = split_terms(value.then, reducer, stays)
     if inside:
-        term = Select(reduce(lambda a, b: Binary(BinOp.AND, a, b), inside), term, nothing)
+        term = Select(conjunction(inside), term, nothing)
     return (*(cond for cond in conds if cond not in inside), *outer), term
-
-
-def _conjuncts(cond: Expr) -> list[Expr]:
-    if isinstance(cond, Binary) and cond.op is BinOp.AND:
-        return _conjuncts(cond.a) + _conjuncts(cond.b)
-    return [cond]

@@ -6,7 +6,7 @@ Its files, in reading order:
 - `index`: Index expressions as sums of coefficients times atoms, ready to be evaluated over a population
 - `conditions`: Conditions on indices, in a form that can be evaluated over a population
 - `operations`: What one instance of a statement computes, counted from its expression
-- `unfused`: Parallel loops that are several loops fused, taken apart
+- `split_fused_loops`: Parallel loops that are several loops fused, taken apart
 - `joined_dims`: Neighbouring dimensions that are used as one, such as the rows and columns of an image whose pixels a
   loop counts
 - `earlier_uses`: Reads of what an earlier statement has just used, in the same iteration of the loops around both
@@ -24,9 +24,12 @@ Its files, in reading order:
 - `tensor_use`: What uses of a tensor intrinsic take, over a population: operands that are loaded, and registers for its
   sums
 - `transposed`: Reads that are transposed in registers, over a population
-- `statement`: One statement over a population: its extents, vectors and register tile, what its accesses reach under a
-  loop
-- `left_behind`: The statements of a program over a population, each with what those before it have left in the caches
+- `statement_loops`: The loops around one statement over a population: their extents, vectors, unrolled copies and
+  threads
+- `statement`: One statement over a population: what its accesses load and touch, what it moves into caches, its
+  register tile
+- `reuse_between_statements`: The statements of a program over a population, each with what those before it have left in
+  the caches
 - `peak`: The arithmetic that a core can do at most, by what a statement computes: what efficiency is a share of
 - `condition_cycles`: What conditions cost a statement, and which of its instances they leave, over a population
 - `prefetched`: How much longer lines take to come where prefetchers do not bring them in time, over a population
@@ -35,15 +38,16 @@ Its files, in reading order:
 - `memory`: Features of the buffers a statement touches, over a population
 - `features`: Features of scheduled programs, as arrays over a population
 - `baseline`: Scores that need no measurement
-- `expected`: What the hand-made roofline expects of a scheduled program, and which of its terms limits that
+- `expectation`: What the hand-made roofline expects of a scheduled program, and which of its terms limits that
 - `task_times`: Measured candidates of a task: what models learn from
 - `forest`: A forest of small regression trees as arrays, evaluated with NumPy alone
-- `trees`: LightGBM, imported when a model is first trained
+- `lightgbm_package`: LightGBM, imported when a model is first trained
 - `trained`: A trained model: how much longer candidates take than the hand-made roofline says, learned from many tasks
 - `training`: Training a model on measurements of many tasks
 - `ranking`: How well scores rank the candidates of one task, whose times are known
 - `figures`: What judgements of tasks say as figures: means over tasks, with bootstrap intervals
-- `reached`: Which leaves of a trained model candidates reach: what they have in common, and what moves by their times
+- `leaf_membership`: Which leaves of a trained model candidates reach: what they have in common, and what moves by
+  their times
 - `model`: The learned cost model: what many tasks taught, adapted to the task at hand
 - `held_out`: How well models rank kinds of tasks that they were not trained on: each kind is left out in turn
 - `importance`: Which features a trained model goes by, in groups

@@ -17,7 +17,7 @@ class CacheUse:
     """The caches of one statement.
 
     Args:
-        statement: whose accesses touch `marks`.
+        statement: whose accesses touch `footprints`.
         outer: (levels, rows) how often what is inside a level runs.
         iterates: (loops, rows) whether a loop has more than one iteration.
         streams: (rows,) whether results are stored past the caches.
@@ -30,7 +30,7 @@ class CacheUse:
     def __init__(
         self,
         statement: Statement,
-        marks: Sequence[Footprint],
+        footprints: Sequence[Footprint],
         outer: Array,
         iterates: Mask,
         streams: Mask,
@@ -38,14 +38,14 @@ class CacheUse:
         core: Core,
     ) -> None:
         self._statement = statement
-        self._marks = marks
+        self._footprints = footprints
         self._outer = outer
         self._iterates = iterates
         self._streams = streams
         self.working_set = self._working_set()
         self.pressures = [
-            mark.lines / usable_sets(mark, access.element_bytes)
-            for access, mark in zip(statement.accesses, marks, strict=True)
+            footprint.lines / usable_sets(footprint, access.element_bytes)
+            for access, footprint in zip(statement.accesses, footprints, strict=True)
         ]
         between = self._between_uses(self.working_set)
         self._sharing_sets = self._between_uses(self._conflicting_set())
@@ -59,9 +59,9 @@ class CacheUse:
 
     def _working_set(self) -> Array:
         total = np.zeros(self._outer.shape, np.float32)
-        for access, mark in zip(self._statement.accesses, self._marks, strict=True):
+        for access, footprint in zip(self._statement.accesses, self._footprints, strict=True):
             if not access.is_register:
-                total += mark.lines
+                total += footprint.lines
         return total * LINE
 
     def _conflicting_set(self) -> Array:
@@ -112,10 +112,10 @@ class CacheUse:
     def _of_runs(self, level: Levels, absent: Array, past: float) -> list[Array]:
         runs = at_level(self._outer, level) * (LINE * absent)
         out: list[Array] = []
-        for access, mark in zip(self._statement.accesses, self._marks, strict=True):
-            moved = at_level(mark.lines, level) * runs * (0.0 if access.is_register else 1.0)
+        for access, footprint in zip(self._statement.accesses, self._footprints, strict=True):
+            moved = at_level(footprint.lines, level) * runs * (0.0 if access.is_register else 1.0)
             if access.is_store:
-                moved = np.where(self._streams, mark.lines[0] * LINE * past, 2.0 * moved)
+                moved = np.where(self._streams, footprint.lines[0] * LINE * past, 2.0 * moved)
             out.append(moved)
         return out
 

@@ -11,12 +11,12 @@ from metasched.cost.conditions import Below, loops_in
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array, Ranges
 from metasched.cost.shares import Shares
-from metasched.cost.statement import View, once
+from metasched.cost.statement import StatementView, once
 from metasched.support.data_classes import dataclass
 
 
 @once
-def alive(view: View) -> Array:
+def alive(view: StatementView) -> Array:
     """The share of instances that conditions let run.
 
     A vector runs if any of its lanes does: a guard that differs from lane to lane leaves out whole vectors where it
@@ -26,7 +26,7 @@ def alive(view: View) -> Array:
 
 
 @once
-def alive_in_busiest(view: View) -> Array:
+def alive_in_busiest(view: StatementView) -> Array:
     """The same for the thread that has most to do.
 
     Threads take neighbouring iterations, and what lies beyond a bound is in the last ones: where rows in two tiles are
@@ -40,11 +40,11 @@ def alive_in_busiest(view: View) -> Array:
     return np.maximum(_alive(view, first, view.shares.over(first)), alive(view))
 
 
-def _bounds(view: View) -> list[Below]:
+def _bounds(view: StatementView) -> list[Below]:
     return [guard for guard in view.statement.guards if isinstance(guard, Below)]
 
 
-def _alive(view: View, ranges: Ranges, within: Shares) -> Array:
+def _alive(view: StatementView, ranges: Ranges, within: Shares) -> Array:
     lanes, loops, shares = np.minimum(view.vector.lanes, view.vector.extent), [], []
     for guard in _bounds(view):
         holds = within.holds(guard)
@@ -70,7 +70,7 @@ class PartialTile:
     whole: Array
 
 
-def partial_tiles(view: View) -> list[PartialTile]:
+def partial_tiles(view: StatementView) -> list[PartialTile]:
     """The last tiles along each axis that unrolled tiles do not divide."""
     found = []
     for guard in _bounds(view):
@@ -91,7 +91,7 @@ def partial_tiles(view: View) -> list[PartialTile]:
 
 
 @once
-def operations_there(view: View) -> Array:
+def operations_there(view: StatementView) -> Array:
     """Operations of a register tile that run, one at least: none does of rows that are known not to be there, such as
     five of a tile of six where there is one. What a tile loads is of rows that are there.
     """
@@ -104,7 +104,7 @@ def operations_there(view: View) -> Array:
 
 
 @once
-def there(view: View) -> Array:
+def there(view: StatementView) -> Array:
     """The share of instances that guards other than bounds let run, such as those of terms (`(i + k) % 2 == 0`).
 
     They are evenly spread: they leave out as much of the data that the others read again as of the work.
@@ -130,7 +130,7 @@ def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole:
     return whole
 
 
-def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
+def conditions_left(view: StatementView, conditions: Columns) -> tuple[Array, Array]:
     """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
 
     Around reductions and transpositions in registers, lowering makes cases of whole and partial tiles for
@@ -144,7 +144,7 @@ def conditions_left(view: View, conditions: Columns) -> tuple[Array, Array]:
     return np.minimum(vector, left), np.minimum(branches, left)
 
 
-def gated_reads(view: View) -> tuple[Array, Array]:
+def gated_reads(view: StatementView) -> tuple[Array, Array]:
     """Instructions that conditions on reads add to an instance, and reads that it has not where they are known not to
     hold.
 
@@ -174,7 +174,7 @@ def gated_reads(view: View) -> tuple[Array, Array]:
     return instructions, left_out
 
 
-def _moves(view: View) -> Array:
+def _moves(view: StatementView) -> Array:
     """Instructions for each operation of a tile that move registers to memory and back, where elements that are read
     under conditions take registers beside accumulators and vectors: without conditions they would be read from memory
     by the operations."""
@@ -185,12 +185,12 @@ def _moves(view: View) -> Array:
     return moves
 
 
-def _is_of_terms(view: View, bound: Below) -> bool:
+def _is_of_terms(view: StatementView, bound: Below) -> bool:
     """Whether a bound says of an element which terms it has, and is none of a tile: those are of one kind of loops."""
     return len({view.statement.loops[loop].reduces for loop in loops_in(bound)}) == 2
 
 
-def branches(view: View) -> Array:
+def branches(view: StatementView) -> Array:
     """Guards of terms are branches in the innermost loop that they depend on, but in the copies of unrolled code that
     know them: how many there are to an instance that runs."""
     found = view.full(0.0)

@@ -39,12 +39,12 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
 from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_in_part
-from metasched.cost.left_behind import views_of
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Analyses, Nest, Statement, analyse
 from metasched.cost.peak import cycles_at_peak
+from metasched.cost.reuse_between_statements import views_of
 from metasched.cost.roofline import start_cycles
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import main_part
@@ -154,7 +154,7 @@ class FeatureProgram:
         whole = self._whole(views, described, launches)
         return out + [whole[f.name] for f in WHOLE]
 
-    def _whole(self, views: list[View], described: list[Columns], launches: Array) -> Columns:
+    def _whole(self, views: list[StatementView], described: list[Columns], launches: Array) -> Columns:
         out: Columns = {}
         count = len(launches)
         for name in SUMMED:
@@ -187,12 +187,12 @@ def _named(described: list[Columns], statement: int | None, name: str, empty: Ar
     return empty if statement is None else described[statement][name]
 
 
-def _allocated(view: View) -> Array:
+def _allocated(view: StatementView) -> Array:
     """Bytes of the temporary that the statement writes."""
     store = view.statement.store
     if store.alloc is None:
         return np.zeros(view.rows, np.float32)
-    bytes_used: Array = view.marks[0].elements[store.alloc] * store.element_bytes
+    bytes_used: Array = view.footprints[0].elements[store.alloc] * store.element_bytes
     return bytes_used
 
 

@@ -293,7 +293,7 @@ class Footprint:
     places: Array
 
 
-def footprint(access: StatementAccess, ranges: Ranges) -> Footprint:
+def footprint_of(access: StatementAccess, ranges: Ranges) -> Footprint:
     """What `access` touches under each level of its statement."""
     rows = ranges.rows
     shape = [ranges.sizes[slot] for slot in access.shape]
@@ -366,20 +366,20 @@ def _places(counts: Sequence[Array], strides: Sequence[Array], element_bytes: in
     return found
 
 
-def usable_sets(mark: Footprint, element_bytes: int) -> Array:
+def usable_sets(footprint: Footprint, element_bytes: int) -> Array:
     """The share of a cache's sets that an access's lines can be in, under each level: (levels, rows).
 
     It is that of a page: so it is for a first-level cache, whose ways are a page, and on average for a second-level
     one.
     """
-    lines = mark.places * np.ceil(mark.run * (element_bytes / LINE))
+    lines = footprint.places * np.ceil(footprint.run * (element_bytes / LINE))
     share: Array = np.minimum(lines * (LINE / PAGE), 1.0)
     return share
 
 
-def flat_step(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int) -> Array:
+def flat_step(access: StatementAccess, footprint: Footprint, ranges: Ranges, loop: int) -> Array:
     """Elements in storage between what `access` touches at one iteration of `loop` and at the next."""
-    return ranges.flat_step(access, mark.strides, loop)
+    return ranges.flat_step(access, footprint.strides, loop)
 
 
 def at_level(values: Array, level: Levels) -> Array:

@@ -1,6 +1,7 @@
 """Features of one statement over a population: arithmetic, loops, vectors, registers, parallelism, cycles.
 
-Every function takes the `View` of a statement and returns named arrays of one value per row, those that it declares.
+Every function takes the `StatementView` of a statement and returns named arrays of one value per row, those that it
+declares.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from metasched.cost.conditions import Below, Unknown, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
 from metasched.cost.footprint import at_level
 from metasched.cost.roofline import code_bytes, cycles, issue_cycles
-from metasched.cost.statement import View, total
+from metasched.cost.statement import StatementView, total
 from metasched.cost.tensor_use import comfortable_registers
 
 
@@ -25,7 +26,7 @@ from metasched.cost.tensor_use import comfortable_registers
     "choices",
     Feature("waste", raw=True, second=True),
 )
-def arithmetic(view: View) -> Columns:
+def arithmetic(view: StatementView) -> Columns:
     """Operations by kind, and iterations beyond the domain: recomputation and imperfect tiles."""
     ops = view.statement.operations
     return {
@@ -44,7 +45,7 @@ def arithmetic(view: View) -> Columns:
     "vector_guards",
     "unrolled_guards",
 )
-def guards(view: View) -> Columns:
+def guards(view: StatementView) -> Columns:
     """Guards that remain in the code, those of them that mask vector lanes, and those that stay conditions in unrolled
     code.
 
@@ -88,7 +89,7 @@ def guards(view: View) -> Columns:
     Feature("strided", second=True),
     "store_step",
 )
-def vectors(view: View) -> Columns:
+def vectors(view: StatementView) -> Columns:
     """Lanes, and how accesses move along the vectorised loop."""
     contiguous, broadcast, strided = view.full(0.0), view.full(0.0), view.full(0.0)
     for step in view.steps:
@@ -118,7 +119,7 @@ def vectors(view: View) -> Columns:
     Feature("loads_per_operation", raw=True),
     Feature("broadcasts_per_operation", raw=True),
 )
-def registers(view: View) -> Columns:
+def registers(view: StatementView) -> Columns:
     """Unrolling and the register tile."""
     tile, tensor = view.tile, view.statement.tensor
     comfortable = comfortable_registers(None if tensor is None else tensor.intrinsic, view.target)
@@ -140,7 +141,7 @@ def registers(view: View) -> Columns:
     "operation_issue",
     "operation_loads",
 )
-def operations(view: View) -> Columns:
+def operations(view: StatementView) -> Columns:
     """What one operation does: of a vector of instances, or of a tensor intrinsic on tiles or vectors.
 
     Its arithmetic, the cycles until the next one, and the loads for it where nothing stays in registers.
@@ -161,7 +162,7 @@ def operations(view: View) -> Columns:
     "speedup",
     "task_instances",
 )
-def parallelism(view: View) -> Columns:
+def parallelism(view: StatementView) -> Columns:
     """Tasks, and how evenly the threads share them."""
     threads, tasks = float(max(view.target.threads, 1)), view.tasks
     return {
@@ -178,7 +179,7 @@ def parallelism(view: View) -> Columns:
     "inner_reduction",
     "reduction",
 )
-def reduction(view: View) -> Columns:
+def reduction(view: StatementView) -> Columns:
     """Lengths of the reduction, whole and in the innermost reduction loop."""
     total = view.full(1.0)
     for loop, info in enumerate(view.statement.loops):
@@ -195,7 +196,7 @@ def reduction(view: View) -> Columns:
     "l3_intensity",
     "l3_inside",
 )
-def locality(view: View) -> Columns:
+def locality(view: StatementView) -> Columns:
     """Arithmetic per byte moved into each cache, and how much work is done inside the level that fits it."""
     flops = view.domain * max(view.statement.operations.flops, 1)
     out: Columns = {}
@@ -213,7 +214,7 @@ def locality(view: View) -> Columns:
     Feature("store_in_registers", raw=True),
     "stored_elements",
 )
-def shape(view: View) -> Columns:
+def shape(view: StatementView) -> Columns:
     """Where the statement stands in the program."""
     innermost = view.extents[-1] if view.depth else view.full(1.0)
     return {
@@ -221,7 +222,7 @@ def shape(view: View) -> Columns:
         "shared_loops": view.full(view.statement.shared_loops),
         "innermost": innermost,
         "store_in_registers": view.full(view.statement.store.is_register),
-        "stored_elements": view.marks[0].elements[0],
+        "stored_elements": view.footprints[0].elements[0],
     }
 
 
@@ -231,12 +232,12 @@ STATEMENT_FEATURES = tuple(feature for group in GROUPS for feature in group.feat
 require_distinct(STATEMENT_FEATURES)
 
 
-def describe(view: View) -> Columns:
+def describe(view: StatementView) -> Columns:
     """All groups of a statement, in order; zeros where it does not run."""
     return _where_it_runs(view, _described(view))
 
 
-def describe_in_part(view: View) -> Columns:
+def describe_in_part(view: StatementView) -> Columns:
     """Those groups of a statement that sums over all statements are made from; zeros where it does not run."""
     spread, conditions = parallelism(view), guards(view)
     return _where_it_runs(
@@ -251,13 +252,13 @@ def describe_in_part(view: View) -> Columns:
     )
 
 
-def _where_it_runs(view: View, columns: Columns) -> Columns:
+def _where_it_runs(view: StatementView, columns: Columns) -> Columns:
     if view.ranges.runs.all():
         return columns
     return {name: np.where(view.ranges.runs, column, 0.0).astype(np.float32) for name, column in columns.items()}
 
 
-def _described(view: View) -> Columns:
+def _described(view: StatementView) -> Columns:
     spread, conditions = parallelism(view), guards(view)
     return {
         **arithmetic(view),

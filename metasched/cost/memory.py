@@ -8,7 +8,7 @@ from metasched.cost.caches import CACHES
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE, Array, Levels, at_level
 from metasched.cost.nest import StatementAccess
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 
 BUFFERS = 4
 BUFFER_NAMES = (
@@ -27,27 +27,27 @@ BUFFER_NAMES = (
 )
 
 
-def buffers(view: View) -> Columns:
+def buffers(view: StatementView) -> Columns:
     """The first `BUFFERS` accesses, the store first and the reads in program order; zeros where there are fewer."""
     out: Columns = {}
     for n in range(BUFFERS):
-        found = _buffer(view, n) if n < len(view.marks) else {name: view.full(0.0) for name in BUFFER_NAMES}
+        found = _buffer(view, n) if n < len(view.footprints) else {name: view.full(0.0) for name in BUFFER_NAMES}
         out.update({f"b{n}.{name}": value for name, value in found.items()})
     return out
 
 
-def _buffer(view: View, n: int) -> Columns:
-    access, mark = view.statement.accesses[n], view.marks[n]
+def _buffer(view: StatementView, n: int) -> Columns:
+    access, footprint = view.statement.accesses[n], view.footprints[n]
     l1, l2 = view.fits[0], view.fits[1]
     pressure = view.pressures[n]
     values = (
-        mark.elements[0] * access.element_bytes,
-        mark.lines[0],
-        view.iterations / mark.elements[0],
+        footprint.elements[0] * access.element_bytes,
+        footprint.lines[0],
+        view.iterations / footprint.elements[0],
         _reuse_distance(view, access),
         *(view.traffic[cache][n] for cache in range(len(CACHES))),
         view.tile.vectors[n],
-        at_level(mark.run, l1) * access.element_bytes,
+        at_level(footprint.run, l1) * access.element_bytes,
         np.minimum(view.steps[n], LINE),
         conflicts(pressure, l1, view.target.l1),
         conflicts(pressure, l2, view.target.l2),
@@ -55,7 +55,7 @@ def _buffer(view: View, n: int) -> Columns:
     return dict(zip(BUFFER_NAMES, values, strict=True))
 
 
-def _reuse_distance(view: View, access: StatementAccess) -> Array:
+def _reuse_distance(view: StatementView, access: StatementAccess) -> Array:
     """Bytes the statement touches between two uses of the same element: inside the innermost loop that does not
     move the access; everything where there is no such loop."""
     distance: Array = view.working_set[0]

@@ -25,7 +25,7 @@ import numpy as np
 from metasched.cost.features import Features
 from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest
-from metasched.cost.reached import Reached
+from metasched.cost.leaf_membership import LeafMembership
 from metasched.cost.task_times import Positions, TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel
 from metasched.cost.training import boosted, centred
@@ -133,8 +133,8 @@ class CostModel:
         shift = own.constant(own.log_seconds - before)
         if not self._trained.trees:
             return _Adapted(self._common, self._trained.offset + shift, Forest(()))
-        reached = Reached.of(self._trained, own.features)
-        kernel = reached.in_common()
+        membership = LeafMembership.of(self._trained, own.features)
+        kernel = membership.in_common()
         kernel[np.diag_indices(len(own))] += _TRUST
         expected = before + shift
         weights: Array = np.zeros(len(own))
@@ -142,7 +142,7 @@ class CostModel:
             left = own.observed(expected) - before - shift
             weights = np.linalg.solve(kernel, left)
             expected = before + shift + left - _TRUST * weights
-        return _Adapted(self._common + reached.moves(weights), self._trained.offset + shift, Forest(()))
+        return _Adapted(self._common + membership.moves(weights), self._trained.offset + shift, Forest(()))
 
     def _grown(self, own: TaskTimes) -> Forest:
         """Trees of the task's own, for what is left."""
@@ -165,8 +165,8 @@ def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: in
     each = max(2, most // len(timed))
     chosen = [spread(task, each) for task in timed]
     left = np.concatenate([centred(task, trained) for task in chosen])
-    reached = Reached.of(trained, np.concatenate([task.features for task in chosen]))
-    kernel = reached.in_common()
+    membership = LeafMembership.of(trained, np.concatenate([task.features for task in chosen]))
+    kernel = membership.in_common()
     ends = np.cumsum([len(task) for task in chosen])
     of_tasks = [slice(end - len(task), end) for end, task in zip(ends, chosen, strict=True)]
     for rows in of_tasks:
@@ -176,7 +176,7 @@ def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: in
     weights = np.linalg.solve(kernel, left)
     for rows in of_tasks:
         weights[rows] -= weights[rows].mean()
-    return trained.values + reached.moves(weights)
+    return trained.values + membership.moves(weights)
 
 
 def spread(own: TaskTimes, count: int) -> TaskTimes:

@@ -19,7 +19,7 @@ from metasched.cost.earlier_uses import EarlierUse, earlier_uses
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.joined_dims import joined_dims
 from metasched.cost.operations import Operations, count
-from metasched.cost.unfused import unfused
+from metasched.cost.split_fused_loops import BlockInSplitLoops, split_fused_loops
 from metasched.ir import query
 from metasched.ir.affine import as_int, const, free_vars, substitute
 from metasched.ir.index_map import image, image_shape
@@ -52,6 +52,9 @@ from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.schedule.tensor import Intrinsic, in_vector_form, intrinsics, intrinsics_for, tensorized_by
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+
+# A buffer and the indices at which a block touches it.
+_Touched = tuple[str, tuple[Expr, ...]]
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,8 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
         depth = min((len(site.loops) for site in users), default=0)
         for site in users:
             depth = min(depth, len(query.common_loops(users[0].loops, site.loops)))
-        outside = None if (roll := func.buffer(name)).roll is None else storage_loops(func, roll)
+        buffer = func.buffer(name)
+        outside = None if buffer.roll is None else storage_loops(func, buffer)
         if outside is not None:
             depth = min(depth, len(outside))
         depths[name] = depth
@@ -334,38 +338,17 @@ def _loops(site: _Site, table: Table) -> tuple[LoopInfo, ...]:
 
 
 def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
-    block, loops, *_ = apart = unfused(site.block, site.loops)
+    apart = split_fused_loops(site.block, site.loops)
+    block, loops = apart.block, apart.loops
     site = _Site(block, loops)
-    loop_of = {loop.var: depth for depth, loop in enumerate(site.loops)}
+    loop_of = {loop.var: depth for depth, loop in enumerate(loops)}
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
-    accesses: dict[tuple[str, tuple[Expr, ...]], StatementAccess] = {}
-    targets = [(block.store.buffer, block.store.indices)]
-    targets += [(load.buffer, load.indices) for load in _loads(block.store.value)]
-    if block.index is not None:
-        targets += [(load.buffer, load.indices) for load in _loads(block.index.value)]
-        targets.append((block.index.buffer, block.index.indices))
-    for name, indices in targets:
-        if (name, indices) not in accesses:
-            buffer = storage.buffers[name]
-            located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
-            if name not in storage.depths and not buffer.alignments:
-                located, shape = joined_dims(located, shape)
-            accesses[name, indices] = StatementAccess(
-                name,
-                tuple(index_of(e, loop_of, table) for e in located),
-                tuple(table.slot(extent) for extent in shape),
-                buffer.dtype.bytes,
-                is_store=not accesses,
-                is_register=buffer.scope is Scope.REGISTER,
-                alloc=None if (depth := storage.depths.get(name)) is None else apart.inside(depth),
-                by_one=name in storage.by_one,
-                alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
-            )
-    own = _number(unroll_limit, block.annotations, table)
-    nearest = [limit for loop in site.loops if (limit := _number(unroll_limit, loop.annotations, table)) is not None]
+    accesses = _accesses(apart, values, loop_of, storage, table)
+    limit, is_own = _limit(site, table)
     conds, value = _terms(site, values)
     operations = count(value, block.reducer, {it.name: it.extent for it in block.iters})
     guards = [c for g in (*block.guards, *conds) for c in conjuncts(substitute(g, values), loop_of, table)]
+    stored = storage.buffers[block.store.buffer].dtype
     return Statement(
         block.name,
         _loops(site, table),
@@ -376,16 +359,62 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         tuple(table.slot(it.extent) for it in block.iters),
         reduces=block.reducer is not None,
         shared_loops=0,
-        limit=own if own is not None else nearest[-1] if nearest else None,
-        own_limit=own is not None,
+        limit=limit,
+        own_limit=is_own,
         streams=_number(non_temporal, block.annotations, table),
-        tensor=_tensor_use(site.loops),
-        intrinsics=intrinsics_for(block, storage.buffers[block.store.buffer].dtype),
-        integers=not storage.buffers[block.store.buffer].dtype.is_float,
+        tensor=_tensor_use(loops),
+        intrinsics=intrinsics_for(block, stored),
+        integers=not stored.is_float,
         reducer=block.reducer,
         long=tuple((cost, _movers(names, values, loop_of)) for cost, names in operations.long),
         positions=0.0 if block.index is None else block.index.value.dtype.bytes / block.store.value.dtype.bytes,
     )
+
+
+def _accesses(
+    apart: BlockInSplitLoops,
+    values: Mapping[str, Expr],
+    loop_of: Mapping[str, int],
+    storage: _Storage,
+    table: Table,
+) -> dict[_Touched, StatementAccess]:
+    """What a block touches: what it stores first, then its reads, each once."""
+    found: dict[_Touched, StatementAccess] = {}
+    for name, indices in _touched(apart.block):
+        if (name, indices) in found:
+            continue
+        buffer, depth = storage.buffers[name], storage.depths.get(name)
+        located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
+        if depth is None and not buffer.alignments:
+            located, shape = joined_dims(located, shape)
+        found[name, indices] = StatementAccess(
+            name,
+            tuple(index_of(e, loop_of, table) for e in located),
+            tuple(table.slot(extent) for extent in shape),
+            buffer.dtype.bytes,
+            is_store=not found,
+            is_register=buffer.scope is Scope.REGISTER,
+            alloc=None if depth is None else apart.inside(depth),
+            by_one=name in storage.by_one,
+            alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
+        )
+    return found
+
+
+def _touched(block: Block) -> Iterator[_Touched]:
+    yield block.store.buffer, block.store.indices
+    yield from ((load.buffer, load.indices) for load in _loads(block.store.value))
+    if block.index is not None:
+        yield from ((load.buffer, load.indices) for load in _loads(block.index.value))
+        yield block.index.buffer, block.index.indices
+
+
+def _limit(site: _Site, table: Table) -> tuple[int | None, bool]:
+    """The unroll limit that holds for a block, its own or that of the nearest loop with one, and whether it is its
+    own."""
+    own = _number(unroll_limit, site.block.annotations, table)
+    around = [limit for loop in site.loops if (limit := _number(unroll_limit, loop.annotations, table)) is not None]
+    return (around[-1] if around else None, False) if own is None else (own, True)
 
 
 def _movers(names: frozenset[str], values: Mapping[str, Expr], loop_of: Mapping[str, int]) -> frozenset[int]:
@@ -426,7 +455,7 @@ def _gates(
     value: Expr,
     values: Mapping[str, Expr],
     loop_of: Mapping[str, int],
-    accesses: tuple[tuple[str, tuple[Expr, ...]], ...],
+    accesses: tuple[_Touched, ...],
     buffers: Mapping[str, Buffer],
     table: Table,
 ) -> tuple[Gate, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from metasched.cost.conditions import by_index, sides_taken
 from metasched.functions.declaration import DIVISION_COST
@@ -45,51 +45,92 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     same for many instances, and none where the condition always holds or never does. Where it is between what is read
     and a constant, it is no instruction of its own: what such reads cost depends on the schedule.
     """
-    arithmetic = divisions = special = choices = casts = conversions = merged = 0
-    cost = 0.0
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Load):
-            continue
-        if isinstance(node, Call):
-            special += 1
-            cost += functions()[node.func].cost
-        elif isinstance(node, Binary) and (node.op.is_comparison or node.op.is_logical):
-            choices += 1
-        elif isinstance(node, Binary) and node.op in _DIVISIONS and not _is_of_bits(node):
-            divisions += 1
-        elif isinstance(node, Binary | Unary):
-            arithmetic += 1
-            cost += _extra_of_product(node) + _extra_of_extreme(node)
-        elif isinstance(node, Select) and by_index(node):
-            taken = sides_taken(node, ranges)
-            choices += len(taken) - 1
-            # What is not read is zero in the register that a read under a mask fills.
-            merged += len(taken) - 1 if isinstance(node.otherwise, Const) else 0
-            stack.extend(taken)
-            continue
-        elif isinstance(node, Select):
-            choices += 1
-        elif isinstance(node, Cast):
-            casts += 1
-            conversions += isinstance(node.value, Load)
-        stack.extend(child for child in node.children() if isinstance(child, Expr))
+    counter = _Counter(ranges)
+    counter.count(value)
+    update = 0.0 if reducer is None else _of_update(value, reducer)
     fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
-    instructions = cost + arithmetic + divisions * DIVISION_COST + choices - merged + casts - conversions
-    update = 0.0
-    if reducer is not None and reducer.is_arg:
-        choices += 2  # whether the position moves, and the position
-        update = 2.0
-    if reducer is not None:
-        arithmetic += 1
-        update += _EXTREME if reducer in _EXTREMES and value.dtype.is_float else 1.0
-    instructions += 0.0 if fused else update
-    least = 0.0 if conversions else 1.0
-    instructions = float(max(instructions, least))
+    instructions = counter.instructions + (0.0 if fused else update)
     return Operations(
-        arithmetic, divisions, special, choices, casts, instructions, conversions, update, _long(value, ranges)
+        counter.arithmetic + (reducer is not None),
+        counter.divisions,
+        counter.special,
+        # Of an arg-reduction: whether the position moves, and the position.
+        counter.choices + (2 if reducer is not None and reducer.is_arg else 0),
+        counter.casts,
+        max(instructions, 0.0 if counter.conversions else 1.0),
+        counter.conversions,
+        update,
+        _long(value, ranges),
     )
+
+
+class _Counter:
+    """Counts what an expression computes, a kind of node at a time."""
+
+    def __init__(self, ranges: Mapping[str, Expr]) -> None:
+        self._ranges = ranges
+        self.arithmetic = 0
+        self.divisions = 0
+        self.special = 0
+        self.choices = 0
+        self.casts = 0
+        self.conversions = 0
+        # Choices that are no instruction, and instructions that take more than one.
+        self._merged = 0
+        self._extra = 0.0
+
+    @property
+    def instructions(self) -> float:
+        simple = self.arithmetic + self.choices - self._merged + self.casts - self.conversions
+        return self._extra + simple + self.divisions * DIVISION_COST
+
+    def count(self, value: Expr) -> None:
+        stack = [value]
+        while stack:
+            stack.extend(self._counted(stack.pop()))
+
+    def _counted(self, node: Expr) -> Iterable[Expr]:
+        """Count a node; what is to be counted below it."""
+        match node:
+            case Load():
+                return ()
+            case Call():
+                self.special += 1
+                self._extra += functions()[node.func].cost
+            case Binary():
+                self._count_binary(node)
+            case Unary():
+                self.arithmetic += 1
+            case Select() if by_index(node):
+                return self._sides_by_index(node)
+            case Select():
+                self.choices += 1
+            case Cast():
+                self.casts += 1
+                self.conversions += isinstance(node.value, Load)
+        return (child for child in node.children() if isinstance(child, Expr))
+
+    def _count_binary(self, node: Binary) -> None:
+        if node.op.is_comparison or node.op.is_logical:
+            self.choices += 1
+        elif node.op in _DIVISIONS and not _is_of_bits(node):
+            self.divisions += 1
+        else:
+            self.arithmetic += 1
+            self._extra += _extra_of_product(node) + _extra_of_extreme(node)
+
+    def _sides_by_index(self, node: Select) -> tuple[Expr, ...]:
+        taken = sides_taken(node, self._ranges)
+        self.choices += len(taken) - 1
+        # What is not read is zero in the register that a read under a mask fills.
+        self._merged += len(taken) - 1 if isinstance(node.otherwise, Const) else 0
+        return taken
+
+
+def _of_update(value: Expr, reducer: Reducer) -> float:
+    """The instructions by which a value is reduced into its accumulator."""
+    moved = 2.0 if reducer.is_arg else 0.0
+    return moved + (_EXTREME if reducer in _EXTREMES and value.dtype.is_float else 1.0)
 
 
 _DIVISIONS = (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)
@@ -123,15 +164,15 @@ _EXTREME = 3.0
 _EXTREMES = (Reducer.MAX, Reducer.MIN)
 
 
-def _extra_of_extreme(node: Binary | Unary) -> float:
+def _extra_of_extreme(node: Binary) -> float:
     """Instructions that a maximum takes beyond one. A constant is no NaN, so that one with it is an instruction."""
-    if not isinstance(node, Binary) or node.op not in (BinOp.MAX, BinOp.MIN) or not node.dtype.is_float:
+    if node.op not in (BinOp.MAX, BinOp.MIN) or not node.dtype.is_float:
         return 0.0
     return 0.0 if isinstance(node.a, Const) or isinstance(node.b, Const) else _EXTREME - 1.0
 
 
-def _extra_of_product(node: Binary | Unary) -> int:
+def _extra_of_product(node: Binary) -> int:
     """Instructions that a product of integers takes beyond one: vectors multiply 16 bits at a time."""
-    if not isinstance(node, Binary) or node.op is not BinOp.MUL or node.dtype.is_float:
+    if node.op is not BinOp.MUL or node.dtype.is_float:
         return 0
     return max(node.dtype.bits // 32, 1 if node.dtype.bits == 8 else 0)

@@ -8,7 +8,7 @@ from metasched.cost.condition_cycles import alive, there
 from metasched.cost.core import Core
 from metasched.cost.footprint import Array
 from metasched.cost.nest import Statement
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.target import Target
 
 
@@ -20,13 +20,13 @@ def flops_per_cycle(statement: Statement, target: Target, core: Core) -> float:
     return max([vectors, *(2.0 * i.products / i.throughput for i in usable)])
 
 
-def domain_left(view: View) -> Array:
+def domain_left(view: StatementView) -> Array:
     """Elements and terms of a statement's domain that its conditions leave: (rows,)."""
     left: Array = np.minimum(view.domain * there(view), view.iterations * alive(view))
     return left
 
 
-def cycles_at_peak(view: View) -> Array:
+def cycles_at_peak(view: StatementView) -> Array:
     """Cycles of the arithmetic of a statement's domain, were it done at its peak on all threads: (rows,).
 
     Terms that a condition leaves out are no part of it.

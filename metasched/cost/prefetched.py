@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.footprint import LINE, PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 
 # Rows that prefetchers follow at a time, and from how many on they follow none of those in memory.
 _FOLLOWED, _TOO_MANY = 8.0, 128.0
@@ -24,7 +24,7 @@ _AGAIN_IN_ONE_PLACE, _AGAIN = 0.5, 0.25
 _BEGUN, _PART_BEGUN = 2000.0, 2048.0
 
 
-def longer_from_l3(view: View, access: int, level: Levels) -> Array:
+def longer_from_l3(view: StatementView, access: int, level: Levels) -> Array:
     """How many times as long lines from the third cache take that are not next to one another: prefetchers do not
     follow short runs. Those that the second cache holds come as fast without them.
 
@@ -34,7 +34,7 @@ def longer_from_l3(view: View, access: int, level: Levels) -> Array:
     of 32 such rows 5.5, 4 and 2.2; of rows of 16 KB and 64 bytes never more than 1.7.)
     """
     place = view.statement.accesses[access]
-    core, mark, element = view.core, view.marks[access], place.element_bytes
+    core, footprint, element = view.core, view.footprints[access], place.element_bytes
     far = _in_rows_of_pages(view, access)
     near = np.where(far | place.is_store, np.maximum(level, view.fits[0]), level)
     longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
@@ -43,17 +43,17 @@ def longer_from_l3(view: View, access: int, level: Levels) -> Array:
         short: Array = 1.0 - np.minimum(run * element / core.stream_bytes, 1.0)
         return (longest - 1.0) * short
 
-    found = more(at_level(mark.run, near))
+    found = more(at_level(footprint.run, near))
     if not np.count_nonzero(far):
         return 1.0 + found
-    sharing = _sharing(mark, element)
-    found = np.where(far, _lost(_rows(mark, near) / sharing) * found, found)
-    for rows, run in _rows_in_turns(mark, near):
+    sharing = _sharing(footprint, element)
+    found = np.where(far, _lost(_rows(footprint, near) / sharing) * found, found)
+    for rows, run in _rows_in_turns(footprint, near):
         found = np.where(far, np.maximum(found, _lost(rows / sharing) * more(run)), found)
     return 1.0 + found
 
 
-def longer_from_memory(view: View, access: int, level: Levels) -> Array:
+def longer_from_memory(view: StatementView, access: int, level: Levels) -> Array:
     """The same of lines from memory. Parts of rows that are a page or more apart are translated anew each, which takes
     the longer the shorter they are, and some of it where rows are read in turns, whose translations are at hand.
 
@@ -64,16 +64,16 @@ def longer_from_memory(view: View, access: int, level: Levels) -> Array:
     far = _in_rows_of_pages(view, access)
     if not np.count_nonzero(far):
         return longer_from_l3(view, access, level)
-    mark, element = view.marks[access], view.statement.accesses[access].element_bytes
-    near, sharing = np.maximum(level, view.fits[0]), _sharing(mark, element)
+    footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
+    near, sharing = np.maximum(level, view.fits[0]), _sharing(footprint, element)
 
     def more(run: Array) -> Array:
         part = np.clip(run * element, element, PAGE)
         found: Array = view.core.page_bytes * (1.0 / part - 1.0 / PAGE)
         return found
 
-    found = np.maximum(more(at_level(mark.run, near)), _begun_alone(view, access, near))
-    for rows, run in _rows_in_turns(mark, near):
+    found = np.maximum(more(at_level(footprint.run, near)), _begun_alone(view, access, near))
+    for rows, run in _rows_in_turns(footprint, near):
         unseen = np.clip((rows - _FOLLOWED) / (_TOO_MANY - _FOLLOWED), 0.0, 1.0)
         again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost(rows / sharing), _AGAIN * unseen)
         found = np.maximum(found, again * more(run))
@@ -81,7 +81,7 @@ def longer_from_memory(view: View, access: int, level: Levels) -> Array:
     return found if np.all(far) else np.where(far, found, longer_from_l3(view, access, level))
 
 
-def _begun_alone(view: View, access: int, near: Levels) -> Array:
+def _begun_alone(view: StatementView, access: int, near: Levels) -> Array:
     """What it takes on top, relative to bytes that come, to follow the rows of a sum, of which few are read in turns.
     Where a loop asks for them, they are there.
 
@@ -91,9 +91,9 @@ def _begun_alone(view: View, access: int, near: Levels) -> Array:
     """
     if view.statement.reducer is None:
         return view.full(0.0)
-    mark, element = view.marks[access], view.statement.accesses[access].element_bytes
-    at_a_time, run = view.full(1.0), at_level(mark.run, near)
-    for rows, read in _rows_in_turns(mark, near):
+    footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
+    at_a_time, run = view.full(1.0), at_level(footprint.run, near)
+    for rows, read in _rows_in_turns(footprint, near):
         at_a_time = np.where(read < run, np.maximum(at_a_time, rows), at_a_time)
     part = run * element
     alone = 1.0 - np.log2(np.clip(at_a_time, 1.0, _FOLLOWED)) / np.log2(_FOLLOWED)
@@ -102,22 +102,22 @@ def _begun_alone(view: View, access: int, near: Levels) -> Array:
     return found
 
 
-def _rows(mark: Footprint, level: Levels) -> Array:
-    rows: Array = at_level(mark.elements, level) / np.maximum(at_level(mark.run, level), 1.0)
+def _rows(footprint: Footprint, level: Levels) -> Array:
+    rows: Array = at_level(footprint.elements, level) / np.maximum(at_level(footprint.run, level), 1.0)
     return rows
 
 
-def _rows_in_turns(mark: Footprint, level: Levels) -> list[tuple[Array, Array]]:
+def _rows_in_turns(footprint: Footprint, level: Levels) -> list[tuple[Array, Array]]:
     """For each loop the rows of which it reads a part each in turns, and the elements of a part; 0 rows outside the
     loop under which what is touched is held."""
     outermost = level // len(level)
-    rows = mark.elements / np.maximum(mark.run, 1.0)
-    return [(np.where(n > outermost, rows[n], np.float32(0.0)), mark.run[n]) for n in range(1, len(rows))]
+    rows = footprint.elements / np.maximum(footprint.run, 1.0)
+    return [(np.where(n > outermost, rows[n], np.float32(0.0)), footprint.run[n]) for n in range(1, len(rows))]
 
 
-def _sharing(mark: Footprint, element_bytes: int) -> Array:
+def _sharing(footprint: Footprint, element_bytes: int) -> Array:
     """In how many places of a cache lines of rows one below the other lie, for each row of the population."""
-    apart = (mark.strides[-2] * element_bytes).astype(np.int64)
+    apart = (footprint.strides[-2] * element_bytes).astype(np.int64)
     found: Array = PAGE / np.clip(apart & -apart, LINE, PAGE)
     return found
 
@@ -128,35 +128,35 @@ def _lost(rows: Array) -> Array:
     return found
 
 
-def _in_rows_of_pages(view: View, access: int) -> Mask:
+def _in_rows_of_pages(view: StatementView, access: int) -> Mask:
     """Where whole vectors are read of rows that are a page or more apart."""
-    apart = _rows_of_pages(view.marks[access], view.statement.accesses[access].element_bytes)
+    apart = _rows_of_pages(view.footprints[access], view.statement.accesses[access].element_bytes)
     rows: Mask = apart & (view.steps[access] == 1)
     return rows
 
 
-def _rows_of_pages(mark: Footprint, element_bytes: int) -> Mask:
-    if len(mark.strides) < 2:
-        return np.zeros(mark.run.shape[1], np.bool_)
-    apart: Mask = mark.strides[-2] * element_bytes >= PAGE
+def _rows_of_pages(footprint: Footprint, element_bytes: int) -> Mask:
+    if len(footprint.strides) < 2:
+        return np.zeros(footprint.run.shape[1], np.bool_)
+    apart: Mask = footprint.strides[-2] * element_bytes >= PAGE
     return apart
 
 
-def unasked(view: View, access: int) -> Array:
+def unasked(view: StatementView, access: int) -> Array:
     """Cycles for a byte from beyond the second cache, on top of those of `longer_from_l3`, where rows of whole vectors
     are read one after another and prefetchers see no run: each row in code of its own, and the rest of it much later.
 
     A core waits for such lines as far as it does not see them ahead, which it does the less the more operations there
     are for each. Where the loop over rows asks for them, they are there.
     """
-    place, core, mark = view.statement.accesses[access], view.core, view.marks[access]
+    place, core, footprint = view.statement.accesses[access], view.core, view.footprints[access]
     if place.is_store or view.statement.vector is None or view.statement.tensor is not None:
         return view.full(0.0)
-    late = (view.steps[access] == 1) & ~_rows_of_pages(mark, place.element_bytes) & ~_asked_for(view, access)
+    late = (view.steps[access] == 1) & ~_rows_of_pages(footprint, place.element_bytes) & ~_asked_for(view, access)
     if not np.count_nonzero(late):
         return view.full(0.0)
     run, now = (
-        np.minimum(at_level(mark.run, level) * place.element_bytes, core.stream_bytes)
+        np.minimum(at_level(footprint.run, level) * place.element_bytes, core.stream_bytes)
         for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
     )
     vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
@@ -165,13 +165,13 @@ def unasked(view: View, access: int) -> Array:
     return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))
 
 
-def _asked_for(view: View, access: int) -> Mask:
+def _asked_for(view: StatementView, access: int) -> Mask:
     """Where a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
     hardware."""
-    place, mark = view.statement.accesses[access], view.marks[access]
+    place, footprint = view.statement.accesses[access], view.footprints[access]
     found = np.zeros(view.rows, np.bool_)
     for loop, info in enumerate(view.statement.loops):
         if info.asks is not None:
-            moved = np.abs(flat_step(place, mark, view.ranges, loop)) * place.element_bytes
+            moved = np.abs(flat_step(place, footprint, view.ranges, loop)) * place.element_bytes
             found |= (view.sizes[info.asks] > 0) & (moved >= LINE)
     return found

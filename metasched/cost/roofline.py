@@ -19,8 +19,10 @@ from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import LINE, Array, flat_step
 from metasched.cost.prefetched import longer_from_l3, longer_from_memory, unasked
-from metasched.cost.statement import View, once, total
+from metasched.cost.statement import StatementView, once, total
+from metasched.cost.statement_loops import Flags
 from metasched.ir.nodes import LoopKind, Reducer
+from metasched.support.data_classes import dataclass
 
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
@@ -41,7 +43,7 @@ def start_cycles(regions: Array, barriers: Array, core: Core) -> Array:
 
 
 @once
-def code_bytes(view: View) -> Array:
+def code_bytes(view: StatementView) -> Array:
     """Machine code of the unrolled copies, roughly."""
     per_copy = view.instructions + len(view.statement.accesses)
     code: Array = _copies(view) * (per_copy * view.core.instruction_bytes)
@@ -49,7 +51,7 @@ def code_bytes(view: View) -> Array:
 
 
 @once
-def _copies(view: View) -> Array:
+def _copies(view: StatementView) -> Array:
     """The unrolled copies, but for those that conditions on unrolled loops leave out."""
     copies = view.copies
     for gate in view.statement.gates:
@@ -61,41 +63,28 @@ def _copies(view: View) -> Array:
     return copies
 
 
-def instance_cycles(view: View, conditions: Columns) -> Columns:
+@dataclass(frozen=True)
+class Issue:
+    """What one vector instance of a statement has a core start: loads, stores, and micro-operations with these."""
+
+    loads: Array
+    stores: Array
+    issued: Array
+
+
+def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
     """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
-    tile, statement, core = view.tile, view.statement, view.core
-    held = tile.held > 0
-    # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
-    loose = view.full(float(statement.reduces and not view.in_tiles) + statement.positions)
-    for n in view.reads():
-        loose = loose + view.loads_of_one[n]
-    loads = np.where(held, tile.loads / operations_there(view), loose)
-    gated, left_out = gated_reads(view)
-    loads = np.maximum(loads - left_out, 0.0)
-    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + statement.positions)
-    issued = view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated
-    # Accumulators are loaded and stored once for every run of the innermost reduction loops.
-    moved = np.where(held, tile.sums / (tile.operations * tile.together), view.loads_of_one[0] * view.in_tiles)
-    transfers = (moved + tile.spilled / tile.operations) * core.transfer
+    held = view.tile.held > 0
+    reloaded = ~held & view.statement.reduces
     vector_guards, unrolled_guards = conditions_left(view, conditions)
-    # A mask that is known costs little, unless what was stored under it is loaded again.
-    reloaded = ~held & statement.reduces
-    in_memory = core.masked_update + core.masked_sum / _stores_between(view)
-    at_tails = np.where(reloaded, in_memory, np.where(held, moved * core.transfer, core.tail_overhead))
-    # Values and their positions are stored where these are better alone.
-    tails = np.where(reloaded & (statement.positions > 0), at_tails, view.vector.masked * at_tails)
-    masked = np.maximum(tails, vector_guards * core.mask_overhead)
-    branching = (unrolled_guards + branches(view)) * core.branch_overhead
-    issue, chain = issue_cycles(view), _chain(view)
-    # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
-    together = loads + _second_lines(view) + np.where(reloaded, stores, 0.0)
-    ports = np.maximum(np.maximum(together / core.loads, stores / core.stores), issued / _issued_a_cycle(view, issued))
-    ports = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
-    looping = core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
-    if statement.vector is None:
-        # The few instructions of a loop over single elements run beside its own.
-        looping = np.maximum(looping - np.maximum(np.maximum(issue, ports), chain), 0.0)
-    waits = _waits_at_bounds(view, np.maximum(np.maximum(issue, ports), chain))
+    # Accumulators are loaded and stored once for every run of the innermost reduction loops.
+    once_a_run = view.tile.sums / (view.tile.operations * view.tile.together)
+    moved = np.where(held, once_a_run, view.loads_of_one[0] * view.in_tiles)
+    transfers = (moved + view.tile.spilled / view.tile.operations) * view.core.transfer
+    masked = np.maximum(_at_tails(view, moved, reloaded), vector_guards * view.core.mask_overhead)
+    branching = (unrolled_guards + branches(view)) * view.core.branch_overhead
+    issue, ports, chain = issue_cycles(view), _port_cycles(view, _issue(view), reloaded), _chain(view)
+    bound = np.maximum(np.maximum(issue, ports), chain)
     return {
         "operations": issue,
         "ports": ports,
@@ -103,15 +92,57 @@ def instance_cycles(view: View, conditions: Columns) -> Columns:
         "overhead": transfers
         + masked
         + branching
-        + looping
-        + waits
+        + _looping(view, bound)
+        + _waits_at_bounds(view, bound)
         + _across_lanes(view)
         + _code_size_penalty(view)
         + _register_shortfall(view),
     }
 
 
-def _register_shortfall(view: View) -> Array:
+def _issue(view: StatementView) -> Issue:
+    held = view.tile.held > 0
+    # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
+    loose = view.full(float(view.statement.reduces and not view.in_tiles) + view.statement.positions)
+    for n in view.reads():
+        loose = loose + view.loads_of_one[n]
+    loads = np.where(held, view.tile.loads / operations_there(view), loose)
+    gated, left_out = gated_reads(view)
+    loads = np.maximum(loads - left_out, 0.0)
+    stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + view.statement.positions)
+    return Issue(loads, stores, view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated)
+
+
+def _at_tails(view: StatementView, moved: Array, reloaded: Flags) -> Array:
+    """Cycles of masks at tails: known ones cost little, unless what was stored under them is loaded again."""
+    core = view.core
+    in_memory = core.masked_update + core.masked_sum / _stores_between(view)
+    held = np.where(view.tile.held > 0, moved * core.transfer, core.tail_overhead)
+    at_tails = np.where(reloaded, in_memory, held)
+    # Values and their positions are stored where these are better alone.
+    cycles: Array = np.where(reloaded & (view.statement.positions > 0), at_tails, view.vector.masked * at_tails)
+    return cycles
+
+
+def _port_cycles(view: StatementView, issue: Issue, reloaded: Flags) -> Array:
+    """Cycles until units have taken what is issued, by the kind that takes longest."""
+    core = view.core
+    # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
+    loads = issue.loads + _second_lines(view) + np.where(reloaded, issue.stores, 0.0)
+    moving = np.maximum(loads / core.loads, issue.stores / core.stores)
+    ports = np.maximum(moving, issue.issued / _issued_a_cycle(view, issue.issued))
+    cycles: Array = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
+    return cycles
+
+
+def _looping(view: StatementView, bound: Array) -> Array:
+    """Cycles of a loop's own instructions, beside an instance that takes `bound`."""
+    looping: Array = view.core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
+    # The few instructions of a loop over single elements run beside its own.
+    return looping if view.statement.vector is not None else np.maximum(looping - bound, 0.0)
+
+
+def _register_shortfall(view: StatementView) -> Array:
     """Cycles of an operation of a tile whose sums and operands take a register more than there are: of the smaller set
     all, and one of the other. LLVM spills one register then, and sometimes all sums.
     """
@@ -125,14 +156,14 @@ def _register_shortfall(view: View) -> Array:
     return found
 
 
-def _issued_a_cycle(view: View, issued: Array) -> Array:
+def _issued_a_cycle(view: StatementView, issued: Array) -> Array:
     """How many micro-operations a core starts in a cycle: fewer of a tile whose code is too long to be kept decoded."""
     is_long = (view.tile.held > 0) & (view.copies * issued > view.core.kept_decoded)
     found: Array = np.where(is_long, view.core.decoded, view.core.issue)
     return found
 
 
-def _stores_between(view: View) -> Array:
+def _stores_between(view: StatementView) -> Array:
     """Stores until some of what the last vector of a row stores under its mask is loaded again: by the next iteration
     of a loop over terms, or by that of a row which begins before the whole vector would end. What is stored under a
     mask is not handed on to loads, which wait until the cache has it.
@@ -145,14 +176,14 @@ def _stores_between(view: View) -> Array:
     end = full + np.exp2(np.ceil(np.log2(np.maximum(extent - full, 1.0))))
     for loop in range(view.statement.depth):
         if loop != view.statement.vector:
-            step = np.abs(flat_step(store, view.marks[0], view.ranges, loop))
+            step = np.abs(flat_step(store, view.footprints[0], view.ranges, loop))
             touched = view.iterates[loop] & (step < end)
             found = np.where(touched, np.minimum(found, view.strips_inside[loop + 1]), found)
     least: Array = np.maximum(found, 1.0)
     return least
 
 
-def broadcasts_apart(view: View) -> Array:
+def broadcasts_apart(view: StatementView) -> Array:
     """Broadcasts of an operation of a register tile that are instructions of their own.
 
     A tile that reads operands again does so for each product, if it has at least as many broadcasts as vectors.
@@ -167,7 +198,7 @@ def broadcasts_apart(view: View) -> Array:
 
 
 @once
-def issue_cycles(view: View) -> Array:
+def issue_cycles(view: StatementView) -> Array:
     """Cycles from one operation to the next of those that the units take.
 
     Operands of a vector intrinsic that are not neighbours in memory are put together of single loads, one a cycle.
@@ -186,7 +217,7 @@ def issue_cycles(view: View) -> Array:
     return cycles
 
 
-def shuffles(view: View) -> Array:
+def shuffles(view: StatementView) -> Array:
     """Shuffles of an instance, which pick lanes from vectors that they are spread over, or put those together that are
     loaded one by one: one for each vector or element. A transposition in registers halves what is apart in each step.
     """
@@ -204,7 +235,7 @@ def shuffles(view: View) -> Array:
 
 
 @once
-def moved_out(view: View) -> Array:
+def moved_out(view: StatementView) -> Array:
     """Instructions of an instance that code generation moves out of loops.
 
     Divisions and roots are computed before inner loops, as far out as loops do not move them or are unrolled: then each
@@ -224,7 +255,7 @@ def moved_out(view: View) -> Array:
 
 
 @once
-def never_taken(view: View) -> Array:
+def never_taken(view: StatementView) -> Array:
     """Instructions of an instance for values that are not chosen, in copies of unrolled code that know it: of parts
     that are put side by side, each vector is of one part where none has lanes of two.
     """
@@ -235,7 +266,7 @@ def never_taken(view: View) -> Array:
     return out
 
 
-def _chain(view: View, whole: float | Array = 1.0) -> Array:
+def _chain(view: StatementView, whole: float | Array = 1.0) -> Array:
     """Cycles an instance waits for the one before in its accumulator.
 
     Accumulators of a tile are independent chains, and so are the tiles that the core can see at once. Of a tile at a
@@ -259,7 +290,7 @@ def _chain(view: View, whole: float | Array = 1.0) -> Array:
     return waiting
 
 
-def _waits_at_bounds(view: View, bound: Array) -> Array:
+def _waits_at_bounds(view: StatementView, bound: Array) -> Array:
     """Cycles for an instance that tiles at a bound wait beyond `bound`, as they have fewer accumulators.
 
     Of rows of 7 in tiles of 6, a seventh is in tiles of 1.
@@ -272,7 +303,7 @@ def _waits_at_bounds(view: View, bound: Array) -> Array:
     return np.where(view.tile.held > 0, found, 0.0)
 
 
-def _latency(view: View) -> float:
+def _latency(view: StatementView) -> float:
     """Cycles until the next operation may add to the same accumulator in a register."""
     statement, core = view.statement, view.core
     if statement.tensor is not None:
@@ -282,7 +313,7 @@ def _latency(view: View) -> float:
     return core.operation_latency if statement.reducer in (Reducer.SUM, Reducer.PROD) else core.extreme_latency
 
 
-def _across_lanes(view: View) -> Array:
+def _across_lanes(view: StatementView) -> Array:
     """Cycles for each operation in which the lanes of a vector of partial results are reduced to one, by halves."""
     statement = view.statement
     if statement.vector is None or not statement.loops[statement.vector].reduces or statement.tensor is not None:
@@ -296,7 +327,7 @@ def _across_lanes(view: View) -> Array:
     return once
 
 
-def _code_size_penalty(view: View) -> Array:
+def _code_size_penalty(view: StatementView) -> Array:
     """Code that does not fit the instruction caches."""
     penalty: Array = 0.5 * np.minimum(np.maximum(code_bytes(view) / view.core.code_bytes - 1.0, 0.0), 4.0)
     return penalty
@@ -314,7 +345,7 @@ def _code_size_penalty(view: View) -> Array:
     Feature("cycles", second=True),
     "waiting_cycles",
 )
-def cycles(view: View, speedup: Array, conditions: Columns) -> Columns:
+def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
     """A roofline by hand, in cycles of one thread divided by the speed-up of the threads.
 
     `waiting_cycles` come on top: they are those for lines that neither prefetchers nor the program ask for in time.
@@ -361,7 +392,7 @@ def _beside_one_another(*parts: Array) -> Array:
     return worst + 0.3 * (total(parts) - worst)
 
 
-def _waiting(view: View) -> Array:
+def _waiting(view: StatementView) -> Array:
     """The share of its own time that a thread waits at the end of a long parallel loop for one that began later or was
     not run for a while. Others take over whole iterations, and no less than a part of a thread's range.
     """
@@ -374,14 +405,14 @@ def _waiting(view: View) -> Array:
     return found
 
 
-def _in_two_lines(view: View, access: int) -> Array:
+def _in_two_lines(view: StatementView, access: int) -> Array:
     """How much longer lines take to come for vectors that lie in two of them: a store makes both come."""
     times = 2.0 if view.statement.accesses[access].is_store else 1.0
     longer: Array = 1.0 + times * view.core.straddled_line * _straddled(view, access)
     return longer
 
 
-def _second_lines(view: View) -> Array:
+def _second_lines(view: StatementView) -> Array:
     """Of the vectors that an operation loads, those that lie in two lines: each is two loads."""
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
@@ -390,13 +421,13 @@ def _second_lines(view: View) -> Array:
     return found
 
 
-def _straddled(view: View, access: int) -> Array:
+def _straddled(view: StatementView, access: int) -> Array:
     """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both."""
     found: Array = _in_two(view)[access] * (LINE / _width(view, access))
     return found
 
 
-def _width(view: View, access: int) -> Array:
+def _width(view: StatementView, access: int) -> Array:
     """Bytes of a vector of what is accessed."""
     element_bytes = view.statement.accesses[access].element_bytes
     width: Array = np.minimum(view.vector.lanes, view.target.vector_bits / (8.0 * element_bytes)) * element_bytes
@@ -404,7 +435,7 @@ def _width(view: View, access: int) -> Array:
 
 
 @once
-def _in_two(view: View) -> Array:
+def _in_two(view: StatementView) -> Array:
     """For each access, the share of its vectors that lie in two lines: (accesses, rows).
 
     Where all vectors begin at multiples of some bytes of a line, these are (vector - multiple) / line of them.
@@ -412,7 +443,7 @@ def _in_two(view: View) -> Array:
     return np.stack([_share_in_two(view, n) for n in range(len(view.statement.accesses))])
 
 
-def _share_in_two(view: View, access: int) -> Array:
+def _share_in_two(view: StatementView, access: int) -> Array:
     along, place = view.statement.vector, view.statement.accesses[access]
     if along is None or view.statement.tensor is not None or place.is_register:
         return view.full(0.0)
@@ -428,7 +459,7 @@ def _share_in_two(view: View, access: int) -> Array:
         if loop == along:
             bytes_of = width
         else:
-            moved = np.abs(flat_step(place, view.marks[access], view.ranges, loop)) * place.element_bytes
+            moved = np.abs(flat_step(place, view.footprints[access], view.ranges, loop)) * place.element_bytes
             bytes_of = np.where(view.iterates[loop], moved, 0.0)
         steps |= np.fmod(bytes_of, LINE).astype(np.int64)
     unit = steps & -steps
@@ -436,7 +467,7 @@ def _share_in_two(view: View, access: int) -> Array:
     return found
 
 
-def _handed_over(view: View, share: Array) -> Array:
+def _handed_over(view: StatementView, share: Array) -> Array:
     """Bytes that a thread reads of what another has written before: they come from the caches of other cores, whatever
     its own holds. Where threads write and read a part each, it may be their own.
     """
@@ -449,6 +480,6 @@ def _handed_over(view: View, share: Array) -> Array:
         if shared:
             part = view.part_of_a_thread(access) < 1.0
             read = np.where(part, share if access.by_one else 0.0, 1.0)
-            lines = lines + view.marks[n].lines[0] * read
+            lines = lines + view.footprints[n].lines[0] * read
     others: Array = lines * (LINE * (1.0 - 1.0 / max(view.target.threads, 1)))
     return others

@@ -16,18 +16,20 @@ _NEAREST = 3
 _SHORT = 16.0
 
 
-def with_lines_once(statement: Statement, marks: Sequence[Footprint], ranges: Ranges) -> list[Footprint]:
+def with_lines_once(statement: Statement, footprints: Sequence[Footprint], ranges: Ranges) -> list[Footprint]:
     """The footprints of a statement, in whose lines those are left out that a read before has as well."""
     earlier: dict[str, list[StatementAccess]] = {}
     found = []
-    for access, mark in zip(statement.accesses, marks, strict=True):
+    for access, footprint in zip(statement.accesses, footprints, strict=True):
         if access.is_store or access.is_register:
-            found.append(mark)
+            found.append(footprint)
             continue
         others = earlier.setdefault(access.buffer, [])
         shares = [_shared(access, other, ranges) for other in others[-_NEAREST:]]
         others.append(access)
-        found.append(replace(mark, lines=mark.lines * (1.0 - np.maximum.reduce(shares))) if shares else mark)
+        if shares:
+            footprint = replace(footprint, lines=footprint.lines * (1.0 - np.maximum.reduce(shares)))
+        found.append(footprint)
     return found
 
 

@@ -1,10 +1,9 @@
-"""One statement over a population: its extents, vectors and register tile, what its accesses reach under a loop."""
+"""One statement over a population: what its accesses load and touch, what it moves into caches, its register tile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,8 @@ from metasched.compiler.policy import (
     LANES_OF_A_PIECE,
     MOST_PIECES,
     SPREAD,
-    joins_unrolled,
-    lanes_used,
     loads_rereading,
     rereads,
-    vectors_for,
 )
 from metasched.cost.cache_use import CacheUse
 from metasched.cost.caches import last_cache, missing
@@ -27,18 +23,17 @@ from metasched.cost.footprint import (
     Array,
     Footprint,
     Levels,
-    Ranges,
     Sizes,
     at_level,
     flat_step,
-    footprint,
+    footprint_of,
     ones,
     positions,
 )
 from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
 from metasched.cost.same_lines import with_lines_once
-from metasched.cost.shares import Shares
+from metasched.cost.statement_loops import Flags, StatementLoops, any_of
 from metasched.cost.sums import whole_vectors_apart
 from metasched.cost.tensor_use import (
     comfortable_registers,
@@ -50,33 +45,9 @@ from metasched.cost.tensor_use import (
     sum_registers,
     tile_loads,
 )
-from metasched.cost.threads import part_of_a_thread, ranges_of_a_thread
 from metasched.cost.transposed import transposed_runs, units_of
-from metasched.ir.nodes import LoopKind
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
-
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-@dataclass(frozen=True)
-class Vector:
-    """How a statement uses vectors.
-
-    `steps` counts vectors of `lanes` along the vectorised loop and `strips` the machine's vectors that they take;
-    `useful` is the share of lanes at work, `masked` that of vectors with a mask (a tail that is no power of two),
-    `inside` the product of the loops inside it. `of_terms` says where all of the loop is one vector of terms of a
-    reduction, inside other loops of terms: it is then no loop, and each lane is a sum of its own until these end.
-    """
-
-    lanes: Array
-    extent: Array
-    steps: Array
-    strips: Array
-    useful: Array
-    masked: Array
-    inside: Array
-    of_terms: Flags
 
 
 @dataclass(frozen=True)
@@ -112,71 +83,32 @@ class RegisterTile:
     spilled: Array
 
 
-class View:
-    """One statement's arrays, computed once and shared by the feature groups."""
+class StatementView(StatementLoops):
+    """One statement's arrays, computed once and shared by the feature groups: lists have one for each access.
+
+    Attributes:
+        footprints: what accesses touch under each level.
+        steps: elements between neighbouring lanes; 0 is a broadcast, 1 contiguous.
+        spread: the vectors from the first lane to the last where these are near, to be loaded and shuffled; half of
+            the elements where a few fill lanes, and of the pieces where lanes are parts of a few rows; 0 where lanes
+            are neighbours or alone.
+        operands: (levels, rows) how many operands of a tensor intrinsic there are under each level; empty without one.
+        transposed: the neighbours that are loaded at once of reads that are transposed; 0 where there are none.
+        loads_of_one: loads for one operation: a vector or a broadcast, an element for each lane, or an operand of a
+            tensor intrinsic.
+        working_set, pressures, fits: what the statement leaves in caches, as `CacheUse` has it.
+        tile: the register tile.
+        traffic: for the first, second and last cache, the bytes that each access moves into it.
+    """
 
     def __init__(self, statement: Statement, sizes: Sizes, rows: int, target: Target, core: Core) -> None:
-        self.statement = statement
-        self.sizes = sizes
-        self.rows = rows
-        self.target = target
+        super().__init__(statement, sizes, rows, target)
         self.core = core
-        self.known: dict[Callable[[View], Array], Array] = {}
-        self._full: dict[float, Array] = {}
+        self.known: dict[Callable[[StatementView], Array], Array] = {}
         self._places_of: dict[int, Array] = {}
-        self.ranges = Ranges(statement, sizes, rows)
-        self.extents = self.ranges.extents
-        self.depth = self.ranges.depth
-        self.iterates = self.extents > 1
-        marks = [footprint(access, self.ranges) for access in statement.accesses]
-        self.marks = with_lines_once(statement, marks, self.ranges)
-        self.outer = self._products_outside()
-        self.iterations = self.outer[-1]
-        self.vector = self._vector()
-        self.strips = self.extents
-        depth = statement.vector
-        if depth is not None:
-            self.strips = self.extents.copy()
-            self.strips[depth] = self.vector.strips
-            self.strips[statement.depth :] = 1.0  # one operation does all of a tensorized nest
-        self.strips_inside = self._products_inside(self.strips)
-        self.instances = self.strips_inside[0]
-        self.unrolled, self.copies = self._unroll()
-        self.steps = self._vector_steps()
-        self.spread = self._spread()
-        self.operands = [] if statement.tensor is None else self._operands(statement.tensor)
-        self.transposed = transposed_runs(statement, self.marks, self.ranges, self.unrolled)
-        self.loads_of_one = self._loads_of_one()
-        self.shares = Shares(self.ranges, self._copied(), tuple(info.reduces for info in statement.loops))
-        self.domain = self._domain()
-        self.parallel = [n for n, info in enumerate(statement.loops) if info.kind is LoopKind.PARALLEL]
-        self.tasks = np.prod(self.extents[self.parallel], axis=0) if self.parallel else self.full(1.0)
-        rounds = np.ceil(self.tasks / max(target.threads, 1))
-        self.speedup = self.tasks / rounds if self.parallel else self.full(1.0)
-        self.of_a_thread = ranges_of_a_thread(self.ranges, statement, self.parallel, target.threads)
-        streams = np.zeros(rows, np.bool_) if statement.streams is None else sizes[statement.streams] > 0
-        caches = CacheUse(statement, self.marks, self.outer, self.iterates, streams, target, core)
-        self.working_set = caches.working_set
-        self.pressures = caches.pressures
-        self.fits = caches.fits
+        self._set_accesses()
         self.tile = self._tile()
-        # Nothing comes into the first cache that was not asked for.
-        of_thread = self._working_set_of_a_thread()
-        near = caches.moved_into_first(target.l1, missing(of_thread, target.l1, core))
-        self.traffic = [
-            [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
-            caches.moved(1, missing(of_thread, target.l2, core)),
-            caches.moved(2, missing(self.working_set[0], last_cache(target, core), core), past=1.0),
-        ]
-
-    def full(self, value: float) -> Array:
-        """A constant for every row; shared, so it cannot be written."""
-        found = self._full.get(value)
-        if found is None:
-            found = self._full[value] = np.empty(self.rows, np.float32)
-            found.fill(value)
-            found.setflags(write=False)
-        return found
+        self._set_caches()
 
     def reads(self) -> list[int]:
         return list(range(1, len(self.statement.accesses)))
@@ -191,69 +123,31 @@ class View:
         """Whether a tensor intrinsic computes in tile registers."""
         return self.statement.tensor is not None and self.statement.tensor.intrinsic.tiles
 
-    # --- loops
+    # --- accesses
 
-    def _products_outside(self) -> Array:
-        """(levels, rows): the product of the extents of the outer loops that are fixed."""
-        out = ones((self.depth + 1, self.rows))
-        # One by one: `np.multiply.accumulate` takes five times as long along this axis.
-        for loop in range(self.depth):
-            np.multiply(out[loop], self.extents[loop], out=out[loop + 1])
-        return out
+    def _set_accesses(self) -> None:
+        footprints = [footprint_of(access, self.ranges) for access in self.statement.accesses]
+        self.footprints = with_lines_once(self.statement, footprints, self.ranges)
+        self.steps = self._lane_steps()
+        self.spread = self._spread()
+        self.operands = self._operands()
+        self.transposed = transposed_runs(self.statement, self.footprints, self.ranges, self.unrolled)
+        self.loads_of_one = self._loads_of_one()
 
-    def _products_inside(self, extents: Array) -> Array:
-        out = ones((self.depth + 1, self.rows))
-        for loop in reversed(range(self.depth)):
-            np.multiply(out[loop + 1], extents[loop], out=out[loop])
-        return out
-
-    def _domain(self) -> Array:
-        """Elements and terms of the block, or those in a part of a loop (loop_partition)."""
-        total = self.full(1.0)
-        for slot in self.statement.domain:
-            total = total * self.sizes[slot]
-        here: Array = np.minimum(total, self.iterations)
-        return here
-
-    def _vector(self) -> Vector:
-        depth = self.statement.vector
-        one = self.full(1.0)
-        if depth is None:
-            return Vector(one, one, one, one, one, self.full(0.0), one, np.zeros(self.rows, np.bool_))
-        slot = self.statement.loops[depth].lanes
-        extent = self.extents[depth]
-        lanes = self.full(1.0) if slot is None else lanes_used(self.full(0.0) + self.sizes[slot], extent)
-        steps = np.ceil(extent / lanes)
-        strips = steps * vectors_for(lanes, 8 * self.statement.store.element_bytes, self.target.vector_bits)
-        tail = extent - np.floor(extent / lanes) * lanes
-        masked = (np.exp2(np.ceil(np.log2(np.maximum(tail, 1.0)))) > tail) & (tail > 0)
-        inside = np.prod(self.extents[depth + 1 :], axis=0) if depth + 1 < self.depth else one
-        of_terms = (steps == 1) & self._has_terms_around(depth)
-        return Vector(lanes, extent, steps, strips, extent / (steps * lanes), masked / steps, inside, of_terms)
-
-    def _has_terms_around(self, depth: int) -> Flags:
-        """Where a loop over terms is inside another one: (rows,)."""
-        loops = self.statement.loops
-        around = [self.iterates[loop] for loop in range(depth) if loops[loop].reduces]
-        if not loops[depth].reduces or self.statement.tensor is not None or not around:
-            return np.zeros(self.rows, np.bool_)
-        return any_of(around)
-
-    def _vector_steps(self) -> list[Array]:
-        """For each access, elements between neighbouring lanes; 0 is a broadcast, 1 contiguous."""
+    def _lane_steps(self) -> list[Array]:
         depth = self.statement.vector
         if depth is None:
-            return [self.full(1.0) for _ in self.marks]
-        pairs = zip(self.statement.accesses, self.marks, strict=True)
-        return [self._lane_step(access, mark, depth) for access, mark in pairs]
+            return [self.full(1.0) for _ in self.footprints]
+        pairs = zip(self.statement.accesses, self.footprints, strict=True)
+        return [self._lane_step(access, footprint, depth) for access, footprint in pairs]
 
-    def _lane_step(self, access: StatementAccess, mark: Footprint, loop: int) -> Array:
+    def _lane_step(self, access: StatementAccess, footprint: Footprint, loop: int) -> Array:
         """Lanes that are not at one distance from one another are gathered, as those far apart are."""
-        step = np.abs(flat_step(access, mark, self.ranges, loop))
+        step = np.abs(flat_step(access, footprint, self.ranges, loop))
         terms = (term for dim in access.dims for term in dim.terms if loop in loops_of(term.atom))
         if {QuotientAtom, RemainderAtom} <= {type(term.atom) for term in terms}:
             # Together they are what was divided, where that is how the buffer lies in memory.
-            units = units_of(access, mark, self.ranges, loop)
+            units = units_of(access, footprint, self.ranges, loop)
             if units is not None:
                 return np.where(units.are_joined, step, self._far_if_split(access, loop, step))
         return self._far_if_split(access, loop, step)
@@ -266,22 +160,20 @@ class View:
         return step
 
     def _spread(self) -> list[Array]:
-        """For each access, the vectors from the first lane to the last where these are near, to be loaded and shuffled;
-        half of the elements where a few fill lanes, and of the pieces where lanes are parts of a few rows; 0 where
-        lanes are neighbours or alone: (rows,)."""
         depth = self.statement.vector
         if depth is None:
-            return [self.full(0.0) for _ in self.marks]
+            return [self.full(0.0) for _ in self.footprints]
         masked = {n for gate in self.statement.gates for n in gate.masked}
-        return [self.full(0.0) if n == 0 or n in masked else self._spread_of(n, depth) for n in range(len(self.marks))]
+        loaded = [n != 0 and n not in masked for n in range(len(self.footprints))]
+        return [self._spread_of(n, depth) if is_loaded else self.full(0.0) for n, is_loaded in enumerate(loaded)]
 
     def _spread_of(self, n: int, loop: int) -> Array:
         apart = self.steps[n] > 1
         if not np.count_nonzero(apart):
             return self.full(0.0)
-        access, mark, lanes = self.statement.accesses[n], self.marks[n], self.vector.lanes
+        access, footprint, lanes = self.statement.accesses[n], self.footprints[n], self.vector.lanes
         reach, elements, unrolled = self.full(0.0), self.full(1.0), self.unrolled[loop]
-        for dim, stride in zip(access.dims, mark.strides, strict=True):
+        for dim, stride in zip(access.dims, footprint.strides, strict=True):
             if dim.uses(loop):
                 reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, unrolled)
                 elements = elements * self.ranges.lanes_values(dim, loop, lanes, unrolled)
@@ -294,17 +186,17 @@ class View:
         alike = (lanes >= register) & ~np.logical_or.reduce([*split, *moves])
         spread = np.where(near & alike, 0.5, spread)
         pieces = 1.0 + np.maximum.reduce([self.ranges.lanes_pass(dim, loop, lanes, unrolled) for dim in access.dims])
-        beside = np.abs(flat_step(access, mark, self.ranges, loop)) == 1
+        beside = np.abs(flat_step(access, footprint, self.ranges, loop)) == 1
         joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_OF_A_PIECE))
         return np.where(joined, pieces / 2.0, spread)
 
-    def _operands(self, tensor: TensorUse) -> list[Array]:
-        """For each access, (levels, rows) how many operands of a tensor intrinsic there are under each level."""
+    def _operands(self) -> list[Array]:
+        tensor = self.statement.tensor
+        if tensor is None:
+            return []
         return [distinct_operands(access, self.ranges, tensor.depth) for access in self.statement.accesses]
 
     def _loads_of_one(self) -> list[Array]:
-        """For each access, loads for one operation: a vector or a broadcast, an element for each lane, or an operand of
-        a tensor intrinsic."""
         tensor = self.statement.tensor
         if tensor is None:
             # Beside every vector that is loaded for lanes to be picked from it there is a shuffle; an element that all
@@ -314,57 +206,26 @@ class View:
             apart = [np.where(spread > 0, 2.0 * spread, loads) for spread, loads in near]
             return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
         bits = tensor.intrinsic.vector_bits or self.target.vector_bits
-        pairs = zip(self.statement.accesses, self.marks, strict=True)
-        return [loads_of_one(mark, access, tensor.depth, bits) for access, mark in pairs]
-
-    def _unroll(self) -> tuple[Array, Array]:
-        """(loops, rows) 1 where a loop is unrolled, and how many copies of the statement that makes.
-
-        Unrolled are loops marked so, loops that index a register buffer, and the innermost run of loops as far out as
-        the product of their steps stays within the unroll limit.
-        """
-        unrolled = np.zeros((self.depth, self.rows), np.float32)
-        product = self.full(1.0)
-        joins = np.ones(self.rows, dtype=bool)
-        for loop in reversed(range(self.depth)):
-            info = self.statement.loops[loop]
-            if loop >= self.statement.depth:
-                unrolled[loop] = 1.0
-                continue
-            product = product * (self.vector.steps if loop == self.statement.vector else self.extents[loop])
-            always = info.kind is LoopKind.UNROLLED
-            limited = self.statement.limit is not None and (info.limited or self.statement.own_limit)
-            if not info.alone or not (limited or always) or info.kind is LoopKind.PARALLEL:
-                joins = np.zeros(self.rows, dtype=bool)
-            elif self.statement.limit is not None and not always:
-                joins = joins & joins_unrolled(product, self.sizes[self.statement.limit])
-            unrolled[loop] = joins
-            if always:
-                unrolled[loop] = 1.0
-            for dim in self._register_indices(loop):
-                np.maximum(unrolled[loop], self.ranges.moves(dim, loop), out=unrolled[loop])
-        copies = np.multiply.reduce(_or_one(unrolled, self.strips), axis=0)
-        return unrolled, copies * self.full(1.0)
-
-    def _copied(self) -> Array:
-        """(loops, rows) how many copies of the statement each loop makes: of a vectorised one, its strips."""
-        steps = self.extents
-        depth = self.statement.vector
-        if depth is not None:
-            steps = steps.copy()
-            steps[depth] = self.vector.steps
-        return _or_one(self.unrolled, steps)
-
-    def _register_indices(self, loop: int) -> list[Index]:
-        """Indices of register buffers that live outside `loop`."""
-        accesses = [a for a in self.statement.accesses if a.is_register and loop >= (a.alloc or 0)]
-        return [dim for access in accesses for dim in access.dims if dim.uses(loop)]
+        pairs = zip(self.statement.accesses, self.footprints, strict=True)
+        return [loads_of_one(footprint, access, tensor.depth, bits) for access, footprint in pairs]
 
     # --- memory
 
-    def part_of_a_thread(self, access: StatementAccess) -> Array:
-        """The share that one thread touches of what a statement touches by an access."""
-        return part_of_a_thread(access, self.of_a_thread, self.ranges, self.parallel)
+    def _set_caches(self) -> None:
+        slot, target, core = self.statement.streams, self.target, self.core
+        streams = np.zeros(self.rows, np.bool_) if slot is None else self.sizes[slot] > 0
+        caches = CacheUse(self.statement, self.footprints, self.outer, self.iterates, streams, target, core)
+        self.working_set = caches.working_set
+        self.pressures = caches.pressures
+        self.fits = caches.fits
+        of_thread = self._working_set_of_a_thread()
+        near = caches.moved_into_first(target.l1, missing(of_thread, target.l1, core))
+        self.traffic = [
+            # Nothing comes into the first cache that was not asked for.
+            [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
+            caches.moved(1, missing(of_thread, target.l2, core)),
+            caches.moved(2, missing(self.working_set[0], last_cache(target, core), core), past=1.0),
+        ]
 
     def _working_set_of_a_thread(self) -> Array:
         """Bytes of cache lines that one thread touches: its part of what parallel loops divide, and all of the rest."""
@@ -372,9 +233,9 @@ class View:
             whole: Array = self.working_set[0]
             return whole
         total = self.full(0.0)
-        for access, mark in zip(self.statement.accesses, self.marks, strict=True):
+        for access, footprint in zip(self.statement.accesses, self.footprints, strict=True):
             if not access.is_register:
-                total = total + mark.lines[0] * self.part_of_a_thread(access)
+                total = total + footprint.lines[0] * self.part_of_a_thread(access)
         return total * LINE
 
     def _touched(self) -> list[Array]:
@@ -444,7 +305,7 @@ class View:
         if self.operands:
             return at_level(self.operands[access], place) * self.loads_of_one[access]
         places = at_level(self._places(access), place)
-        elements = np.minimum(at_level(self.marks[access].elements * self._asked(access), place), places)
+        elements = np.minimum(at_level(self.footprints[access].elements * self._asked(access), place), places)
         depth = self.statement.vector
         if depth is None:
             return elements
@@ -530,31 +391,17 @@ class View:
         return np.where(second, one, other), np.where(second, other, one)
 
 
-def once(compute: Callable[[View], Array]) -> Callable[[View], Array]:
+def once(compute: Callable[[StatementView], Array]) -> Callable[[StatementView], Array]:
     """A function of a view that is computed once for each."""
 
     @wraps(compute)
-    def known(view: View) -> Array:
+    def known(view: StatementView) -> Array:
         found = view.known.get(compute)
         if found is None:
             found = view.known[compute] = compute(view)
         return found
 
     return known
-
-
-def any_of(flags: Sequence[Flags]) -> Flags:
-    """Where any of some arrays of flags holds, of one at least."""
-    found = flags[0]
-    for each in flags[1:]:
-        found = found | each
-    return found
-
-
-def _or_one(flags: Array, values: Array) -> Array:
-    """Values of at least 1 where a flag, 0 or 1, is set, else 1. `np.where` takes three times as long."""
-    chosen: Array = np.maximum(flags * values, 1.0)
-    return chosen
 
 
 def total(parts: Sequence[Array]) -> Array:

@@ -14,10 +14,10 @@ from metasched.schedule.tensor import Intrinsic
 from metasched.target import Target
 
 
-def loads_of_one(mark: Footprint, access: StatementAccess, depth: int, vector_bits: int) -> Array:
+def loads_of_one(footprint: Footprint, access: StatementAccess, depth: int, vector_bits: int) -> Array:
     """Loads that bring one operand: whole vectors of each of its runs of neighbours, such as the rows of a tile."""
-    run = mark.run[depth]
-    loads: Array = mark.elements[depth] / run * np.ceil(run * (8 * access.element_bytes / vector_bits))
+    run = footprint.run[depth]
+    loads: Array = footprint.elements[depth] / run * np.ceil(run * (8 * access.element_bytes / vector_bits))
     return loads
 
 

@@ -21,9 +21,9 @@ from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Tree, tree_of
+from metasched.cost.lightgbm_package import lightgbm
 from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import UNTRAINED, TrainedModel, TrainingFacts, in_tiles
-from metasched.cost.trees import lightgbm
 from metasched.support.data_classes import dataclass
 
 BAGS = 4

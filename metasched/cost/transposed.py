@@ -29,10 +29,10 @@ class Units:
         return joined
 
 
-def units_of(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int) -> Units | None:
+def units_of(access: StatementAccess, footprint: Footprint, ranges: Ranges, loop: int) -> Units | None:
     """The units of lanes along a loop that an access uses as a quotient and a remainder by the same; None where it uses
     it in another way."""
-    pairs = zip(access.dims, mark.strides, strict=True)
+    pairs = zip(access.dims, footprint.strides, strict=True)
     used = [(term, stride) for dim, stride in pairs for term in dim.terms if loop in loops_of(term.atom)]
     found = {type(term.atom): (term.atom, ranges.sizes[term.coefficient] * stride) for term, stride in used}
     if len(used) != 2 or found.keys() != {QuotientAtom, RemainderAtom}:
@@ -46,29 +46,31 @@ def units_of(access: StatementAccess, mark: Footprint, ranges: Ranges, loop: int
     return Units(full * ranges.sizes[quotient.divisor], full * np.abs(apart), full * np.abs(within))
 
 
-def transposed_runs(statement: Statement, marks: Sequence[Footprint], ranges: Ranges, unrolled: Array) -> list[Array]:
+def transposed_runs(
+    statement: Statement, footprints: Sequence[Footprint], ranges: Ranges, unrolled: Array
+) -> list[Array]:
     """For each access, the neighbours that iterations of an unrolled loop read side by side and lanes far apart, which
     are loaded at once; 0 where there are none: (rows,)."""
     if statement.tensor is not None or statement.reduces:
-        return [np.zeros(ranges.rows, np.float32) for _ in marks]
-    return [_run(statement, n, mark, ranges, unrolled) for n, mark in enumerate(marks)]
+        return [np.zeros(ranges.rows, np.float32) for _ in footprints]
+    return [_run(statement, n, footprint, ranges, unrolled) for n, footprint in enumerate(footprints)]
 
 
-def _run(statement: Statement, n: int, mark: Footprint, ranges: Ranges, unrolled: Array) -> Array:
+def _run(statement: Statement, n: int, footprint: Footprint, ranges: Ranges, unrolled: Array) -> Array:
     access, vector, rows = statement.accesses[n], statement.vector, ranges.rows
     if n == 0 or vector is None or any(n in gate.reads for gate in statement.gates):
         return np.zeros(rows, np.float32)
     run = TRANSPOSED_BYTES // access.element_bytes
-    units = units_of(access, mark, ranges, vector)
+    units = units_of(access, footprint, ranges, vector)
     size = np.ones(rows, np.float32) if units is None else units.size
-    between = np.abs(flat_step(access, mark, ranges, vector)) if units is None else units.apart
+    between = np.abs(flat_step(access, footprint, ranges, vector)) if units is None else units.apart
     beside, straight = np.zeros(rows, np.bool_), np.ones(rows, np.bool_)
     lanes = statement.loops[vector].lanes
     width = np.ones(rows, np.float32) if lanes is None else ranges.sizes[lanes] + np.zeros(rows, np.float32)
     for loop in reversed(range(statement.depth)):
         straight &= (unrolled[loop] > 0) | ((loop == vector) & (ranges.extents[loop] < 2 * width))
         if loop != vector:
-            step = flat_step(access, mark, ranges, loop)
+            step = flat_step(access, footprint, ranges, loop)
             beside |= straight & (step == size) & (ranges.extents[loop] * size >= run) & (size < run)
     whole = width % run == 0 if lanes is not None else np.ones(rows, np.bool_)
     apart = between > SPREAD * size

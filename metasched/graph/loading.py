@@ -226,7 +226,7 @@ def _whole_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int
     return {name: _whole_shape(name, shape) for name, shape in shapes.items()}
 
 
-def _whole_shape(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+def _whole_shape(name: str, shape: Any) -> tuple[int, ...]:
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise NetworkError(f"the shape of `{name}` is a list of sizes, such as (1, 3, 224, 224), and not {shape!r}")
     return tuple(whole_number(extent, f"each size in the shape of `{name}`") for extent in shape)

@@ -17,7 +17,7 @@ from math import prod
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.data import depends_on_data
-from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Func, Load, Scope, Seq, Stmt, Var, seq
+from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Func, Load, Scope, Seq, Stmt, seq
 from metasched.support.data_classes import dataclass
 
 # How many times the bytes that it is computed from a constant may take, and bytes that it may take besides.
@@ -98,7 +98,8 @@ def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[i
         return ()
     scalars = {s.name for s in func.scalars}
     able = {b.name for b in func.temps if can_be_argument(b)}
-    candidates = [n for n, s in enumerate(stmts) if not (scalars and scalars & _variables(s)) and _written(s) <= able]
+    candidates = [n for n, s in enumerate(stmts) if _written(s) <= able]
+    candidates = [n for n in candidates if not (scalars and scalars & query.variables(stmts[n]))]
     candidates = [n for n in candidates if not any(unpacks(func, block) for block in query.blocks_under(stmts[n]))]
     while True:
         elsewhere = {name for n, s in enumerate(stmts) if n not in candidates for name in _written(s)}
@@ -168,7 +169,3 @@ def _read_in(block: Block) -> frozenset[str]:
 
 def _written(stmt: Stmt) -> set[str]:
     return {store.buffer for block in query.blocks_under(stmt) for store in block.stores}
-
-
-def _variables(stmt: Stmt) -> set[str]:
-    return {node.name for node in stmt.walk() if isinstance(node, Var)}

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from metasched.ir.affine import free_vars, free_vars_of, substitute
 from metasched.ir.node_base import Node
-from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Seq, Stmt, seq
+from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Seq, Stmt, Var, seq
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
@@ -235,6 +235,11 @@ def substitute_block(block: Block, values: Mapping[str, Expr], normalise: Callab
 def loads(node: Node) -> list[Load]:
     """Every read below, in program order."""
     return [n for n in node.walk() if isinstance(n, Load)]
+
+
+def variables(node: Node) -> set[str]:
+    """Names of all variables in a node and everything below it."""
+    return {below.name for below in node.walk() if isinstance(below, Var)}
 
 
 def reads(block: Block) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.reference.bounds import ZERO, Bounds, bound_name, rounded_buffers
+from metasched.reference.memory import outer_nests
 from metasched.reference.rounding import rounding_in
 
 
@@ -64,15 +65,11 @@ def rival_name(buffer: str) -> str:
 def contests(func: Func) -> dict[str, str]:
     """The arg-reductions over floats, each in a nest of its own: the buffer of values, by that of positions."""
     out = {}
-    for nest in _nests(func):
+    for nest in outer_nests(func):
         block, *others = query.blocks_under(nest)
         if not others and block.index is not None and block.init is not None and block.store.value.dtype.is_float:
             out[block.index.buffer] = block.store.buffer
     return out
-
-
-def _nests(func: Func) -> tuple[Stmt, ...]:
-    return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
 
 
 def _rival(block: Block) -> Block:
@@ -109,7 +106,7 @@ def with_bounds(typed: Func) -> Func:
     inner = [b for b in func.temps if b.name not in values]
     shown = tuple(b for b in func.temps if b.name in values)
     body: list[Stmt] = []
-    for nest in _nests(func):
+    for nest in outer_nests(func):
         body.append(_statement(nest, of_blocks))
         if query.blocks_under(nest)[0].store.buffer in values:
             body.append(query.map_blocks(nest, _rival))

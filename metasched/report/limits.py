@@ -14,9 +14,9 @@ from typing import Any
 from metasched.calibration.store import core_of, load
 from metasched.cost.caches import last_cache
 from metasched.cost.core import Core
-from metasched.cost.expected import least_of, stage_views
+from metasched.cost.expectation import least_of, stage_views
 from metasched.cost.peak import domain_left
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.ir.nodes import Func
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -117,14 +117,14 @@ class StageLimits:
         return StageLimit(operations, nbytes, max(computing, moving), bound)
 
 
-def _touched(views: Sequence[View]) -> dict[str, float]:
+def _touched(views: Sequence[StatementView]) -> dict[str, float]:
     """Bytes of each array that is in memory outside of all loops."""
     found: dict[str, float] = {}
     for view in views:
-        for access, mark in zip(view.statement.accesses, view.marks, strict=True):
+        for access, footprint in zip(view.statement.accesses, view.footprints, strict=True):
             if not access.is_register and not access.alloc:
                 # What data decides may be anywhere; no more is read than there are iterations.
-                nbytes = float(min(mark.elements[0][0], view.iterations[0])) * access.element_bytes
+                nbytes = float(min(footprint.elements[0][0], view.iterations[0])) * access.element_bytes
                 found[access.buffer] = max(nbytes, found.get(access.buffer, 0.0))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from metasched.ir import query
-from metasched.ir.nodes import Block, Func, Var
+from metasched.ir.nodes import Block, Func
 from metasched.ir.prologue import can_be_argument, read_by
 
 
@@ -29,14 +29,10 @@ def why_not_ahead(func: Func, weights: Collection[str]) -> str:
 def _why_not(func: Func, block: Block) -> str:
     if not can_be_argument(func.buffer(block.store.buffer)):
         return f"`{block.store.buffer}` is in registers or rolling. Leave out its set_scope or store_at"
-    scalars = [s.name for s in func.scalars if s.name in _variables(block)]
+    scalars = [s.name for s in func.scalars if s.name in query.variables(block)]
     if scalars:
         return f"`{block.name}` needs the scalar `{scalars[0]}`. Multiply by it in another block"
     return (
         f"`{block.name}` is computed inside a loop around other blocks, or not alone. Leave it at the root, without "
         f"compute_at; what is there can be packed"
     )
-
-
-def _variables(block: Block) -> set[str]:
-    return {node.name for node in block.walk() if isinstance(node, Var)}

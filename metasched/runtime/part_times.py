@@ -19,6 +19,7 @@ from metasched.ir.nodes import Func
 from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.compiled import CompiledKernel, compile_loops, parameters_of
 from metasched.support.data_classes import dataclass
+from metasched.support.stopwatch import seconds_of
 
 _WARM_UP = 3
 # The clock's rate is known to this share of the time that it is compared over.
@@ -77,7 +78,7 @@ def part_times(kernel: CallableKernel, func: Func, inputs: tuple[Any, ...], runs
     if runs < 1:
         raise KernelError(f"`runs` is {runs}; a median is over one call at least")
     results = kernel(*inputs)
-    call = _median([_seconds(lambda: kernel(*inputs, out=results)) for _ in range(_WARM_UP)])
+    call = _median([seconds_of(lambda: kernel(*inputs, out=results)) for _ in range(_WARM_UP)])
     program, parts = lower_counted(func, kernel.target, int(max(call * _USUAL_HZ * _SHARE / _READ_TICKS, 1)))
     compiled = CompiledKernel(compile_loops(program, parameters_of(func), kernel.target))
     variant = CallableKernel(compiled)
@@ -86,9 +87,9 @@ def part_times(kernel: CallableKernel, func: Func, inputs: tuple[Any, ...], runs
     clock = _Rate(ticks)
     wholes, counted, found = [], [], []
     for _ in range(_WARM_UP + runs):
-        wholes.append(_seconds(lambda: kernel(*inputs, out=results)))
+        wholes.append(seconds_of(lambda: kernel(*inputs, out=results)))
         ctypes.memset(counters, 0, ctypes.sizeof(counters))
-        counted.append(_seconds(lambda: variant(*inputs, out=results)))
+        counted.append(seconds_of(lambda: variant(*inputs, out=results)))
         found.append(np.array(counters, np.int64).reshape(-1, 2))
     spent = np.median(found[_WARM_UP:], axis=0)
     rate = clock.hz()
@@ -112,12 +113,6 @@ class _Rate:
         time.sleep(max(left, 0.0))
         now, ticks = time.perf_counter(), self._ticks()
         return (ticks - before) / (now - seconds)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
 
 
 def _median(seconds: list[float]) -> float:

@@ -26,6 +26,6 @@ Its files, in reading order:
 - `cached`: Properties that are worked out once an object, without a lock
 - `by_identity`: Results of functions, remembered by the very objects that they were called with
 - `interrupts`: Ctrl-C put off while a change that must be whole is made
-- `stopwatch`: Time measurement: seconds by name
+- `stopwatch`: Time measurement: seconds of a call, and seconds by name
 - `other_work`: What else uses this machine's cores meanwhile: other processes, and the host of a virtual machine
 """

@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cli.main import main
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from metasched.database import Access, open_database
 from metasched.database.record import TaskKey
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Ref

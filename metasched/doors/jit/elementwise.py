@@ -56,6 +56,8 @@ class Form:
     Attributes:
         any: of types that have none of their own.
         floats, integers, bools: of these types; "" for `any`.
+        unsigned: of integers without a sign; "" for `integers`.
+        of_truth: whether operands of all types are taken as true or false.
         divides: whether a literal zero may be a divisor.
         wide: whether floats are computed in f64 and rounded; f64 itself as `exact_division` says.
 
@@ -67,16 +69,21 @@ class Form:
     bools: str = ""
     divides: bool = False
     wide: bool = False
+    unsigned: str = ""
+    of_truth: bool = False
 
     def text(self, dtype: DType) -> str:
         """The expression of operands of a type; "" where there is none."""
-        own = self.bools if dtype.is_bool else self.floats if dtype.is_float else self.integers
-        return own or self.any
+        if dtype.is_bool:
+            return self.bools or self.any
+        if dtype.is_float:
+            return self.floats or self.any
+        return (self.unsigned if dtype.is_unsigned else "") or self.integers or self.any
 
 
 FORMS: Mapping[str, Form] = MappingProxyType(
     {
-        "absolute": Form("abs({0})", bools="{0}"),
+        "absolute": Form("abs({0})", unsigned="{0}", bools="{0}"),
         "add": Form("{0} + {1}", bools="{0} or {1}"),
         "arccos": Form(floats="acos({0})"),
         "arccosh": Form(floats="acosh({0})"),
@@ -134,10 +141,10 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "logaddexp2": Form(
             floats=f"({{0}} + 1.0 if {{0}} == {{1}} else max({{0}}, {{1}}) + log1p(exp2(-abs({{0}} - {{1}}))) / {_LN2})"
         ),
-        "logical_and": Form("{0} and {1}"),
-        "logical_not": Form("not {0}"),
-        "logical_or": Form("{0} or {1}"),
-        "logical_xor": Form("{0} != {1}"),
+        "logical_and": Form("{0} and {1}", of_truth=True),
+        "logical_not": Form("not {0}", of_truth=True),
+        "logical_or": Form("{0} or {1}", of_truth=True),
+        "logical_xor": Form("{0} != {1}", of_truth=True),
         "maximum": Form("max({0}, {1})", bools="{0} or {1}"),
         "minimum": Form("min({0}, {1})", bools="{0} and {1}"),
         "multiply": Form("{0} * {1}", bools="{0} and {1}"),
@@ -149,7 +156,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "remainder": Form(floats=_REMAINDER, integers="{0} % {1}", divides=True, wide=True),
         "right_shift": Form(integers="{0} >> {1}"),
         "rint": Form("{0}", floats="rint({0})"),
-        "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})"),
+        "sign": Form("(1 if {0} > 0 else -1 if {0} < 0 else {0})", unsigned="(1 if {0} > 0 else 0)"),
         "signbit": Form("{0} < 0", floats=_NEGATIVE),
         "sin": Form(floats="sin({0})"),
         "sinh": Form(floats="sinh({0})"),
@@ -176,13 +183,25 @@ _ALIASES = {"radians": "deg2rad", "degrees": "rad2deg", "true_divide": "divide"}
 Special: TypeAlias = Callable[[ArrayTrace, Sequence[GraphValue], DType], GraphValue]
 
 
+@dataclass(frozen=True)
+class _Application:
+    """A ufunc of values, each computed in a type, whose result has the type `result`."""
+
+    trace: ArrayTrace
+    ufunc: np.ufunc
+    values: Sequence[GraphValue]
+    computed: tuple[DType, ...]
+    result: DType
+
+    @property
+    def name(self) -> str:
+        """The ufunc's name in the tables here."""
+        return _ALIASES.get(self.ufunc.__name__, self.ufunc.__name__)
+
+
 def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dtype: Any = None) -> GraphValue:
     """What a ufunc makes of operands, in NumPy's types. Raises Unsupported and TraceError."""
-    given = tuple(
-        operand if isinstance(operand, TracedOperand | np.ndarray | np.generic) or type(operand) in (int, float, bool)
-        else np.asarray(operand) if not _has_operands(operand) else trace.value(operand)
-        for operand in operands
-    )  # fmt: skip
+    given = tuple(_operand(trace, operand) for operand in operands)
     types = tuple(
         operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else weak_type(operand)
         for operand in given
@@ -192,27 +211,46 @@ def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dty
         trace.value(operand, wanted if weak in (int, float, bool) else None)
         for operand, wanted, weak in zip(given, computed, types, strict=True)
     ]
-    name = _ALIASES.get(ufunc.__name__, ufunc.__name__)
+    applied = _Application(trace, ufunc, values, computed, result)
+    special = _special_form(applied)
+    return _plain_form(applied) if special is None else special
+
+
+def _operand(trace: ArrayTrace, operand: Any) -> Any:
+    """A traced operand, an array, or a number of Python's, whose type is weak."""
+    if isinstance(operand, TracedOperand | np.ndarray | np.generic) or type(operand) in (int, float, bool):
+        return operand
+    return trace.value(operand) if _has_operands(operand) else np.asarray(operand)
+
+
+def _special_form(applied: _Application) -> GraphValue | None:
+    """What a ufunc makes that is more than an expression."""
+    trace, name, computed = applied.trace, applied.name, applied.computed
     special = _SPECIAL.get(name)
     if special is not None and not computed[0].is_bool:
-        return special(trace, [trace.nodes.cast(v, t) for v, t in zip(values, computed, strict=True)], result)
+        values = [trace.nodes.cast(v, t) for v, t in zip(applied.values, computed, strict=True)]
+        return special(trace, values, applied.result)
     if name in _OF_BOTH_SIGNS and set(computed) == {DType.I64, DType.U64}:
-        return _compared(trace, name, values, computed)
-    if name.startswith("logical_"):
+        return _compared(trace, name, applied.values, computed)
+    return None
+
+
+def _plain_form(applied: _Application) -> GraphValue:
+    """What a ufunc makes by its expression in `FORMS`."""
+    trace, computed, result = applied.trace, applied.computed, applied.result
+    form = FORMS.get(applied.name, Form())
+    if form.of_truth:
         computed = (DType.BOOL,) * len(computed)
-    form = FORMS.get(name)
-    text = "" if form is None else form.text(computed[0])
-    if form is None or not text:
-        raise Unsupported(f"np.{ufunc.__name__} of {computed[0]} has no form in the language")
+    text = form.text(computed[0])
+    if not text:
+        raise Unsupported(f"np.{applied.ufunc.__name__} of {computed[0]} has no form in the language")
+    if form.wide and computed[0] is DType.F64:
+        return divided(trace.nodes, applied.name, *(trace.nodes.cast(v, DType.F64) for v in applied.values))
     if form.wide and computed[0].is_float:
-        if computed[0] is DType.F64:
-            return divided(trace.nodes, name, *(trace.nodes.cast(v, DType.F64) for v in values))
         text, computed = f"{result}({text})", (DType.F64,) * len(computed)
-    if computed[0].is_unsigned and name in ("absolute", "sign"):
-        text = "{0}" if name == "absolute" else "(1 if {0} > 0 else 0)"
     if text == "{0}" and computed[0] is result:
-        return trace.nodes.cast(values[0], result)
-    return trace.nodes.expression(name.title(), text, values, computed, result, divides=form.divides)
+        return trace.nodes.cast(applied.values[0], result)
+    return trace.nodes.expression(applied.name.title(), text, applied.values, computed, result, divides=form.divides)
 
 
 def _has_operands(operand: Any) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core
-from metasched.cost.expected import least_cycles
+from metasched.cost.expectation import least_cycles
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.running.executable import Executable

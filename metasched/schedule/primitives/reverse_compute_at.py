@@ -79,7 +79,16 @@ def _sources(ctx: Context, consumer: Block) -> list[Block]:
 
 
 def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None:
-    loop = path[-1]
+    loop, sources = path[-1], _sources(ctx, consumer)
+    _require_undecided(consumer, path)
+    _require_outside(ctx, consumer, loop)
+    _require_source_inside(ctx, consumer, loop, sources)
+    _require_whole_sources(ctx, consumer)
+    _require_none_later(ctx, consumer, loop, sources)
+
+
+def _require_undecided(consumer: Block, path: tuple[For, ...]) -> None:
+    """Raise where it is decided how a loop of the path runs, as that goes by what is inside."""
     decided = next((x for x in path if x.kind in (LoopKind.VECTORIZED, LoopKind.SCATTERED)), None)
     if decided is not None:
         raise ScheduleError(
@@ -88,6 +97,10 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
             (consumer.name, decided.var),
             "reverse_compute_at before deciding how it runs",
         )
+
+
+def _require_outside(ctx: Context, consumer: Block, loop: For) -> None:
+    """Raise where the consumer is in the loop already."""
     if loop.var in loops_of(ctx.func, consumer.name):
         raise ScheduleError(
             OP,
@@ -95,15 +108,21 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
             (consumer.name, loop.var),
             "choose a loop of what it reads that is not around the block",
         )
-    sources = _sources(ctx, consumer)
-    inside = [p.name for p in sources if loop.var in loops_of(ctx.func, p.name)]
-    if not inside:
+
+
+def _require_source_inside(ctx: Context, consumer: Block, loop: For, sources: list[Block]) -> None:
+    """Raise where the loop computes nothing that the consumer reads."""
+    if not any(loop.var in loops_of(ctx.func, source.name) for source in sources):
         raise ScheduleError(
             OP,
             f"nothing that `{consumer.name}` reads is computed under loop `{loop.var}`",
             (consumer.name, loop.var),
             f"choose a loop of {', '.join(f'`{p.name}`' for p in sources) or 'a block whose result it reads'}",
         )
+
+
+def _require_whole_sources(ctx: Context, consumer: Block) -> None:
+    """Raise where several blocks each write a part of what the consumer reads."""
     for name in query.reads(consumer):
         parts = next((g for g in query.partitions(writers(ctx.func, name)) if len(g) > 1), None)
         if parts is not None:
@@ -113,15 +132,19 @@ def _require_place(ctx: Context, consumer: Block, path: tuple[For, ...]) -> None
                 (consumer.name, parts[0].name, parts[1].name),
                 f"{OP} before loop_partition",
             )
+
+
+def _require_none_later(ctx: Context, consumer: Block, loop: For, sources: list[Block]) -> None:
+    """Raise where something that the consumer reads is computed after the loop."""
     order = [b.name for b in query.blocks(ctx.func)]
     end = max(order.index(b.name) for b in query.blocks_under(loop))
-    late = [p.name for p in sources if order.index(p.name) > end]
-    if late:
+    late = next((p.name for p in sources if order.index(p.name) > end), None)
+    if late is not None:
         raise ScheduleError(
             OP,
-            f"`{late[0]}`, which `{consumer.name}` reads, is computed after loop `{loop.var}`",
-            (consumer.name, late[0], loop.var),
-            f"move `{late[0]}` under the loop first",
+            f"`{late}`, which `{consumer.name}` reads, is computed after loop `{loop.var}`",
+            (consumer.name, late, loop.var),
+            f"move `{late}` under the loop first",
         )
 
 

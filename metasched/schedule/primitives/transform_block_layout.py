@@ -25,6 +25,7 @@ from metasched.schedule.rewrite.parts import (
     replace_loads,
     replace_temp,
     require_only_writer,
+    variables,
 )
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -293,17 +294,13 @@ def _name(index: Expr) -> str:
 def _names(ctx: Context, outputs: Sequence[Expr], known: Collection[str]) -> list[str]:
     """Names for the new variables: the old name if unchanged, else the names of the variables that it is computed
     from."""
-    wanted = ["_".join(name for name in _used(e) if name in known) or "unit" for e in outputs]
+    wanted = ["_".join(name for name in variables(e) if name in known) or "unit" for e in outputs]
     names: list[str] = []
     for e, name in zip(outputs, wanted, strict=True):
         if wanted.count(name) > 1 and not isinstance(e, Var):
             name = f"{name}_{len([n for n in names if n.startswith(f'{name}_')])}"
         names += iter_names(ctx, [name], names)
     return names
-
-
-def _used(e: Expr) -> list[str]:
-    return list(dict.fromkeys(n.name for n in e.walk() if isinstance(n, Var)))
 
 
 def _resolved(e: Expr, ranges: Mapping[str, Expr]) -> Expr:

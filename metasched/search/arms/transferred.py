@@ -23,7 +23,7 @@ import numpy as np
 
 from metasched.cost.baseline import analytic_score, share_beside
 from metasched.cost.core import Core
-from metasched.cost.expected import least_cycles
+from metasched.cost.expectation import least_cycles
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.nest import Analyses

@@ -9,7 +9,7 @@ from math import log, prod
 from metasched.compiler.cpu.emit.tensor import require_features
 from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.expected import Expectation, expected
+from metasched.cost.expectation import Expectation, expected
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func

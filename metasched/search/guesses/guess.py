@@ -24,7 +24,7 @@ import numpy as np
 
 from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.expected import Expectation, expected, least_cycles, least_transfer_cycles
+from metasched.cost.expectation import Expectation, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
 from metasched.cost.trained import shipped
 from metasched.errors import NoRecord, ScheduleError

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TypeAlias
 
 from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.expected import least_cycles
+from metasched.cost.expectation import least_cycles
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
 from metasched.ir.program import Program

@@ -7,7 +7,7 @@ import pytest
 
 import metasched as ms
 from benchmarks.tiles import elementwise, product, reduction
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from tests.support.cross import AVX2, WIDE
 
 TARGET = ms.Target("sapphirerapids", frozenset((*AVX2, *WIDE)), 1, 48 << 10, 2 << 20, 480 << 20)

@@ -14,7 +14,7 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> CycleCounter:
     """A counter on a machine whose times are made up: a cycle of one second, of a chain and of calls in turns."""
     made = CycleCounter(Target.detect(threads=1))
     monkeypatch.setattr(made, "_cycle_s", CHAINS.pop)
-    monkeypatch.setattr(cycles, "_seconds", lambda call: call())
+    monkeypatch.setattr(cycles, "seconds_of", lambda call: call())
     return made
 
 

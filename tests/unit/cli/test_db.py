@@ -14,6 +14,7 @@ from metasched.cli.main import main
 from metasched.database import Record, TaskKey, Visit, open_database
 from metasched.lang import parse_program
 from metasched.target import Target
+from tests.support import command_line
 
 PROGRAM = "program dense[N=64](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
 TASK = TaskKey.of(parse_program(PROGRAM), Target.detect(2))
@@ -102,9 +103,9 @@ def test_stats_say_where_the_users_database_is(tmp_path: Path, monkeypatch: pyte
 
 
 def run(*arguments: str, status: int = 0) -> str:
-    out, err = io.StringIO(), io.StringIO()
-    assert main(["db", *arguments], Console(out, err)) == status, err.getvalue()
-    return out.getvalue() if status == 0 else err.getvalue()
+    found, out, err = command_line.run("db", *arguments)
+    assert found == status, err
+    return out if status == 0 else err
 
 
 @pytest.fixture

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 import metasched as ms
-from metasched.cli.command import Console
-from metasched.cli.main import main
 from metasched.cost.model import CostModel
 from metasched.cost.model_registry import model_of
 from metasched.cost.trained import ModelError, read_model
 from metasched.database.database_registry import open_database
+from tests.support.command_line import run
 from tests.support.recorded import add, dense, records_of
 
 URL = "sqlite:///some.db"
@@ -29,12 +27,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             add(database, records_of(dense(N=size), 18))
         add(database, records_of(dense(N=80), 2))
     return tmp_path
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = main(arguments, Console(out, err))
-    return status, out.getvalue(), err.getvalue()
 
 
 def test_a_model_is_trained_shown_judged_and_searched_with(folder: Path) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 
-from metasched.cli.command import Console
-from metasched.cli.main import main
+from tests.support.command_line import run
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "tiled_dense.ms")
 SMALL = ("-D", "N=64", "-D", "M=32", "-D", "K=16")
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = main(argv, Console(out, err))
-    return status, out.getvalue(), err.getvalue()
 
 
 def test_a_module_of_a_whole_program_is_a_space() -> None:

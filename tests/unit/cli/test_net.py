@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -12,16 +11,14 @@ import onnx.parser
 import pytest
 from onnx import helper
 
-from metasched.cli.command import Console
-from metasched.cli.main import main
+from tests.support import command_line
 from tests.support.onnx_models import model, node, random, value
 
 W = random(4, 3, seed=1)
 
 
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    return main(("net", *argv), Console(out, err)), out.getvalue(), err.getvalue()
+def run(*arguments: str) -> tuple[int, str, str]:
+    return command_line.run("net", *arguments)
 
 
 @pytest.fixture(scope="module")

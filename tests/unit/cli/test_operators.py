@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 import metasched as ms
-from metasched.cli.command import Console
-from metasched.cli.main import main
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    return main(argv, Console(out, err)), out.getvalue(), err.getvalue()
+from tests.support.command_line import run
 
 
 def test_an_operator_is_shown_and_takes_parameters() -> None:

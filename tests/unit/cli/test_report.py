@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from metasched.cli.command import Console
-from metasched.cli.main import WRONG_INPUT, main
+from metasched.cli.main import WRONG_INPUT
 from metasched.database.database_registry import open_database
 from metasched.target import Target
+from tests.support import command_line
 from tests.support.measured import TEXT, records
 
 
@@ -27,9 +26,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = main(["report", *arguments], Console(out, err))
-    return status, out.getvalue(), err.getvalue()
+    return command_line.run("report", *arguments)
 
 
 def test_without_a_task_they_are_listed(url: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import threading
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.cli.command import Console
-from metasched.cli.main import main
+from tests.support.command_line import run
 
 PROGRAM = """\
 program dense[N=24, K=16](A: f32[N, K], B: f32[K, N]) -> C: f32[N, N]:
@@ -36,12 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "a.trace").write_text(TRACE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = main(arguments, Console(out, err))
-    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.mark.usefixtures("folder")

@@ -13,7 +13,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 
 SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "avx512vl", "fma"}), 1, 48 << 10, 2 << 20, 64 << 20)
 

@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.cost.core import DEFAULT_CORE, Core, default_core
-from metasched.cost.expected import Limit, expected, least_cycles
+from metasched.cost.expectation import Limit, expected, least_cycles
 from metasched.cost.features import NAMES, features_of
 from metasched.ir.nodes import Func
 from metasched.search.guesses.guess import guess

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metasched.cost.footprint import Ranges, footprint, usable_sets
+from metasched.cost.footprint import Ranges, footprint_of, usable_sets
 from metasched.cost.memory import conflicts
 from metasched.cost.nest import Analyses, Statement, StatementAccess, analyse
 from metasched.dtypes import DType
@@ -58,17 +58,17 @@ def test_elements_equal_counting_where_each_loop_has_one_term(i: int, j: int, k:
         (VI + VJ, VK),
     ][case]
     statement, sizes = nest_of(loops, indices, (25, 25, 25)[: len(indices)])
-    mark = footprint(statement.accesses[1], Ranges(statement, sizes, 1))
+    footprint = footprint_of(statement.accesses[1], Ranges(statement, sizes, 1))
     for level in range(4):
-        assert mark.elements[level, 0] == len(touched(loops, indices, level))
+        assert footprint.elements[level, 0] == len(touched(loops, indices, level))
 
 
 def test_lines_merge_rows_that_are_read_whole() -> None:
     loops = {"i": 4, "j": 8}
     statement, sizes = nest_of(loops, (VI, VJ), (4, 8))
-    assert footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 2
+    assert footprint_of(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 2
     statement, sizes = nest_of(loops, (VI, VJ), (4, 800))
-    assert footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 4
+    assert footprint_of(statement.accesses[1], Ranges(statement, sizes, 1)).lines[0, 0] == 4
 
 
 def lines_touched(loops: dict[str, int], indices: tuple[Expr, ...], shape: tuple[int, ...], level: int) -> int:
@@ -85,16 +85,16 @@ def test_elements_of_strided_reads_equal_counting(i: int, j: int, k: int, step: 
         (VI, VJ * Const(step)),
     ][case]
     statement, sizes = nest_of(loops, indices, (240, 240))
-    mark = footprint(statement.accesses[1], Ranges(statement, sizes, 1))
+    footprint = footprint_of(statement.accesses[1], Ranges(statement, sizes, 1))
     for level in range(4):
-        assert mark.elements[level, 0] == len(touched(loops, indices, level))
+        assert footprint.elements[level, 0] == len(touched(loops, indices, level))
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_window_that_moves_by_strides_has_the_rows_that_it_reads(step: int) -> None:
     loops = {"k": 3, "i": 10}
     statement, sizes = nest_of(loops, (VI * Const(step) + VK,), (100,))
-    elements = footprint(statement.accesses[1], Ranges(statement, sizes, 1)).elements[:, 0]
+    elements = footprint_of(statement.accesses[1], Ranges(statement, sizes, 1)).elements[:, 0]
     assert elements.tolist() == [len(touched(loops, (VI * Const(step) + VK,), level)) for level in range(3)]
 
 
@@ -103,16 +103,16 @@ def test_pixels_nearer_than_a_line_share_lines(channels: int, step: int) -> None
     loops, shape = {"k": channels, "i": 32}, (80, channels)
     indices = (VI * Const(step), VK)
     statement, sizes = nest_of(loops, indices, shape)
-    mark = footprint(statement.accesses[1], Ranges(statement, sizes, 1))
+    footprint = footprint_of(statement.accesses[1], Ranges(statement, sizes, 1))
     for level in range(3):
         counted = lines_touched(loops, indices, shape, level)
-        assert counted <= mark.lines[level, 0] <= counted + 1
+        assert counted <= footprint.lines[level, 0] <= counted + 1
 
 
 def test_no_part_of_a_nest_touches_more_lines_than_the_nest() -> None:
     # A column of 32 rows of 9 elements: 18 lines; of all 9 columns as many.
     statement, sizes = nest_of({"k": 9, "i": 32}, (VI, VK), (32, 9))
-    lines = footprint(statement.accesses[1], Ranges(statement, sizes, 1)).lines[:, 0]
+    lines = footprint_of(statement.accesses[1], Ranges(statement, sizes, 1)).lines[:, 0]
     assert lines.tolist() == [18, 18, 1]
 
 
@@ -121,8 +121,8 @@ def test_power_of_two_rows_collide(row: int, crowded: bool) -> None:
     loops = {"i": 64, "j": 16}
     statement, sizes = nest_of(loops, (VI, VJ), (64, row))
     access: StatementAccess = statement.accesses[1]
-    mark = footprint(access, Ranges(statement, sizes, 1))
-    ratio = conflicts(mark.lines / usable_sets(mark, access.element_bytes), np.zeros(1, np.int64), 32768)
+    footprint = footprint_of(access, Ranges(statement, sizes, 1))
+    ratio = conflicts(footprint.lines / usable_sets(footprint, access.element_bytes), np.zeros(1, np.int64), 32768)
     # 64 rows of one line each, 4 KB apart: eight of them fit the ways of their one set.
     assert (ratio[0] > 1) == crowded
 
@@ -132,6 +132,6 @@ def test_rows_collide_that_another_dimension_lies_between(heads: int, crowded: b
     """Attention reads a head of each row: 64 of 16 x 64 floats are 4 KB apart."""
     statement, sizes = nest_of({"i": 64, "j": 64}, (VI, Const(0), VJ), (64, heads, 64))
     access: StatementAccess = statement.accesses[1]
-    mark = footprint(access, Ranges(statement, sizes, 1))
-    share = usable_sets(mark, access.element_bytes)[0, 0]
+    footprint = footprint_of(access, Ranges(statement, sizes, 1))
+    share = usable_sets(footprint, access.element_bytes)[0, 0]
     assert share == (4 / 64 if crowded else 1.0)

@@ -9,7 +9,7 @@ from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.nest import Analyses, analyse
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
@@ -32,7 +32,7 @@ def loads_of_lanes(func: Func) -> list[float]:
     analyses = Analyses()
     statement = analyse(func, analyses).statements[0]
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
-    return [float(loads[0]) for loads in View(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1:]]
+    return [float(loads[0]) for loads in StatementView(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1:]]
 
 
 def gathers(func: Func) -> bool:

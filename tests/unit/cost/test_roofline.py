@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from metasched.cost.features import NAMES, features_of
 from metasched.dtypes import DType
 from tests.support.targets import AVX2, AVX512

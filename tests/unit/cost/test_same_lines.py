@@ -7,7 +7,7 @@ import pytest
 
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.nest import Analyses, analyse
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.lang import parse_program
 from metasched.schedule.trace import Schedule
@@ -21,7 +21,8 @@ def lines(text: str, level: int = 0) -> list[float]:
     analyses = Analyses()
     statement = analyse(Schedule(parse_program(text), seed=0).func, analyses).statements[0]
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
-    return [float(mark.lines[level][0]) for mark in View(statement, sizes, 1, TARGET, DEFAULT_CORE).marks[1:]]
+    view = StatementView(statement, sizes, 1, TARGET, DEFAULT_CORE)
+    return [float(footprint.lines[level][0]) for footprint in view.footprints[1:]]
 
 
 ROW = "program row(X: f32[4098]) -> Y: f32[4096]:\n    Y[i < 4096] = X[i] + X[i + 1] + X[i + 2]\n"

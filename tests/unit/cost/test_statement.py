@@ -15,7 +15,7 @@ from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.nest import Analyses, analyse
 from metasched.cost.operations import count
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.dtypes import DType
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.node_base import Node
@@ -441,7 +441,7 @@ def test_lanes_of_several_quotients(group: int, apart: int, lanes: int, loads: i
     analyses = Analyses()
     (statement,) = analyse(schedule.func, analyses).statements
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
-    assert View(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1] == loads
+    assert StatementView(statement, sizes, 1, AVX512, DEFAULT_CORE).loads_of_one[1] == loads
     assert ("llvm.masked.gather" in emit(lower(schedule.func, AVX512), AVX512).text) == (loads == lanes)
 
 
@@ -462,7 +462,7 @@ def test_rows_of_a_tile_that_may_be_of_two_groups_load_each_its_own(rows: int, l
     analyses = Analyses()
     (statement,) = analyse(schedule.func, analyses).statements
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
-    view = View(statement, sizes, 1, AVX512, DEFAULT_CORE)
+    view = StatementView(statement, sizes, 1, AVX512, DEFAULT_CORE)
     assert view.tile.vectors[1] / view.loads_of_one[1] == loads
     text = assembly(schedule.func, AVX512, "x86_64-unknown-linux-gnu", "skylake-avx512", "")
     assert len(re.findall(r"\tvgather[dq]ps\t.*%zmm", text)) == loads

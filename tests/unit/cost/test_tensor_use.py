@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
-from metasched.cost.expected import Limit, expected
+from metasched.cost.expectation import Limit, expected
 from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.cost.tensor_use import tile_loads
 from metasched.target import Target

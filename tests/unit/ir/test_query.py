@@ -37,3 +37,10 @@ def test_the_loops_that_iterations_of_each_kind_use() -> None:
     found, (both, inner) = query.find_block(sch.func, "s"), [loop.var for loop in query.loops(sch.func)]
     assert query.spatial_loops(found) == {both}
     assert query.reduced_loops(found) == {both, inner}
+
+
+def test_variables_of_a_statement() -> None:
+    program = parse_program("program scaled(s: i64, X: f32[16]) -> Y: f32[16]:\n    Y[i] = X[i] * f32(s)\n")
+    block = query.blocks(Schedule(program).func)[0]
+    own = {it.name for it in block.iters}
+    assert query.variables(block) == {"s", *own, *(loop.var for loop in query.loops(Schedule(program).func))}

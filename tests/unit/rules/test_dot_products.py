@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from metasched.dtypes import DType
 from tests.support.cross import AVX2, WIDE
 from tests.support.rulework import TARGET, correct, reasons, rule

@@ -1,4 +1,4 @@
-"""Seconds by name."""
+"""Seconds of a call, and seconds by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from metasched.support import stopwatch
-from metasched.support.stopwatch import Stopwatch
+from metasched.support.stopwatch import Stopwatch, seconds_of
 
 
 def test_names_come_in_order() -> None:
@@ -45,3 +45,9 @@ def test_nested_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with watch.timed("outer"), watch.timed("inner"):
         pass
     assert watch.seconds() == {"inner": 5.0, "outer": 3.0}
+
+
+def test_a_call_is_timed_from_its_beginning_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1.0]
+    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    assert seconds_of(lambda: clock.__setitem__(0, 3.5)) == 2.5

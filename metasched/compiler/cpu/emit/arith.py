@@ -16,7 +16,7 @@ from metasched.compiler.cpu.emit.formulas import LlvmFormula, define
 from metasched.compiler.cpu.emit.half_floats import Halves
 from metasched.compiler.cpu.emit.native import NOTHING, Native
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import SSAValue, constant, splat_text, suffix, type_text
+from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_list, splat_text, suffix, type_text
 from metasched.dtypes import DType, integer_range
 from metasched.errors import BuildError
 from metasched.functions.registry import functions
@@ -78,7 +78,7 @@ class Arithmetic:
 
     def lanes(self, vector: SSAValue, first: int, count: int) -> SSAValue:
         """Some neighbouring lanes as a vector."""
-        picks = ", ".join(f"i32 {first + n}" for n in range(count))
+        picks = lane_list(range(first, first + count))
         text = self._text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
         return SSAValue(text, vector.dtype, count)
 

@@ -5,7 +5,7 @@ Unrolled loops and vector strips are substitutions: `i := 3`, `j := 16 * strip +
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import gcd
 
@@ -215,9 +215,9 @@ class Indices:
         a = self.range(self._as_written(atom.a))
         b = self.range(self._as_written(atom.b))
         if atom.op is BinOp.MIN:
-            return _lowest(a[0], b[0], strict=True), _lowest(a[1], b[1], strict=False)
+            return _bound(min, a[0], b[0], strict=True), _bound(min, a[1], b[1], strict=False)
         if atom.op is BinOp.MAX:
-            return _highest(a[0], b[0], strict=False), _highest(a[1], b[1], strict=True)
+            return _bound(max, a[0], b[0], strict=False), _bound(max, a[1], b[1], strict=True)
         if atom.op.is_of_bits or atom.op.is_shift:
             return _of_bits(atom, a, b)
         divisor = b[0]
@@ -246,14 +246,9 @@ def _of_bits(atom: Binary, a: Range, b: Range) -> Range:
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
-def _lowest(a: int | None, b: int | None, *, strict: bool) -> int | None:
-    """The smaller bound; an unknown one makes the result unknown when `strict`, and is passed over otherwise."""
+def _bound(pick: Callable[[int, int], int], a: int | None, b: int | None, *, strict: bool) -> int | None:
+    """The smaller or the larger bound; an unknown one makes the result unknown when `strict`, and is passed over
+    otherwise."""
     if a is None or b is None:
         return None if strict else (b if a is None else a)
-    return min(a, b)
-
-
-def _highest(a: int | None, b: int | None, *, strict: bool) -> int | None:
-    if a is None or b is None:
-        return None if strict else (b if a is None else a)
-    return max(a, b)
+    return pick(a, b)

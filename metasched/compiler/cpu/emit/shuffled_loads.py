@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import SSAValue, memory_text
+from metasched.compiler.cpu.emit.types import SSAValue, lane_list, memory_text
 from metasched.compiler.policy import FEW_ELEMENTS, LANES_OF_A_PIECE, MOST_PIECES, SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
@@ -103,11 +103,11 @@ def shuffled(text: FunctionText, parts: Sequence[str], dtype: DType, runs: Runs)
     length, shuffle = runs.length, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>"
     while len(parts) > 2:
         pairs = zip(parts[::2], parts[1::2], strict=True)
-        type_, picks = memory_text(dtype, length), _numbers(range(2 * length))
+        type_, picks = memory_text(dtype, length), lane_list(range(2 * length))
         parts = [text.pure(shuffle.format(type_, a, b, 2 * length, picks)) for a, b in pairs]
         length *= 2
     a, b = parts if len(parts) == 2 else (*parts, "poison")
-    width, picks = len(runs.picks), _numbers(runs.picks)
+    width, picks = len(runs.picks), lane_list(runs.picks)
     return SSAValue(text.pure(shuffle.format(memory_text(dtype, length), a, b, width, picks)), dtype, width)
 
 
@@ -117,7 +117,7 @@ def splats(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, block
     vector = "poison"
     for n, element in enumerate(elements):
         vector = text.pure(f"insertelement {type_} {vector}, {element.typed}, i32 {n}")
-    width, picks = count * block, _numbers([n for n in range(count) for _ in range(block)])
+    width, picks = count * block, lane_list([n for n in range(count) for _ in range(block)])
     found = text.pure(f"shufflevector {type_} {vector}, {type_} poison, <{width} x i32> <{picks}>")
     return SSAValue(found, dtype, width)
 
@@ -125,7 +125,7 @@ def splats(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, block
 def blended(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, picks: Sequence[int]) -> SSAValue:
     """A vector whose lanes each take one of a few elements: a broadcast, and others under masks that are constants."""
     width = len(picks)
-    type_, zeros = memory_text(dtype, width), _numbers([0] * width)
+    type_, zeros = memory_text(dtype, width), lane_list([0] * width)
     vector = ""
     for n, element in enumerate(elements):
         first = text.pure(f"insertelement {type_} poison, {element.typed}, i32 0")
@@ -135,7 +135,3 @@ def blended(text: FunctionText, elements: Sequence[SSAValue], dtype: DType, pick
             text.pure(f"select <{width} x i1> <{lanes}>, {type_} {everywhere}, {type_} {vector}") if n else everywhere
         )
     return SSAValue(vector, dtype, width)
-
-
-def _numbers(lanes: Sequence[int]) -> str:
-    return ", ".join(f"i32 {n}" for n in lanes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
+from typing import Any, ClassVar
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.arg_reductions import Bests
@@ -42,39 +43,21 @@ class Statements(Expressions):
 
     def statement(self, stmt: lir.LStmt) -> None:
         """Emit a statement in the current scope."""
-        if isinstance(stmt, lir.Body | lir.Region):
-            self._in_order(stmt)
-        elif isinstance(stmt, lir.Write):
-            self._write(stmt)
-            self._tiles.forget(stmt.array)
-        elif isinstance(stmt, lir.ArgReduction):
-            self._bests.update(stmt)
-        elif isinstance(stmt, lir.Prefetch):
-            self.prefetch(stmt.array, stmt.index, stmt.cache)
-        elif isinstance(stmt, lir.Reread):
-            self._reread()
-        elif isinstance(stmt, lir.Loop):
-            self._loop(stmt)
-        elif isinstance(stmt, lir.VectorLoop):
-            self._vector_loop(stmt)
-        elif isinstance(stmt, lir.If | lir.AtPlace):
-            self._under_condition(stmt)
-        elif isinstance(stmt, lir.IntrinsicCall):
-            emitters()[stmt.name](TensorOperands(self, self._tiles, stmt))
-            self._tiles.forget(stmt.output.first.buffer)
-        elif isinstance(stmt, lir.TileMove):
-            self._tiles.move(stmt)
-        elif isinstance(stmt, lir.Counted):
-            self.counted(stmt.number, lambda: self.statement(stmt.body))
-        else:
+        emit = self._EMITTERS.get(type(stmt))
+        if emit is None:
             raise BuildError(f"statement {type(stmt).__name__}", "the compiler does not know this statement")
+        emit(self, stmt)
 
-    def _in_order(self, stmt: lir.Body | lir.Region) -> None:
-        if isinstance(stmt, lir.Region) and self._launch is not None and self.scope.lane is None:
-            self._launch(stmt.phases, self)
-            return
-        for child in stmt.stmts if isinstance(stmt, lir.Body) else stmt.phases:
+    def _body(self, body: lir.Body) -> None:
+        for child in body.stmts:
             self.statement(child)
+
+    def _region(self, region: lir.Region) -> None:
+        if self._launch is not None and self.scope.lane is None:
+            self._launch(region.phases, self)
+            return
+        for phase in region.phases:
+            self.statement(phase)
 
     def _write(self, stmt: lir.Write) -> None:
         with self.arith.fastmath() if stmt.fast else nullcontext():
@@ -83,13 +66,30 @@ class Statements(Expressions):
             self.stream(stmt.array, stmt.index, value)
         else:
             self.store(stmt.array, stmt.index, value)
+        self._tiles.forget(stmt.array)
+
+    def _arg_reduction(self, stmt: lir.ArgReduction) -> None:
+        self._bests.update(stmt)
+
+    def _prefetch(self, stmt: lir.Prefetch) -> None:
+        self.prefetch(stmt.array, stmt.index, stmt.cache)
+
+    def _intrinsic(self, stmt: lir.IntrinsicCall) -> None:
+        emitters()[stmt.name](TensorOperands(self, self._tiles, stmt))
+        self._tiles.forget(stmt.output.first.buffer)
+
+    def _tile_move(self, stmt: lir.TileMove) -> None:
+        self._tiles.move(stmt)
+
+    def _counted_statement(self, stmt: lir.Counted) -> None:
+        self.counted(stmt.number, lambda: self.statement(stmt.body))
 
     def counted(self, number: int, body: Callable[[], None]) -> None:
         """Emit what a counter is around."""
         with self.counters.around(number):
             body()
 
-    def _reread(self) -> None:
+    def _reread(self, _stmt: lir.Reread) -> None:
         """Forget what was read from memory, and have LLVM forget it."""
         for name, storage in self.scope.arrays.items():
             if storage.array.kind is not lir.ArrayKind.REGISTER:
@@ -114,12 +114,6 @@ class Statements(Expressions):
         return found
 
     # --- conditions ---
-
-    def _under_condition(self, stmt: lir.If | lir.AtPlace) -> None:
-        if isinstance(stmt, lir.AtPlace):
-            self._at(stmt)
-        else:
-            self._if(stmt)
 
     def _if(self, stmt: lir.If) -> None:
         cond = self.value(stmt.cond)
@@ -407,3 +401,20 @@ class Statements(Expressions):
             return
         with self.scope.vectors(lane, start):
             self.statement(loop.body)
+
+    # What emits each kind of statement.
+    _EMITTERS: ClassVar[Mapping[type[lir.LStmt], Callable[[Statements, Any], None]]] = {
+        lir.ArgReduction: _arg_reduction,
+        lir.AtPlace: _at,
+        lir.Body: _body,
+        lir.Counted: _counted_statement,
+        lir.If: _if,
+        lir.IntrinsicCall: _intrinsic,
+        lir.Loop: _loop,
+        lir.Prefetch: _prefetch,
+        lir.Region: _region,
+        lir.Reread: _reread,
+        lir.TileMove: _tile_move,
+        lir.VectorLoop: _vector_loop,
+        lir.Write: _write,
+    }

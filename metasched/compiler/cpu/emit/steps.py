@@ -87,9 +87,10 @@ _FAILURE = f"""\
 
 def _running(name: str, parameters: str, values: str, after_each: str) -> str:
     """What runs entries from one number to another, and what runs a loop's entries again and again."""
-    loop_lines = [line for n in range(_LOOP_PLACES) for line in place_text(n)]
-    loop_lines += [line for n in range(2) for line in number_text(n, _LOOP_PLACES)]
-    begin = "\n".join(loop_lines)
+    return f"{_entries(name, parameters, values, after_each)}\n{_loop_of_entries(name, parameters, values)}"
+
+
+def _entries(name: str, parameters: str, values: str, after_each: str) -> str:
     return f"""\
 define internal i64 @{name}(ptr %steps, i64 %first, i64 %end, ptr %roots, i64 %most{parameters}) nounwind {{
 entry:
@@ -130,7 +131,14 @@ loop.fail:
 done:
   ret i64 0
 }}
+"""
 
+
+def _loop_of_entries(name: str, parameters: str, values: str) -> str:
+    lines = [line for n in range(_LOOP_PLACES) for line in place_text(n)]
+    lines += [line for n in range(2) for line in number_text(n, _LOOP_PLACES)]
+    begin = "\n".join(lines)
+    return f"""\
 define internal i64 @{name}_loop(ptr %steps, i64 %first, ptr %arguments, ptr %roots, i64 %most{parameters}) nounwind {{
 entry:
 {begin}

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.types import memory_text
+from metasched.compiler.cpu.emit.types import lane_list, memory_text
 from metasched.compiler.lir import LoopMode
 from metasched.compiler.policy import SPREAD
 from metasched.dtypes import DType
@@ -78,7 +78,7 @@ def joined(text: FunctionText, runs: Sequence[str], dtype: DType) -> str:
     """One vector of the runs in order; their number is a power of two."""
     length = run_length(dtype)
     while len(runs) > 1:
-        picks = _numbers(range(2 * length))
+        picks = lane_list(range(2 * length))
         type_ = memory_text(dtype, length)
         pairs = zip(runs[::2], runs[1::2], strict=True)
         runs = [text.pure(f"shufflevector {type_} {a}, {type_} {b}, <{2 * length} x i32> <{picks}>") for a, b in pairs]
@@ -98,7 +98,7 @@ def transposed(text: FunctionText, rows: Sequence[str], dtype: DType, width: int
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     halves = []
     for half in range(2):
-        picks = _numbers(_interleaved(run_length(dtype), width, unit, half))
+        picks = lane_list(_interleaved(run_length(dtype), width, unit, half))
         type_ = memory_text(dtype, width)
         step = f"shufflevector {type_} {{}}, {type_} {{}}, <{width} x i32> <{picks}>"
         mixed = [text.pure(step.format(a, b)) for a, b in pairs]
@@ -113,7 +113,3 @@ def _interleaved(run: int, width: int, unit: int, half: int) -> list[int]:
         for at in range(start, start + run // 2, unit):
             out += [*range(at, at + unit), *range(width + at, width + at + unit)]
     return out
-
-
-def _numbers(lanes: Sequence[int] | range) -> str:
-    return ", ".join(f"i32 {n}" for n in lanes)

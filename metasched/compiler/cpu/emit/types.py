@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -94,6 +95,11 @@ def _scalar(value: float | bool, dtype: DType) -> str:
     bits = dtype.bits
     wrapped = int(value) & ((1 << bits) - 1)
     return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+
+def lane_list(lanes: Iterable[int]) -> str:
+    """The lanes that a shuffle takes, as elements of its mask."""
+    return ", ".join(f"i32 {lane}" for lane in lanes)
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.compiler.lower import lower
-from metasched.cost.expected import Limit
+from metasched.cost.expectation import Limit
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
 from metasched.runtime.kernel import Origin

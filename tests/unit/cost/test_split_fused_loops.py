@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.unfused import Unfused, unfused
+from metasched.cost.split_fused_loops import BlockInSplitLoops, split_fused_loops
 from metasched.ir import query
 from metasched.ir.affine import as_int
 from metasched.ir.evaluate import Evaluator
@@ -48,14 +48,14 @@ def fused(*tiles: int) -> Schedule:
 @pytest.mark.parametrize(("tiles", "loops"), [((2, 5, 1), 3), ((1, 10, 2), 2), ((6, 1, 4), 1), ((4, 3, 3), 3)])
 def test_the_same_elements_in_the_same_order(tiles: tuple[int, ...], loops: int) -> None:
     block, around = nest(fused(*tiles), "B")
-    apart = unfused(block, around)
+    apart = split_fused_loops(block, around)
     assert len(apart.loops) == len(around) + apart.more
     assert apart.more == loops - 1
     assert places(apart.block, apart.loops) == places(block, around)
 
 
 def test_what_is_inside_stays_there() -> None:
-    apart = unfused(*nest(fused(2, 5, 1), "B"))
+    apart = split_fused_loops(*nest(fused(2, 5, 1), "B"))
     assert [apart.inside(depth) for depth in (0, 1, 2)] == [0, 3, 4]
 
 
@@ -63,7 +63,7 @@ def test_a_loop_that_was_not_fused_is_as_it_was() -> None:
     schedule = Schedule(parse_program(COPY))
     schedule.parallel(schedule.get_loops(schedule.get_block("B"))[0])
     block, loops = nest(schedule, "B")
-    assert unfused(block, loops) == Unfused(block, loops)
+    assert split_fused_loops(block, loops) == BlockInSplitLoops(block, loops)
 
 
 def l3_cycles(panels: int, order: str) -> float:

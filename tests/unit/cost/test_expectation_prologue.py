@@ -9,7 +9,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expected import expected, least_cycles
+from metasched.cost.expectation import expected, least_cycles
 from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.ir.prologue import main_part
 from tests.support.targets import AVX512

@@ -26,14 +26,14 @@ class _OfForest:
 
 
 @dataclass(frozen=True)
-class Reached:
+class LeafMembership:
     """The leaves that `count` candidates reach, of each of a model's forests."""
 
     count: int
     forests: tuple[_OfForest, ...]
 
     @classmethod
-    def of(cls, model: TrainedModel, features: Features) -> Reached:
+    def of(cls, model: TrainedModel, features: Features) -> LeafMembership:
         """Those that candidates reach whose features are float32 of shape (n, F)."""
         everyone = np.arange(len(features))
         forests = [

@@ -19,7 +19,7 @@ from metasched.ir.polynomial import Poly, constant_poly, divide_out, multiply
 _ONE = constant_poly(1)
 
 
-class Unfused(NamedTuple):
+class BlockInSplitLoops(NamedTuple):
     """A block with the loops around it; the one at depth `first` has become `more` loops more."""
 
     block: Block
@@ -39,15 +39,15 @@ class _Part(NamedTuple):
     high: Poly | None
 
 
-def unfused(block: Block, loops: tuple[For, ...]) -> Unfused:
+def split_fused_loops(block: Block, loops: tuple[For, ...]) -> BlockInSplitLoops:
     """A block under the loops that its outermost parallel loop was fused of, as far as its indices show them."""
     first = next((n for n, loop in enumerate(loops) if loop.kind is LoopKind.PARALLEL), None)
     if first is None:
-        return Unfused(block, loops)
+        return BlockInSplitLoops(block, loops)
     fused = loops[first]
     bounds = _bounds(part for e in (*block.bindings, *block.guards) for part in _parts(e, fused.var))
     if len(bounds) < 2:
-        return Unfused(block, loops)
+        return BlockInSplitLoops(block, loops)
     digits = _Digits(fused, bounds)
     apart = replace(
         block,
@@ -55,7 +55,7 @@ def unfused(block: Block, loops: tuple[For, ...]) -> Unfused:
         guards=tuple(map(digits.rewritten, block.guards)),
     )
     own = digits.loops()
-    return Unfused(apart, (*loops[:first], *own, *loops[first + 1 :]), first, len(own) - 1)
+    return BlockInSplitLoops(apart, (*loops[:first], *own, *loops[first + 1 :]), first, len(own) - 1)
 
 
 def _parts(node: Node, var: str) -> Iterator[_Part]:

@@ -10,7 +10,7 @@ import metasched as ms
 from metasched import operators
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import Core
-from metasched.cost.expected import Limit, expected, least_cycles, least_transfer_cycles
+from metasched.cost.expectation import Limit, expected, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
 from tests.support.cross import AVX2, WIDE
 

@@ -11,31 +11,31 @@ from metasched.cost.core import Core
 from metasched.cost.earlier_uses import EarlierUse
 from metasched.cost.footprint import LINE, Sizes
 from metasched.cost.nest import Nest
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.target import Target
 
 
-def views_of(nest: Nest, sizes: Sizes, rows: int, target: Target, core: Core) -> list[View]:
+def views_of(nest: Nest, sizes: Sizes, rows: int, target: Target, core: Core) -> list[StatementView]:
     """One view of each statement, in order. `sizes` are float32 of shape (rows,), or numbers, by slot."""
-    views: list[View] = []
+    views: list[StatementView] = []
     for statement, uses in zip(nest.statements, nest.earlier_uses, strict=True):
-        view = View(statement, sizes, rows, target, core)
+        view = StatementView(statement, sizes, rows, target, core)
         views.append(view)
         for use in uses:
             _leave_out(use, views, capacities(target, core))
     return views
 
 
-def _leave_out(use: EarlierUse, views: Sequence[View], sizes: Sequence[float]) -> None:
+def _leave_out(use: EarlierUse, views: Sequence[StatementView], sizes: Sequence[float]) -> None:
     """Bring a read into a cache of some size less often: once less for each iteration of the loops around both, where
     what the statements touch in one fits.
 
     Of what is read there is as much as the earlier statement touched, if that was less.
     """
     (_, theirs), (_, own) = use.levels[0], use.levels[-1]
-    view, mark = views[-1], views[-1].marks[use.read]
-    touched = mark.lines[own]
-    shared = np.minimum(views[use.earlier].marks[use.used].lines[theirs], touched)
+    view, footprint = views[-1], views[-1].footprints[use.read]
+    touched = footprint.lines[own]
+    shared = np.minimum(views[use.earlier].footprints[use.used].lines[theirs], touched)
     between = sum((views[n].working_set[level] for n, level in use.levels), -LINE * shared)
     for cache, size in enumerate(sizes):
         moved = view.traffic[cache][use.read]

@@ -14,7 +14,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expected import expected
+from metasched.cost.expectation import expected
 from metasched.ir.program import Program
 from tests.support.cross import AMX, AVX2, WIDE
 

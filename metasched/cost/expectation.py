@@ -15,11 +15,11 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import LINE
 from metasched.cost.groups import describe_in_part
-from metasched.cost.left_behind import views_of
 from metasched.cost.nest import Analyses, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
+from metasched.cost.reuse_between_statements import views_of
 from metasched.cost.roofline import LEAST_OF_MEMORY, start_cycles
-from metasched.cost.statement import View
+from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part
@@ -140,10 +140,10 @@ def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE)
     written: dict[str, float] = {}
     for view in _views(main_part(func), target, core)[1]:
         share = float(there(view)[0])
-        for access, mark in zip(view.statement.accesses, view.marks, strict=True):
+        for access, footprint in zip(view.statement.accesses, view.footprints, strict=True):
             if access.alloc is None:
                 lines = written if access.is_store else read
-                lines[access.buffer] = max(lines.get(access.buffer, 0.0), share * float(mark.lines[0][0]))
+                lines[access.buffer] = max(lines.get(access.buffer, 0.0), share * float(footprint.lines[0][0]))
     brought, stored = LINE * sum(read.values()), LINE * sum(written.values())
     moved, threads = np.array([brought + stored]), max(target.threads, 1)
     near = (moved + stored) * missing(moved / threads, target.l2, core) / core.l3_bytes / threads
@@ -151,12 +151,12 @@ def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE)
     return max(float(near[0]), float(far[0]))
 
 
-def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[View, ...]:
+def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[StatementView, ...]:
     """The statements of a program whose numbers are all decided, in order."""
     return _views(func, target, core)[1]
 
 
-def least_of(view: View) -> float:
+def least_of(view: StatementView) -> float:
     """Cycles that no schedule of one statement is thought to go below: as `least_cycles` of a program."""
     lanes = view.target.vector_bits / (8 * view.statement.store.element_bytes)
     instructions = float(domain_left(view)[0]) * view.statement.operations.instructions
@@ -166,7 +166,7 @@ def least_of(view: View) -> float:
 
 # A guess asks for several estimates of the program as it is written.
 @lru_cache(maxsize=2)
-def _views(func: Func, target: Target, core: Core) -> tuple[float, tuple[View, ...]]:
+def _views(func: Func, target: Target, core: Core) -> tuple[float, tuple[StatementView, ...]]:
     """Cycles to start a program's threads, and its statements."""
     analyses = Analyses()
     nest = analyse(func, analyses)

@@ -6,9 +6,9 @@ import numpy as np
 
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.earlier_uses import EarlierUse
-from metasched.cost.left_behind import views_of
 from metasched.cost.nest import Analyses, analyse
-from metasched.cost.statement import View
+from metasched.cost.reuse_between_statements import views_of
+from metasched.cost.statement import StatementView
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.lang import parse_program
@@ -22,7 +22,7 @@ ROWS = """program scaled[N=4096, M=1024](X: f32[N, M]) -> Y: f32[N, M]:
 """
 
 
-def views(func: Func) -> list[View]:
+def views(func: Func) -> list[StatementView]:
     analyses = Analyses()
     nest = analyse(func, analyses)
     sizes = [np.asarray(size, np.float32) for size in Evaluator(analyses.table.exprs)({})]
