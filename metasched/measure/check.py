@@ -26,7 +26,7 @@ from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.arithmetic import Computation
 from metasched.measure.inputs import Given, drawn_from, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
-from metasched.measure.tolerance import exact_magnitude, position_tolerances, tolerances
+from metasched.measure.tolerance import exact_magnitude, position_tolerances, tolerances, with_doubtful_free
 from metasched.reference.error_bounds import contests
 from metasched.reference.execution import reference_with_bound
 from metasched.support.data_classes import dataclass
@@ -130,8 +130,8 @@ def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], given:
     tolerance = tuple(
         position_tolerances(by, bound, drawn)
         if buffer.name in positions
-        else tolerances(by, bound, buffer.dtype, drawn)
-        for (_, bound), buffer in zip(pairs, func.outputs, strict=True)
+        else with_doubtful_free(tolerances(by, bound, buffer.dtype, drawn), value)
+        for (value, bound), buffer in zip(pairs, func.outputs, strict=True)
     )
     expected = tuple(value for value, _ in pairs)
     for buffer, value, allowed in zip(func.outputs, expected, tolerance, strict=True):
@@ -158,7 +158,7 @@ def mismatch(actual: Array, expected: Array, tolerance: NDArray[np.float64] | No
     else:
         with np.errstate(invalid="ignore", over="ignore"):
             difference = np.abs(actual.astype(np.float64) - expected)
-            close = difference <= tolerance
+            close = (difference <= tolerance) | (np.isinf(tolerance) & np.isfinite(expected))
             if close.all():
                 return None
             wrong = ~close & _differs(actual, expected.astype(actual.dtype))

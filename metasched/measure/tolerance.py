@@ -71,6 +71,7 @@ from metasched.ir.nodes import (
 from metasched.measure.arithmetic import Computation
 
 _CONFIDENCE = 8.0
+_DOUBTFUL = 1e3
 _CALL_ROUNDINGS = 8  # a math function may be a few units in the last place off
 _FAST_DIVISION_ROUNDINGS = 4  # of an approximate reciprocal, a step of Newton's method, and a product
 _EXACT_CALLS = frozenset({"abs", "floor", "ceil", "rint"})
@@ -90,6 +91,15 @@ def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, drawn:
     relative, absolute = _errors(by, drawn)
     allowed = relative * bound + absolute if dtype.is_float else np.floor(relative * bound)
     return np.where(np.isfinite(allowed), allowed, np.inf)
+
+
+def with_doubtful_free(allowed: NDArray[np.float64] | None, expected: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Tolerances that are infinite where an element may be off by a thousand times the largest expected: what it is
+    made of may be zero by rounding, as what underflows before a logarithm, and the element itself infinite."""
+    finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
+    if allowed is None or not finite.size:
+        return allowed
+    return np.where(allowed > _DOUBTFUL * finite.max(), np.inf, allowed)
 
 
 def position_tolerances(by: Computation, bound: NDArray[np.float64], drawn: bool) -> NDArray[np.float64] | None:

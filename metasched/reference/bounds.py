@@ -46,6 +46,11 @@ def bound_name(buffer: str) -> str:
     return f"{buffer}.bound"
 
 
+def lost_below_normal(kind: DType) -> float:
+    """The bound of what is off by the smallest normal number of a type."""
+    return kind.smallest_normal / kind.unit_roundoff
+
+
 def rounded_buffers(func: Func) -> frozenset[str]:
     """The buffers of integers and truth values that depend on floats: those that floats are rounded to or compared in,
     and what is computed of them. Positions that an arg-reduction finds are none."""
@@ -105,7 +110,11 @@ class Bounds:
     def _of_element(self, e: Load) -> Expr:
         own = Load(bound_name(e.buffer), e.indices, DType.F64)
         kind = self.types.get(e.buffer, DType.F64)
-        return _unless_beyond(own if e.buffer in self.sums else size(e), kind, own)
+        if kind is DType.F64:
+            return own
+        is_less = Binary(BinOp.AND, number(0.0) < size(e), size(e) < number(kind.smallest_normal))
+        floored: Expr = Select(is_less, own + number(lost_below_normal(kind)), own)
+        return _unless_beyond(own if e.buffer in self.sums else size(e), kind, floored)
 
     def of_term(self, e: Expr) -> Expr:
         """`B(e)` of what something is made of: infinite where it is beyond the largest number."""
@@ -115,7 +124,7 @@ class Bounds:
         """The same of what something is made of that may be larger: as `e` is off where it is less than normal."""
         if _is_given(e) or self.type is DType.F64:
             return self.of_term(e)
-        return self.of_term(e) + number(self.type.smallest_normal / self.type.unit_roundoff)
+        return self.of_term(e) + number(lost_below_normal(self.type))
 
     def _of_whole(self, e: Expr) -> Expr:
         """That of integers and truth values, which is 0 where nothing in them is rounded."""

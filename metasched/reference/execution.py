@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from metasched.dtypes import DType
 from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Func, Seq, Stmt
 from metasched.lang.call_arguments import in_order, scalar
-from metasched.reference.bounds import bound_name
+from metasched.reference.bounds import bound_name, lost_below_normal
 from metasched.reference.error_bounds import contests, in_double, rival_name, with_bounds
 from metasched.reference.interpreter import interpret
 from metasched.reference.memory import compact_state, outer_nests
@@ -85,13 +86,22 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
             contest = contested.get(buffer.name)
             if contest is not None:
                 gap = np.abs(found[contest] - found[rival_name(contest)])
+                bound = _in_type(func.buffer(contest).dtype, found[contest], found[bound_name(contest)])
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    pairs.append((value, 2.0 * found[bound_name(contest)] / gap))
+                    pairs.append((value, 2.0 * bound / gap))
                 continue
             pairs.append((value, found.get(bound_name(buffer.name), np.zeros(value.shape))))
         return pairs
 
     return run
+
+
+def _in_type(kind: DType, value: Array, bound: Array) -> Array:
+    """The bound of values that are kept in a type: beyond its largest number and below its smallest normal one, several
+    are the same there."""
+    reached = np.abs(value)
+    lost = np.where(reached < kind.smallest_normal, lost_below_normal(kind), 0.0)
+    return np.where((reached > kind.largest) & np.isfinite(value), np.inf, bound + lost)
 
 
 def _func(program: HasFunc | Func) -> Func:

@@ -304,8 +304,8 @@ def _shifted(name: str) -> Special:
         text = form.text(result)
         if places is not None and places.size == 1 and not 0 <= places.item() < result.bits:
             fills = name == "right_shift" and not result.is_unsigned
-            text = f"{{0}} >> {result.bits - 1}" if fills else "{0} * 0"
-            return trace.nodes.expression(name.title(), text, values[:1], [result], result)
+            # The places say the shape of the result, too.
+            text = f"({{0}} >> {result.bits - 1}) + ({{1}} - {{1}})" if fills else "{0} * 0 + ({1} - {1})"
         return trace.nodes.expression(name.title(), text, values, [result] * 2, result)
 
     return special

@@ -364,3 +364,16 @@ def test_buffers_begin_where_numpys_do_and_may_be_empty() -> None:
         assert Guarded(size, offset=0).address % 64 == 0 or size == 0
         assert guarded.bytes.nbytes == size
         assert guarded.intact()
+
+
+def test_what_may_be_a_logarithm_of_nothing_is_not_held_against_a_kernel() -> None:
+    """In f32 the smaller exponentials are zero, whose logarithm is infinite; all others are told from a wrong one."""
+    text = "program p[N=999](A: f32[N]) -> B: f32[N]:\n    E[i] = exp(-90.0 * abs(A[i]))\n    B[i] = log(E[i])\n"
+    case = cases_of(text).random
+    (expected,), (tolerance,) = case.expected, case.tolerance
+    assert tolerance is not None
+    free = np.isinf(tolerance)
+    assert 0.05 < np.mean(free) < 0.5
+    right = np.where(free, -np.inf, expected).astype(np.float32)
+    assert mismatch(right, expected, tolerance) is None
+    assert mismatch(np.full_like(right, -np.inf), expected, tolerance) is not None

@@ -10,7 +10,7 @@ import pytest
 
 from metasched.errors import KernelError
 from metasched.lang import parse_program
-from metasched.measure.inputs import given_inputs, random_inputs, require_inputs
+from metasched.measure.inputs import given_inputs, integer_inputs, random_inputs, require_inputs
 
 FUNC = parse_program(
     "program p[N=4](A: f32[N], K: i8[N], s: f32) -> B: f32[N]:\n    B[i] = A[i] * f32(K[i]) + s\n"
@@ -91,3 +91,9 @@ def test_places_that_a_type_does_not_have_are_drawn_from_what_it_has() -> None:
     drawn = random_inputs(func, given_inputs(func, None, 0), 0)["X"]
     assert drawn.dtype == np.uint64
     assert drawn.max() <= 100
+
+
+def test_a_range_whose_only_integer_is_zero_is_drawn_from_as_it_is() -> None:
+    drawn = integer_inputs(FUNC, given_inputs(FUNC, {"A": (-0.5, 0.5)}, 0), 0, 2)["A"]
+    assert np.abs(drawn).min() > 0
+    assert np.abs(drawn).max() <= 0.5

@@ -11,7 +11,7 @@ from metasched.lang import parse_program
 from metasched.measure.arithmetic import Computation
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import Given
-from metasched.measure.tolerance import tolerances
+from metasched.measure.tolerance import position_tolerances, tolerances
 from metasched.reference.bounds import rounded_buffers
 from metasched.reference.execution import reference, reference_with_bound
 
@@ -170,3 +170,37 @@ def test_infinities_that_mask_terms_are_exact() -> None:
     assert np.isfinite(expected).all()
     assert np.isfinite(bound).all()
     assert bound.max() < 1e3
+
+
+UNDERFLOWS = {
+    "two stages": "Y: f32[N]:\n    T[i] = X[i] * 1e-30\n    U[i] = T[i] * 1e-30\n    Y[i] = U[i] * 1e30 * 1e30",
+    "halves": "Y: f32[N]:\n    H[i] = f16(X[i] * 1e-9)\n    Y[i] = f32(H[i]) * 1e9",
+    "a sum": "Y: f32[N]:\n    S[i] = sum[k < 2](X[i] * 1e-25 * (X[i] * 1e-25))\n    Y[i] = sqrt(S[i]) * 1e25",
+    "compared": "Y: bool[N]:\n    E[i] = exp(-150.0 * abs(X[i]))\n    Y[i] = E[i] > 0.0",
+}
+
+
+@pytest.mark.parametrize("rest", UNDERFLOWS.values(), ids=UNDERFLOWS)
+def test_what_underflows_on_the_way_may_be_off_by_that(rest: str) -> None:
+    p, given = parse_program(f"program p[N={N}](X: f32[N]) -> {rest}\n"), inputs()[:1]
+    ((expected, bound),) = reference_with_bound(p)(*given)
+    allowed = tolerances(Computation(p.func), bound, p.func.outputs[0].dtype, drawn=True)
+    with np.errstate(under="ignore"):
+        found = reference(p)(*given)
+    assert isinstance(found, np.ndarray)
+    assert not np.array_equal(found, expected)
+    assert mismatch(found, expected, allowed) is None
+
+
+@pytest.mark.parametrize("value", ["exp(X[i, j] * 100.0)", "exp(-200.0 - X[i, j] * 10.0)"])
+def test_positions_of_what_is_the_same_in_the_type_are_all_right(value: str) -> None:
+    p = parse_program(
+        f"program p(X: f32[400, 30]) -> (V: f32[400], P: i64[400]):\n    V[i], P[i] = argmax[j]({value})\n"
+    )
+    x = inputs()[0][:12000].reshape(400, 30)
+    (_, (places, bound)) = reference_with_bound(p)(x)
+    allowed = position_tolerances(Computation(p.func), bound, drawn=True)
+    with np.errstate(over="ignore", under="ignore"):
+        _, found = reference(p)(x)
+    assert not np.array_equal(found, places)
+    assert mismatch(found, places, allowed) is None

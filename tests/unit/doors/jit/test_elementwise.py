@@ -154,3 +154,5 @@ def test_a_constant_shift_beyond_the_type_shifts_everything_out(shift: np.ufunc,
         found = ms.jit(lambda x: shift(x, places))(x)
         assert found.dtype == x.dtype
         np.testing.assert_array_equal(found, shift(x, places))
+        deep = np.array([[[places]]], dtype)
+        np.testing.assert_array_equal(ms.jit(lambda x: shift(x, deep))(x), shift(x, deep), strict=True)
