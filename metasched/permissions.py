@@ -68,8 +68,11 @@ class Allowed:
             return allow
         iterable: object = allow
         if isinstance(iterable, str) or not isinstance(iterable, Iterable):
-            example = f'{{"{allow}"}}' if isinstance(allow, str) else '{"fastmath"}'
-            raise MetaschedError(f"`allow` is a set of names, such as {example}, not {allow!r}")
+            known = [permission.value for permission in Permission]
+            example = f'{{"{allow if allow in known else known[0]}"}}'
+            raise MetaschedError(
+                f"`allow` is a set of names, such as {example}, not {allow!r}\n  hint: there are {', '.join(known)}"
+            )
         return cls(frozenset(map(Permission.named, allow)))
 
     @classmethod

@@ -18,7 +18,7 @@ from metasched.cli.arguments import (
     program_of,
     seed,
 )
-from metasched.cli.command import INTERRUPTED, Console
+from metasched.cli.command import INTERRUPTED, Console, ending_by_signal
 from metasched.cli.progress_view import choose_view
 from metasched.cli.render import table
 from metasched.cli.rule_trial import WITH, WITHOUT, Placement, Spaces, Trial, place, run_trial, spaces
@@ -69,9 +69,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> int:
-    if args.watch:
-        return watch(lambda: run_once(args, console), _files(args), console)
-    return run_once(args, console)
+    with ending_by_signal() as ending:
+        if args.watch:
+            watch(lambda: run_once(args, console), _files(args), console)
+            return 0 if ending.status == INTERRUPTED else ending.status  # Ctrl-C is how it ends
+        status = run_once(args, console)
+    return ending.status if status == INTERRUPTED else status
 
 
 def run_once(args: Namespace, console: Console) -> int:

@@ -28,7 +28,7 @@ from metasched.database.record import (
 )
 from metasched.database.rows import written_number
 from metasched.database.summary import Summary, summary_of
-from metasched.errors import callers_level, counted
+from metasched.errors import callers_level
 from metasched.permissions import EVERYTHING, Permission
 
 # Of each task, how many records of another database are taken, and how many characters of one and of all of them are
@@ -166,10 +166,19 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
         found.append(replace(record, code_version=f"{record.code_version}, recorded in {database.url}"))
     if problems:
         warnings.warn(
-            f"`{database.url}`: {counted(len(problems), 'record')} of a task are passed over, since they are not what "
-            f"they claim or no longer apply (the first: {problems[0]}). Hint: leave this database out, or have its "
-            "owner run `metasched db prune`",
+            f"`{database.url}`: {_passed_over(problems)}. Hint: leave this database out, or have its owner run "
+            "`metasched db prune`",
             DamagedRecordWarning,
             stacklevel=callers_level(),
         )
     return found
+
+
+def _passed_over(problems: Sequence[str]) -> str:
+    """How many records of a task are passed over, and what is wrong with the first."""
+    if len(problems) == 1:
+        return "1 record of a task is passed over, since it is not what it claims or no longer applies: " + problems[0]
+    return (
+        f"{len(problems)} records of a task are passed over, since they are not what they claim or no longer apply "
+        f"(the first: {problems[0]})"
+    )

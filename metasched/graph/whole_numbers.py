@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 from metasched.graph.errors import NetworkError
 
 
 def whole_number(value: Any, what: str) -> int:
-    """An integer of any package as Python's. Raises NetworkError for anything else; `what` is what it is, for that."""
+    """An integer of any package as Python's. Raises NetworkError for anything else; `what` is what it is, for that.
+
+    True and False are none, though Python counts with them.
+    """
+    wrong = NetworkError(f"{what} is a whole number, and not {value!r}")
+    if isinstance(value, bool):
+        raise wrong
     try:
         return operator.index(value)
     except TypeError:
-        raise NetworkError(f"{what} is a whole number, and not {value!r}") from None
+        raise wrong from None
+
+
+def bucket_sizes(given: Any) -> tuple[int, ...]:
+    """The largest sizes of buckets as a caller gives them. Raises NetworkError for what is no list of whole numbers."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise NetworkError(f"`buckets` is a list of the largest size of each bucket, such as (2, 4), and not {given!r}")
+    return tuple(whole_number(size, "a bucket") for size in given)

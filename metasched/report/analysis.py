@@ -20,6 +20,8 @@ from metasched.report.choices import ChoiceResult, choices_of
 from metasched.report.progress_text import duration, failures
 from metasched.support.data_classes import dataclass
 
+# Why the guess is the best where another's time is lower.
+NOTHING_FASTER = "nothing was faster for sure"
 _CHOICES_SHOWN = 12
 _VALUES_SHOWN = 6
 
@@ -87,6 +89,12 @@ class TuningAnalysis(TextReport):
         return None if best is None else best.seconds
 
     @property
+    def is_guess(self) -> bool:
+        """Whether the best one is the guess, which others with lower times were not certainly faster than."""
+        best = self.candidate(self.best)
+        return best is not None and best.is_guess
+
+    @property
     def disturbed(self) -> int:
         """How many candidates were disturbed as they were timed: one visit took longer than another by `DISTURBED`."""
         return sum(candidate.disturbed is not None for candidate in self.candidates)
@@ -139,6 +147,8 @@ class TuningAnalysis(TextReport):
         lines = [f"{self.task}: {len(self.candidates)} candidates measured"]
         best = self.candidate(self.best)
         lines.append("no candidate was valid" if best is None else f"best: {_found(best)}")
+        if self.is_guess:
+            lines.append(f"it is the guess: {NOTHING_FASTER}")
         lines += self._of_belief()
         lines += self._of_choices()
         lines += self._of_noise()

@@ -17,7 +17,7 @@ from typing import Any
 from metasched.errors import MetaschedError
 from metasched.ir.highlight import in_html
 from metasched.ir.notebook import folded
-from metasched.report.analysis import TuningAnalysis
+from metasched.report.analysis import NOTHING_FASTER, TuningAnalysis
 from metasched.report.candidates import MeasuredCandidate
 from metasched.report.choices import ChoiceResult
 from metasched.report.page_style import NOTEBOOK_STYLE, SCRIPT, STYLE
@@ -151,7 +151,9 @@ def _facts(analysis: TuningAnalysis) -> str:
     """The few numbers that one looks for first."""
     best, guess = analysis.candidate(analysis.best), analysis.candidate(analysis.guess)
     facts = [("best", "none was valid" if best is None or best.seconds is None else duration(best.seconds))]
-    if best is not None and guess is not None and best.seconds and guess.seconds:
+    if analysis.is_guess:
+        facts.append(("the guess", f"is the best: {NOTHING_FASTER}"))
+    elif best is not None and guess is not None and best.seconds and guess.seconds:
         facts.append(("the guess", f"{duration(guess.seconds)}, x {guess.seconds / best.seconds:.2f}"))
     facts.append(("candidates", str(len(analysis.candidates))))
     if analysis.belief is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, KeysView, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ class RecordsError(MetaschedError):
 class RecordTable:
     """Records in columns of one length, a row each. `columns` are NumPy arrays by name, in their order.
 
-    It is iterated over as a dictionary of columns is, so that `dict(table)` has them; its length is that of a column.
+    It is iterated over as a dictionary of columns is, so that `dict(table)` has them; its length is that of a column,
+    and so it is no `Mapping`, whose length would be the number of columns.
 
     Numbers that are not there are NaN, texts that are not there None.
 
@@ -69,6 +70,18 @@ class RecordTable:
     def keys(self) -> KeysView[str]:
         """The names of the columns."""
         return self.columns.keys()
+
+    def values(self) -> ValuesView[Column]:
+        """The columns."""
+        return self.columns.values()
+
+    def items(self) -> ItemsView[str, Column]:
+        """The columns with their names."""
+        return self.columns.items()
+
+    def get(self, name: str, default: Column | None = None) -> Column | None:
+        """A column, or something else where there is none of the name."""
+        return self.columns.get(name, default)
 
     def with_decisions(self) -> RecordTable:
         """The same with a column for each address instead of `decisions`: its value as text, None where it is not."""

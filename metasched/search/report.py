@@ -12,7 +12,7 @@ from metasched.database.record import Record, Role
 from metasched.errors import MetaschedError, counted
 from metasched.ir.notebook import TextReport, folded, table
 from metasched.measure.comparison import Comparison
-from metasched.report.analysis import TuningAnalysis, analysis_of
+from metasched.report.analysis import NOTHING_FASTER, TuningAnalysis, analysis_of
 from metasched.report.source import RecordSource
 from metasched.search.budget.stagnation import Stagnation
 from metasched.support.cached import cached_property
@@ -171,7 +171,7 @@ class TuningReport(TextReport):
         """How the best compares with the guess, and how far times can be trusted, in a line each."""
         lines = []
         if self.is_guess:
-            lines.append("it is the guess: nothing was faster for sure")
+            lines.append(f"it is the guess: {NOTHING_FASTER}")
         elif self.over_guess is not None:
             low, high = self.over_guess.interval
             lines.append(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.building.pages import places
+from tests.support.command_line import run as run_command
 from tests.support.pages import DOCS, PAGES, README, ROOT, TUTORIALS, fenced, kept_workers, run, title
 
 BLOCKS = fenced(README, "python")
@@ -217,3 +218,10 @@ def test_every_command_is_one(command: str) -> None:
     arguments = build_parser().parse_args(shlex.split(command)[1:])
     given = [getattr(arguments, name, None) for name in ("program", "rule")]
     assert all((ROOT / path).exists() for path in given if path and path.startswith("examples/"))
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if re.search(" show op:[a-z]", command)])
+def test_every_command_that_shows_an_operator_does_so(command: str) -> None:
+    status, out, err = run_command(*shlex.split(command)[1:])
+    assert status == 0, err
+    assert out

@@ -55,7 +55,9 @@ def test_its_text_reads_back(allow: set[str] | None) -> None:
         ({"fast_math"}, "nothing of the name 'fast_math' can be allowed\n  hint: did you mean fastmath?"),
         ({"luck"}, "hint: there are fastmath, flush_denormals, winograd"),
         ({3}, "nothing of the name 3 can be allowed"),
-        ("fastmath", '`allow` is a set of names, such as {"fastmath"}'),
+        ("winograd", '`allow` is a set of names, such as {"winograd"}'),
+        ("", """such as {"fastmath"}, not ''\n  hint: there are fastmath, flush_denormals, winograd"""),
+        ("all", """such as {"fastmath"}, not 'all'\n  hint: there are fastmath, flush_denormals, winograd"""),
         (7, '`allow` is a set of names, such as {"fastmath"}, not 7'),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError
 from metasched.graph.value_type import ValueType
-from metasched.graph.whole_numbers import whole_number
+from metasched.graph.whole_numbers import bucket_sizes, whole_number
 from metasched.support.data_classes import dataclass
 
 
@@ -30,7 +30,7 @@ class SizeRange:
             object.__setattr__(self, name, whole_number(getattr(self, name), f"`{name}` of a range of sizes"))
         if not 1 <= self.low <= self.high:
             raise NetworkError(f"a range of sizes goes from at least 1 up, and not from {self.low} to {self.high}")
-        given = {whole_number(size, "a bucket") for size in self.buckets}
+        given = set(bucket_sizes(self.buckets))
         wrong = [size for size in given if not self.low <= size <= self.high]
         if wrong:
             raise NetworkError(f"a bucket up to {wrong[0]} is not in the range of sizes from {self.low} to {self.high}")

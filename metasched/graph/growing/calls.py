@@ -61,7 +61,12 @@ def _first(array: Array, shape: Sequence[int]) -> Array:
 def length_of(growth: Growth, value: Any) -> int:
     """How long the caches are before a call. Raises KernelError for what is no length, or one that is too long."""
     length = whole_number(growth, value)
-    if not 0 <= length <= growth.longest:
+    if length < 0:
+        raise KernelError(
+            f"`{growth.length}` is {length}, and how long caches are is not negative: the first call has 0, and there "
+            f"is room for a call at 0 to {growth.longest}"
+        )
+    if length > growth.longest:
         raise KernelError(
             f"`{growth.length}` is {length}, and there is room for a call at 0 to {growth.longest}\n"
             "  hint: load the model with a larger GrowingSize"

@@ -31,7 +31,8 @@ class Connection:
         except (OSError, TimeoutError) as error:
             raise ResourceError(
                 f"no scheduler answers at {address}: {error}\n"
-                "  hint: `dask scheduler --host 127.0.0.1` starts one, and `metasched worker 127.0.0.1:8786` joins it"
+                f"  hint: `dask scheduler --host {address.host} --port {address.port}` starts one"
+                f"{'' if address.tls is None else ', with the files of TLS'}, and `metasched worker {address}` joins it"
             ) from error
         self.topic = f"metasched-{uuid.uuid4().hex}"
 

@@ -219,7 +219,15 @@ class ExportedNetwork:
         for part in self._parts:
             if all(low <= sizes[name] <= high for name, (low, high) in part["sizes"].items()):
                 return part, sizes
-        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}")
+        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}; it takes {self._ranges()}")
+
+    def _ranges(self) -> str:
+        """The sizes that calls may have, as text."""
+        told = []
+        for name in self._parts[0]["sizes"]:
+            bounds = [part["sizes"][name] for part in self._parts]
+            told.append(f"`{name}` from {min(low for low, _ in bounds)} to {max(high for _, high in bounds)}")
+        return ", ".join(told)
 
     def _in_bucket(
         self, forms: Mapping[str, Any], member: _Member, given: Sequence[Array], sizes: Mapping[str, int]

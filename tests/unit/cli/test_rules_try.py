@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metasched.cli import rules_try
-from metasched.cli.command import Console
+from metasched.cli.command import TERMINATED, Console
 from metasched.cli.main import main
 from metasched.cli.rule_trial import Trial, place, spaces
 from metasched.cli.rules_try import render_spaces, render_trial, watch
@@ -231,6 +232,38 @@ def test_the_result_as_a_table() -> None:
     assert "without      32             2.00 ms       2.00 s  1 failed (1 run-timeout)" in text
     assert "gain 2.000x, 95 % interval 1.980 to 2.020: faster with the rule" in text
     assert text.endswith("To use it: --rules my.py:rows,cpu")
+
+
+# --- signals
+
+
+def terminated() -> None:
+    assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL, "it would end this process"
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_sigterm_ends_a_trial_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(*_: object) -> Trial:
+        with pytest.raises(KeyboardInterrupt):
+            terminated()
+        return Trial(report(1.0), report(None, interrupted=True), None)
+
+    monkeypatch.setattr(rules_try, "run_trial", half)
+    out = io.StringIO()
+    assert main(["rules", "try", "my.py:rows", "p.ms"], Console(out, io.StringIO())) == TERMINATED
+    assert "Interrupted." in out.getvalue()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, TERMINATED), (signal.SIGINT, 0)])
+def test_signals_end_watching(monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int) -> None:
+    def once(*_: object) -> int:
+        if number == signal.SIGTERM:
+            terminated()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rules_try, "run_once", once)
+    arguments = ["rules", "try", "my.py:rows", "p.ms", "--watch"]
+    assert main(arguments, Console(io.StringIO(), io.StringIO())) == status
 
 
 # --- watching

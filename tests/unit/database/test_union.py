@@ -121,13 +121,26 @@ def test_a_strangers_record_runs_nothing_and_is_not_taken(urls: list[str], hosti
     began = time.process_time()
     with open_database(urls) as union:
         with pytest.warns(
-            DamagedRecordWarning, match=r"other\.db`: 1 record of a task are? passed over.*\(the first: "
+            DamagedRecordWarning, match=r"other\.db`: 1 record of a task is passed over, since it is .* applies: "
         ):
             assert {found.trial for found in union.records(ADD_TASK)} == {10, 11, 20, 21}
         best = union.best(ADD_TASK)
     assert best is not None
     assert best.trial == 21
     assert time.process_time() - began < 60, "a stranger's record is no reason to wait"
+
+
+def test_several_hostile_records_are_counted(urls: list[str]) -> None:
+    with open_database(urls[2]) as database:
+        for trial in (98, 99):
+            database.add(sound(1e-9, trial, trace="(" * 9))
+    with (
+        open_database(urls) as union,
+        pytest.warns(
+            DamagedRecordWarning, match=r"2 records of a task are passed over, since they are .*\(the first: "
+        ),
+    ):
+        union.records(ADD_TASK)
 
 
 def test_derived_columns_of_a_stranger_are_not_believed(urls: list[str], tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_sizes_of_numpy() -> None:
     [
         ({"batch": 2.0}, r"the size `batch` is a whole number, and not 2\.0$"),
         ({"batch": None}, "the size `batch` is a whole number, and not None$"),
+        ({"batch": True}, "the size `batch` is a whole number, and not True$"),
         ({"batch": -1}, "the size `batch` is given as -1, and none is negative"),
         ({"batch": "2"}, r"`batch` is given as `2`; known are past, total\n  hint: .*a number is none, batch=2"),
         ({"batch": (1, 4.0)}, r"`high` of a range of sizes is a whole number, and not 4\.0"),
@@ -49,3 +50,16 @@ def test_buckets_and_capacities_are_whole_numbers() -> None:
         ms.SizeRange(1, 4, (2.5,))  # type: ignore[arg-type]
     with pytest.raises(ms.NetworkError, match=r"the capacity of caches is a whole number, and not 4\.0"):
         ms.GrowingSize(4.0)  # type: ignore[arg-type]
+    with pytest.raises(ms.NetworkError, match="`low` of a range of sizes is a whole number, and not True"):
+        ms.SizeRange(True, 4)
+    with pytest.raises(ms.NetworkError, match="the capacity of caches is a whole number, and not True"):
+        ms.GrowingSize(True)
+
+
+@pytest.mark.parametrize("buckets", [2, "24"])
+def test_buckets_are_a_list(buckets: Any) -> None:
+    for made in (lambda: ms.SizeRange(1, 4, buckets=buckets), lambda: ms.GrowingSize(10, buckets=buckets)):
+        with pytest.raises(
+            ms.NetworkError, match=r"a list of the largest size of each bucket, such as \(2, 4\), and not"
+        ):
+            made()

@@ -134,6 +134,7 @@ def test_exported_they_take_and_give_the_same_bits(
     ran = subprocess.run([sys.executable, "-c", ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "`past` is 12, and there is room for a call at 0 to 11" in ran.stdout
+    assert "was not exported for these sizes: {'seq': 7}; it takes `seq` from 1 to 6\n" in ran.stdout
 
 
 def test_buckets_are_tuned_in_one_session_that_goes_on(tmp_path: Path) -> None:

@@ -99,6 +99,13 @@ def test_it_reads_as_text_and_as_json(analysis: TuningAnalysis) -> None:
     assert "<th" in analysis._repr_html_()
 
 
+def test_why_the_guess_is_the_best_where_another_s_time_is_lower(analysis: TuningAnalysis) -> None:
+    guess = analysis_of("add", records(), best=records()[0])
+    assert "best: 4.00 us, number 1 (batch 0, guess), of which the model expected 2.00 us" in str(guess)
+    assert "it is the guess: nothing was faster for sure" in str(guess).splitlines()
+    assert "faster for sure" not in str(analysis)
+
+
 def test_nothing_measured_is_an_analysis_too() -> None:
     empty = analysis_of("add", ())
     assert str(empty) == "add: 0 candidates measured\nno candidate was valid"

@@ -119,6 +119,12 @@ def test_the_page_has_a_place_for_every_picture_and_a_row_for_every_candidate() 
     assert "prefers-color-scheme:dark" in text
 
 
+def test_why_the_guess_is_the_best_where_another_s_time_is_lower() -> None:
+    told = "is the best: nothing was faster for sure"
+    assert told in page(analysis_of("add", records(), best=records()[0]), WinnerProfile(None), "")
+    assert told not in page(analysis_of("add", records()), WinnerProfile(None), "")
+
+
 def test_the_roofline_has_a_ceiling_for_every_memory_and_a_point_for_every_part() -> None:
     data = pictures_of(analysis_of("add", ()), profile())["The best kernel on this machine's roofline"]["data"]
     ceilings, points = data[:4], data[4:]

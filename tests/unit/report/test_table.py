@@ -65,6 +65,10 @@ def test_it_is_a_mapping_of_columns(url: str) -> None:
     table = ms.records(url)
     assert list(table) == list(table.keys()) == list(table.columns)
     assert dict(table)["seconds"] is table["seconds"]
+    assert [id(column) for column in table.values()] == [id(table[name]) for name in table]
+    assert [name for name, _ in table.items()] == list(table)
+    assert table.get("seconds") is table["seconds"]
+    assert table.get("second") is None
     assert "seconds" in table
     assert "second" not in table
     with pytest.raises(ms.MetaschedError, match="`program` is 3; it is a Program, the name of one, or None for all"):

@@ -91,7 +91,11 @@ def test_what_lies_behind_means_nothing(grown: ms.NetworkOfSizes) -> None:
 
 @pytest.mark.parametrize(
     ("past", "message"),
-    [(12, "`past` is 12, and there is room for a call at 0 to 11"), (-1, "room for a call"), (0.5, "one whole number")],
+    [
+        (12, "`past` is 12, and there is room for a call at 0 to 11\n  hint: load the model with a larger GrowingSize"),
+        (-1, "`past` is -1, and how long caches are is not negative: .* there is room for a call at 0 to 11$"),
+        (0.5, "one whole number"),
+    ],
 )
 def test_lengths_without_room_are_refused(grown: ms.NetworkOfSizes, past: float, message: str) -> None:
     with pytest.raises(ms.KernelError, match=message):

@@ -187,8 +187,10 @@ def test_no_machine_and_closing(cluster: Cluster) -> None:
 
 def test_where_nobody_answers_no_thread_is_left() -> None:
     before = set(threading.enumerate())
-    with pytest.raises(ResourceError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(ResourceError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9") as raised:
         Connection(SchedulerAddress.parse("127.0.0.1:9"), 0.2)
+    assert "`dask scheduler --host 127.0.0.1 --port 9` starts one" in str(raised.value)
+    assert "`metasched worker tcp://127.0.0.1:9` joins it" in str(raised.value)
     assert set(threading.enumerate()) <= before
 
 
