@@ -71,7 +71,7 @@ from metasched.ir.nodes import (
 from metasched.measure.arithmetic import Computation
 
 _CONFIDENCE = 8.0
-_DOUBTFUL = 1e3
+_DOUBTFUL, _NEXT_TO_NOTHING = 1e3, 1e-20
 _CALL_ROUNDINGS = 8  # a math function may be a few units in the last place off
 _FAST_DIVISION_ROUNDINGS = 4  # of an approximate reciprocal, a step of Newton's method, and a product
 _EXACT_CALLS = frozenset({"abs", "floor", "ceil", "rint"})
@@ -99,7 +99,7 @@ def with_doubtful_free(allowed: NDArray[np.float64] | None, expected: NDArray[An
     finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
     if allowed is None or not finite.size:
         return allowed
-    return np.where(allowed > _DOUBTFUL * finite.max(), np.inf, allowed)
+    return np.where(allowed > _DOUBTFUL * max(finite.max(), _NEXT_TO_NOTHING), np.inf, allowed)
 
 
 def position_tolerances(by: Computation, bound: NDArray[np.float64], drawn: bool) -> NDArray[np.float64] | None:
