@@ -59,7 +59,7 @@ _BETTER = 0.9
 _CARRIED_BETTER = 0.85
 # The share of the estimate that a call at full speed would take at most, for the space to be looked at: where an
 # expert's trace is known, and where a neighbour's, which was measured for sizes like these. Of traces between a third
-# and a half, four tasks of the yardstick are guessed otherwise, and take .73 to .97 of the time (Zen 4), two products
+# and a half, four tasks of the yardstick are guessed otherwise, and take .73 to 1.00 of the time (Zen 4), two products
 # of batches of bf16 .57 and .70 by estimate (AMX); of neighbours five, and take .66 to 1.44.
 _ROOM_OF_EXPERT = 1 / 2
 _ROOM_OF_NEIGHBOUR = 1 / 3
