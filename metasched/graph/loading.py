@@ -207,7 +207,7 @@ def _open_inputs(model: OpenedModel) -> dict[str, Sequence[str]]:
 def _range(name: str, size: tuple[int, ...] | SizeRange) -> SizeRange:
     if isinstance(size, SizeRange):
         return size
-    if len(size) != len(("low", "high")):
+    if len(size) != 2:
         raise NetworkError(f"the range of `{name}` is its smallest and its largest size, (1, 512), and not {size!r}")
     low, high = size
     return SizeRange(low, high)
