@@ -26,6 +26,8 @@ Its files, in reading order:
 - `transposed`: Reads that are transposed in registers, over a population
 - `statement_loops`: The loops around one statement over a population: their extents, vectors, unrolled copies and
   threads
+- `lane_conditions`: Conditions that depend on nothing but the lane, over a population: the compiler knows which lanes
+  run, so that reads under them need no masks, and may be shuffled as others are
 - `statement`: One statement over a population: what its accesses load and touch, what it moves into caches, its
   register tile
 - `reuse_between_statements`: The statements of a program over a population, each with what those before it have left in

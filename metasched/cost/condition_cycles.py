@@ -156,7 +156,7 @@ def gated_reads(view: StatementView) -> tuple[Array, Array]:
     if not statement.gates:
         return instructions, left_out
     neighbours = np.where(held, 1.0, np.maximum(view.vector.strips / view.vector.steps, 1.0))
-    for gate in statement.gates:
+    for gate, of_lanes in zip(statement.gates, view.decided_by_lanes, strict=True):
         share = view.shares.in_copies(gate.condition)
         if not np.count_nonzero(share.evaluated) and not np.count_nonzero(share.excluded):
             continue
@@ -168,6 +168,8 @@ def gated_reads(view: StatementView) -> tuple[Array, Array]:
             reads = np.where(held, of_tile, view.loads_of_one[n])
             single = statement.vector is None or view.steps[n] == 0
             each = np.where(single, core.redirected_read, core.masked_read) + (core.lane_mask if by_lane else 0.0)
+            # Lanes that are known to run have no mask.
+            each = np.where(of_lanes & (view.steps[n] > 1), 1.0, each)
             instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
             instructions = instructions + held * single * (share.evaluated > 0) * _moves(view)
             left_out = left_out + reads * share.excluded

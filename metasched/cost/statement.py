@@ -31,6 +31,7 @@ from metasched.cost.footprint import (
     positions,
 )
 from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
+from metasched.cost.lane_conditions import decided_by_lanes
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
 from metasched.cost.same_lines import with_lines_once
 from metasched.cost.statement_loops import Flags, StatementLoops, any_of
@@ -92,6 +93,7 @@ class StatementView(StatementLoops):
         spread: the vectors from the first lane to the last where these are near, to be loaded and shuffled; half of
             the elements where a few fill lanes, and of the pieces where lanes are parts of a few rows; 0 where lanes
             are neighbours or alone.
+        decided_by_lanes: for each gate, where its condition depends on the lane alone.
         operands: (levels, rows) how many operands of a tensor intrinsic there are under each level; empty without one.
         transposed: the neighbours that are loaded at once of reads that are transposed; 0 where there are none.
         loads_of_one: loads for one operation: a vector or a broadcast, an element for each lane, or an operand of a
@@ -129,6 +131,7 @@ class StatementView(StatementLoops):
         footprints = [footprint_of(access, self.ranges) for access in self.statement.accesses]
         self.footprints = with_lines_once(self.statement, footprints, self.ranges)
         self.steps = self._lane_steps()
+        self.decided_by_lanes = [decided_by_lanes(self, gate.condition) for gate in self.statement.gates]
         self.spread = self._spread()
         self.operands = self._operands()
         self.transposed = transposed_runs(self.statement, self.footprints, self.ranges, self.unrolled)
@@ -163,9 +166,11 @@ class StatementView(StatementLoops):
         depth = self.statement.vector
         if depth is None:
             return [self.full(0.0) for _ in self.footprints]
-        masked = {n for gate in self.statement.gates for n in gate.masked}
-        loaded = [n != 0 and n not in masked for n in range(len(self.footprints))]
-        return [self._spread_of(n, depth) if is_loaded else self.full(0.0) for n, is_loaded in enumerate(loaded)]
+        found = [self._spread_of(n, depth) if n else self.full(0.0) for n in range(len(self.footprints))]
+        for gate, of_lanes in zip(self.statement.gates, self.decided_by_lanes, strict=True):
+            for n in gate.masked:
+                found[n] = np.where(of_lanes, found[n], 0.0)
+        return found
 
     def _spread_of(self, n: int, loop: int) -> Array:
         apart = self.steps[n] > 1

@@ -21,6 +21,8 @@ Its files, in reading order:
 - `transposed_loads`: Transpositions in registers: what lanes read far apart, and iterations of unrolled loops side by
   side
 - `addresses`: Indices and addresses
+- `lane_conditions`: Conditions that depend on the lane alone, such as `c < 3` where lanes are channels: which lanes run
+  is known
 - `memory`: Loads and stores
 - `expressions`: Expressions: values of LIR expressions in a scope, in scalars where lanes agree and vectors where they
   do not

@@ -105,7 +105,7 @@ class Expressions(Memory):
             return a
         if a.text in ("true", "false"):
             return self.value(e.b)
-        with self.scope.guarded(a, negated=e.op is BinOp.OR):
+        with self.scope.guarded(a, e.a, negated=e.op is BinOp.OR):
             b = self.value(e.b)
         if b.text in ("true", "false"):
             return b if b.text == decides else a
@@ -175,9 +175,9 @@ class Expressions(Memory):
         cond = self.value(e.cond)
         if cond.text in ("true", "false"):
             return self.value(e.then if cond.text == "true" else e.otherwise)
-        with self.scope.guarded(cond):
+        with self.scope.guarded(cond, e.cond):
             then = self.value(e.then)
-        with self.scope.guarded(cond, negated=True):
+        with self.scope.guarded(cond, e.cond, negated=True):
             otherwise = self.value(e.otherwise)
         return self.arith.select(cond, then, otherwise)
 

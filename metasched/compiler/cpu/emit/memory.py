@@ -12,6 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from metasched.compiler.cpu.emit.addresses import Addresses
+from metasched.compiler.cpu.emit.lane_conditions import (
+    Terms,
+    is_of_lane,
+    running_lanes,
+    standing_in,
+    sum_of_terms,
+    up_to_the_end,
+)
 from metasched.compiler.cpu.emit.scope import ArrayPointer, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import (
     Piece,
@@ -22,7 +30,6 @@ from metasched.compiler.cpu.emit.shuffled_loads import (
     find_runs,
     find_span,
     find_splats,
-    is_arithmetic,
     lanes_from,
     shuffled,
     splats,
@@ -32,7 +39,6 @@ from metasched.compiler.cpu.emit.transposed_loads import find_apart, joined, run
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
-from metasched.ir.evaluate import evaluate
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import BinOp, Expr
 
@@ -52,9 +58,6 @@ _SHORT = 2**31 - 1
 _NEAREST = 4
 _REGISTER = 64  # bytes of the widest vectors: a broadcast fills one
 _VECTOR = 16  # the smallest store that goes past the caches
-
-
-_Terms = tuple[tuple[Expr, int], ...]
 
 
 class Memory(Addresses):
@@ -212,7 +215,7 @@ class Memory(Addresses):
         offsets = self.arith.cast(self._short_offsets(step, varying), INDEX)
         return self.text.pure(f"getelementptr {element}, ptr {self.pointer(storage, shared)}, {offsets.typed}")
 
-    def _are_short(self, step: int, varying: tuple[tuple[Expr, int], ...]) -> bool:
+    def _are_short(self, step: int, varying: Terms) -> bool:
         """Whether 32 bits hold what varies from lane to lane, and all parts of it."""
         assert self.scope.lane is not None
         ranges = [self.scope.indices.range(Linear.of_atom(atom)) for atom, _ in varying]
@@ -221,7 +224,7 @@ class Memory(Addresses):
         most = sum(abs(c) * max(abs(lo or 0), abs(hi or 0)) for (_, c), (lo, hi) in zip(varying, ranges, strict=True))
         return most + abs(step) * self.scope.lane.width <= _SHORT
 
-    def _short_offsets(self, step: int, varying: tuple[tuple[Expr, int], ...]) -> SSAValue:
+    def _short_offsets(self, step: int, varying: Terms) -> SSAValue:
         assert self.scope.lane is not None
         width, short = self.scope.lane.width, DType.I32
         parts = [(lane_numbers(short, width), step)] if step else []
@@ -254,14 +257,13 @@ class Memory(Addresses):
         lane = self.scope.lane
         assert lane is not None
         shared, step, varying = self.split_lane(form)
-        # Where nothing but the end of the loop decides which lanes run, those that run read memory that is there.
-        ends = lane.mask is None or lane.active is not None
-        safe = (ends and not self.scope.guards) or self.in_bounds(storage, form)
-        if not self._is_known(varying) or self.scope.wraps or storage.array.dtype.is_bool or not safe:
+        here = running_lanes(self.scope)
+        # Where it is known which lanes run, those that run read memory that is there.
+        safe = here is not None or self.in_bounds(storage, form)
+        is_known = is_of_lane(self.scope.indices, lane, varying)
+        if not is_known or self.scope.wraps or storage.array.dtype.is_bool or not safe:
             return None
-        # Lanes that do not run have the last one that does.
-        numbers = np.minimum(np.arange(lane.width), (lane.active or lane.width) - 1)
-        offsets = _offsets(lane.name, numbers, step, varying)
+        offsets = _offsets(lane, standing_in(up_to_the_end(lane) if here is None else here), step, varying)
         block = _REGISTER // storage.array.dtype.bytes
         elements = find_splats(offsets, block)
         if elements is not None:
@@ -271,8 +273,7 @@ class Memory(Addresses):
         if few is not None:
             read = self._elements(storage, shared, few)
             return blended(self.text, read, storage.array.dtype, [few.index(at) for at in offsets])
-        running = offsets[: lane.active or lane.width]
-        pieces = find_pieces(running) if runs is None and self.arith.native.masks else None
+        pieces = find_pieces(offsets[: lane.active or lane.width]) if runs is None and self.arith.native.masks else None
         if pieces is not None:
             return self._joined(storage, shared, pieces)
         if runs is None:
@@ -293,11 +294,6 @@ class Memory(Addresses):
             found = self.text.pure(f"select {mask}, {type_} {part}, {type_} {found}") if found else part
         return self._from_memory(SSAValue(found, _stored(dtype), width), dtype)
 
-    def _is_known(self, varying: _Terms) -> bool:
-        """Whether what varies from lane to lane depends on nothing but the lane."""
-        lane, names = self.scope.lane, self.scope.indices.names
-        return lane is not None and all(names(atom) == (lane.name,) and is_arithmetic(atom) for atom, _ in varying)
-
     def _splats(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int], block: int) -> SSAValue:
         """A vector of which each `block` of lanes is one element, so far from a common place."""
         return splats(self.text, self._elements(storage, shared, elements), storage.array.dtype, block)
@@ -315,9 +311,9 @@ class Memory(Addresses):
         lane, run = scope.lane, run_length(dtype)
         assert lane is not None
         conditional = (lane.mask is not None and lane.active is None) or scope.guards or scope.wraps
-        if conditional or dtype.is_bool or not self._is_known(varying):
+        if conditional or dtype.is_bool or not is_of_lane(scope.indices, lane, varying):
             return None
-        apart = find_apart(_offsets(lane.name, np.arange(lane.width), step, varying), run)
+        apart = find_apart(_offsets(lane, np.arange(lane.width), step, varying), run)
         if apart is None:
             return None
         place: Place = ("transposed", form.terms, lane.width)
@@ -485,10 +481,9 @@ class Memory(Addresses):
         self.text.known.forget(storage.array.name)
 
 
-def _offsets(lane: str, numbers: npt.NDArray[np.intp], step: int, varying: _Terms) -> list[int]:
-    """How far from a common place each of some lanes reads, where that depends on nothing but the lane."""
-    found = step * numbers + sum(c * np.asarray(evaluate(atom, {lane: numbers})) for atom, c in varying)
-    return [int(at) for at in found]
+def _offsets(lane: Lane, numbers: npt.NDArray[np.intp], step: int, varying: Terms) -> list[int]:
+    """How far from a common place lanes of some numbers read, where that depends on nothing but the lane."""
+    return [int(at) for at in step * numbers + sum_of_terms(lane, numbers, varying)]
 
 
 def _may_be_unwritten(array: Array, lane: Lane) -> bool:

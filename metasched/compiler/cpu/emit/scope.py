@@ -13,7 +13,7 @@ from metasched.compiler.cpu.emit.types import SSAValue
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import DType
 from metasched.ir.linear import Linear
-from metasched.ir.nodes import Var
+from metasched.ir.nodes import Expr, Var
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
@@ -57,9 +57,10 @@ class Lane:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition under which code runs, though it is emitted without a branch."""
+    """A condition under which code runs, though it is emitted without a branch, and what it is the value of."""
 
     cond: SSAValue
+    source: Expr
     negated: bool
 
 
@@ -102,9 +103,9 @@ class FunctionScope:
                 self.lane = None
 
     @contextmanager
-    def guarded(self, cond: SSAValue, *, negated: bool = False) -> Iterator[None]:
-        """Code that runs where `cond` holds (or does not)."""
-        self.guards.append(Predicate(cond, negated))
+    def guarded(self, cond: SSAValue, source: Expr, *, negated: bool = False) -> Iterator[None]:
+        """Code that runs where `cond`, the value of `source`, holds (or does not)."""
+        self.guards.append(Predicate(cond, source, negated))
         try:
             yield
         finally:

@@ -13,7 +13,6 @@ from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, lane_list, memory_text
 from metasched.compiler.policy import FEW_ELEMENTS, LANES_OF_A_PIECE, MOST_PIECES, SPREAD
 from metasched.dtypes import DType
-from metasched.ir.nodes import Binary, Const, Expr, Unary, Var
 from metasched.support.data_classes import dataclass
 
 _MOST = 8  # more loads, and a gather is as good
@@ -85,11 +84,6 @@ def find_pieces(offsets: Sequence[int]) -> tuple[Piece, ...] | None:
         return None
     ends = [*starts[1:], len(offsets)]
     return tuple(Piece(offsets[first], first, end) for first, end in zip(starts, ends, strict=True))
-
-
-def is_arithmetic(e: Expr) -> bool:
-    """Whether an index is arithmetic of variables alone: nothing in it is read, cast or called."""
-    return all(isinstance(node, Const | Var | Unary | Binary) for node in e.walk())
 
 
 def lanes_from(first: int, end: int, width: int) -> str:

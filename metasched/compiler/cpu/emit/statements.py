@@ -122,7 +122,7 @@ class Statements(Expressions):
         elif cond.text == "false":
             return
         elif cond.width:
-            with self.scope.guarded(cond):
+            with self.scope.guarded(cond, stmt.cond):
                 self.statement(stmt.body)
         else:
             self.branch(cond, self.written(stmt.body), lambda: self.statement(stmt.body))

@@ -160,6 +160,39 @@ def test_nothing_beyond_an_input_is_read(
     same_between_guards(sch, text, sizes)
 
 
+PIXELS = """program pixels[N=16, L=3](X: f32[N, 3]) -> Y: f32[N, 4]:
+    Y[i, c] = X[i, c] if c < L else 1.0"""
+TURNED = """program turned[N=16](X: f32[N, 3]) -> Y: f32[N, 4]:
+    Y[i, c] = X[i, 3 - c] if c >= 1 and not (c == 4) else 0.0"""
+PAIRS = """program pairs[N=40](X: f32[N]) -> Y: f32[2 * N]:
+    Y[j] = X[j // 2 + 1] if j % 2 == 0 and not (j >= 2 * N - 2) else 2.0"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lanes", "loops", "sizes", "is_shuffled"),
+    [
+        (PIXELS, 16, 2, {}, True),
+        (PIXELS, 64, 2, {}, True),
+        (PIXELS, 32, 2, {"N": 13}, True),  # lanes beyond the end
+        (PIXELS, 16, 2, {"N": 3}, True),
+        (PIXELS, 12, 2, {"N": 15}, True),
+        (TURNED, 16, 2, {}, True),
+        (TURNED, 16, 2, {"N": 7}, True),
+        (PAIRS, 16, 1, {"N": 8}, True),  # one vector: its number is known, too
+        (PAIRS, 16, 1, {}, False),  # of several the last is another
+    ],
+)
+def test_lanes_that_are_known_to_run(
+    text: str, lanes: int, loops: int, sizes: dict[str, int], is_shuffled: bool
+) -> None:
+    """Others read nothing of their own: where they would, there may be no memory."""
+    sch = scheduled(text, lanes, loops, **sizes)
+    emitted = emit(lower(sch.func, HOST), HOST).text
+    assert ("masked.gather" in emitted) != is_shuffled
+    assert ("shufflevector" in emitted) or not is_shuffled
+    same_between_guards(sch, text, sizes)
+
+
 @pytest.mark.parametrize(("text", "lanes"), [(FAR, 16), (ROWS, 16)])
 def test_where_a_vector_begins_in_its_group_is_not_known(text: str, lanes: int) -> None:
     sch = scheduled(text, lanes, 1)
