@@ -90,20 +90,23 @@ class _Selection:
     def heads(self, x: GraphValue, count: int) -> GraphValue:
         """The first element of each block."""
         made = ValueType(x.type.dtype, self._shape(x, count))
-        own, over = self._there(x, f"j * {self.block} + r0"), f"r0 < {self.block}"
         result = self._along(x, "Y", "j")
         if self.order.largest or not x.type.dtype.is_float:
             best = "max" if self.order.largest else "min"
-            return self.site.single([f"{result} = {best}[{over}]({own})"], made, A=x)
+            return self.site.single([f"{result} = {best}[r0 < {self.block}]({self._of_block(x, 'r0')})"], made, A=x)
         # The minimum of a block is NaN where any element is, but its first element only where all are.
-        stages, best = list[str](), self._there(x, f"j * {self.block}")
+        stages, best = list[str](), self._of_block(x, "0")
         for n in range(1, self.block):
             name = "Y" if n == self.block - 1 else f"W{n}"
-            one = self._there(x, f"j * {self.block} + {n}")
+            one = self._of_block(x, str(n))
             stages += [] if name == "Y" else [declared(name, made)]
             stages.append(f"{self._along(x, name, 'j')} = {best} if {self.order.no_later(best, one)} else {one}")
             best = self._along(x, name, "j")
         return self.site.single(stages, made, A=x)
+
+    def _of_block(self, x: GraphValue, place: str) -> str:
+        """An element of a block, or the row's last one for those behind its end: it is in the last block anyway."""
+        return self._along(x, "A", _within(f"j * {self.block} + {place}", x.shape[self.axis]))
 
     def first(self, x: GraphValue, blocks: GraphValue | None = None) -> GraphValue:
         """The places of the first elements, in order, i32: of all, or of those in the blocks at these places."""

@@ -141,6 +141,17 @@ class Arithmetic:
             kind = f"icmp {'u' if _unsigned(a.dtype) else 's'}{name}"
         return SSAValue(self._text.pure(f"{kind} {a.typed}, {b.text}"), DType.BOOL, a.width)
 
+    def is_nan(self, a: SSAValue) -> SSAValue:
+        """Whether a float is no number.
+
+        It is compared with zero: LLVM moves a comparison of a shuffled vector with itself before the shuffle, and
+        shuffles bits one by one.
+        """
+        if a.dtype.is_storage:
+            a = self._halves.extend(a)
+        zero = constant(0, a.dtype, a.width)
+        return SSAValue(self._text.pure(f"fcmp uno {a.typed}, {zero.text}"), DType.BOOL, a.width)
+
     def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         if cond.text in ("true", "false"):
             return a if cond.text == "true" else b
@@ -272,8 +283,7 @@ class Arithmetic:
     def _short(self, a: SSAValue, to: DType) -> SSAValue:
         """Vectors of short integers: LLVM converts them lane by lane unless they are brought into range before."""
         zero, *ends = (constant(n, a.dtype, a.width) for n in (0, *integer_range(to)))
-        known = SSAValue(self._text.pure(f"fcmp ord {a.typed}, {a.text}"), DType.BOOL, a.width)
-        x = self.select(known, a, zero)
+        x = self.select(self.is_nan(a), zero, a)
         for op, end in zip((BinOp.LT, BinOp.GT), ends, strict=True):
             x = self.select(self._compare(op, x, end), end, x)
         return self._convert("trunc", self._convert("fptosi", x, DType.I32), to)
@@ -282,9 +292,8 @@ class Arithmetic:
         """Vectors of 32 and 64 bits, which LLVM would convert lane by lane, too; f32 holds all ends but the last."""
         lowest, last = integer_range(to)
         zero, least, beyond = (constant(n, a.dtype, a.width) for n in (0, lowest, last + 1))
-        known = SSAValue(self._text.pure(f"fcmp ord {a.typed}, {a.text}"), DType.BOOL, a.width)
         above = self._compare(BinOp.GE, a, beyond)
-        x = self.select(known, a, zero)
+        x = self.select(self.is_nan(a), zero, a)
         x = self.select(self._compare(BinOp.LT, x, least), least, x)
         x = self.select(above, zero, x)
         whole = self._convert("fptoui" if to.is_unsigned else "fptosi", x, to)

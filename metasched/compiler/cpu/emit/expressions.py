@@ -95,6 +95,9 @@ class Expressions(Memory):
             return self._logical(e)
         if e.op.is_comparison and e.a.dtype is INDEX and self._is_index(e.a) and self._is_index(e.b):
             return self._index_comparison(e)
+        if e.op in (BinOp.EQ, BinOp.NE) and e.a.dtype.is_float and e.a == e.b:
+            is_nan = self.arith.is_nan(self.value(e.a))
+            return is_nan if e.op is BinOp.NE else self.arith.invert(is_nan)
         return self.arith.binary(e.op, self.value(e.a), self.value(e.b))
 
     def _logical(self, e: Binary) -> SSAValue:

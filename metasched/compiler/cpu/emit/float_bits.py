@@ -28,7 +28,7 @@ class FloatBits:
         return self.pure(f"{kind} {a.typed}, {constant(number, a.dtype, a.width).text}", DType.BOOL, a)
 
     def is_nan(self, value: SSAValue) -> SSAValue:
-        return self.pure(f"fcmp uno {value.typed}, {value.text}", DType.BOOL, value)
+        return self.compare("fcmp uno", value, 0.0)
 
     def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.pure(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a)

@@ -54,7 +54,7 @@ class LlvmFormula(Formula):
         return self._instruction(f"fneg {self._typed(x)}", x.dtype)
 
     def is_nan(self, x: Lanes) -> Lanes:
-        return self._instruction(f"fcmp uno {self._typed(x)}, {x.name}", DType.BOOL)
+        return self._instruction(f"fcmp uno {self._typed(x)}, {self.lift(0.0, x.dtype).name}", DType.BOOL)
 
     def select(self, cond: Lanes, a: Lanes | Number, b: Lanes | Number) -> Lanes:
         like = a if isinstance(a, Lanes) else b

@@ -59,3 +59,35 @@ def test_nan_passes_from_every_place(place: int) -> None:
     x = np.random.default_rng(1).normal(size=(100, 16)).astype(np.float32)
     x[place, 5], x[99 - place, 11] = np.nan, np.nan
     np.testing.assert_array_equal(kernel(x), np.maximum.reduce(x))
+
+
+KNOWN = """program known[N=64](X: {dtype}[4 * N]) -> Y: {dtype}[N]:
+    Y[j] = min[r < 4]({dtype}(inf) if X[4 * j + r] != X[4 * j + r] else X[4 * j + r])"""
+
+
+def known(dtype: str) -> Schedule:
+    """Vectors of the least number of each four."""
+    sch = Schedule(parse_program(KNOWN.format(dtype=dtype)))
+    block = sch.get_block("Y")
+    j, r = sch.get_loops(block)
+    j0, j1 = sch.split(j, [None, 32])
+    sch.reorder(j0, r, j1)
+    sch.vectorize(j1, lanes=32)
+    sch.annotate(block, "unroll_limit", 16)
+    return sch
+
+
+def test_what_is_no_number_is_found_after_lanes_are_picked() -> None:
+    """LLVM would compare all that is loaded, and pick from the bits of that one by one."""
+    cpu = "znver4"
+    lines = assembly(known("f32").func, plain(cpu, frozenset((*AVX2, *WIDE))), TRIPLE, cpu, "").splitlines()
+    assert not any(line.startswith(("\tkunpck", "\tkshift")) for line in lines)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+def test_numbers_are_told_from_nan(dtype: str) -> None:
+    sch = known(dtype)
+    given = np.arange(256).astype(sch.func.inputs[0].dtype.numpy)
+    given[[4, 5, 7, *range(12, 16)]] = np.nan
+    found = Kernel(build(sch.func, Target.detect(threads=1)))(given)
+    assert found.tolist() == [{1: 6, 3: np.inf}.get(n, 4 * n) for n in range(64)]
