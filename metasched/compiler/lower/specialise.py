@@ -157,7 +157,7 @@ def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed
     `crossed` are the loops between those of `path` and `stmt`.
     """
     if _all_under(stmt, split, path):
-        if not (_holds_reductions(stmt, crossed) or _transposes(stmt)):
+        if not (_holds_reductions(stmt, crossed) or _transposes(stmt) or _picks_lanes(stmt)):
             return stmt
         full = _guarded(stmt, split, path, lambda own: ())
         if not split.is_even:
@@ -266,6 +266,35 @@ def _transposes(stmt: NestStmt) -> bool:
     Whole tiles are transposed in registers, which takes code without conditions.
     """
     return all(a.reducer is None and _transposed(inner, a) for inner, a in assigns(stmt))
+
+
+def _picks_lanes(stmt: NestStmt) -> bool:
+    """Whether lanes read what is not side by side, and nothing is reduced: what is near is loaded and shuffled, but under
+    conditions gathered.
+    """
+    return all(a.reducer is None for _, a in assigns(stmt)) and any(_picked(inner, a) for inner, a in assigns(stmt))
+
+
+def _picked(inner: Path, assign: Assign) -> bool:
+    lanes = {x.var for x in inner if x.is_vector}
+    return any(
+        isinstance(load, Load) and load.indices != assign.indices and _is_apart(load.indices, lanes)
+        for load in assign.value.walk()
+    )
+
+
+def _is_apart(indices: tuple[Expr, ...], lanes: set[str]) -> bool:
+    """Whether lanes differ in another index than the last, or there by more than one."""
+    if not lanes or not indices:
+        return False
+    *outer, last = indices
+    if any(lanes & free_vars(index) for index in outer):
+        return True
+    try:
+        _, terms = linear(last, frozenset(lanes))
+    except NotAffine:
+        return True
+    return any(not isinstance(atom, Var) or as_int(step) != 1 for atom, step in terms.items())
 
 
 def _transposed(inner: Path, assign: Assign) -> bool:

@@ -75,9 +75,7 @@ class Memory(Addresses):
         form = self.scope.indices.form(index)
         shared, step, varying = self.split_lane(form)
         if varying or step not in (0, 1):
-            found = self._transposed(storage, index) or self._from_runs(storage, form)
-            raw = found or self._gather(storage, form)
-            return self._from_memory(raw, storage.array.dtype)
+            return self._transposed(storage, index) or self._apart(storage, form)
         safe = self.in_bounds(storage, form)
         if step == 0:
             return self._scalar_load(storage, shared, safe=safe)
@@ -249,6 +247,24 @@ class Memory(Addresses):
             f"{mask_text}, {type_} zeroinitializer)"
         )
         return SSAValue(raw, _stored(dtype), width)
+
+    def _apart(self, storage: ArrayPointer, form: Linear) -> SSAValue:
+        """A load of lanes that are no neighbours; one that is known already is used again, under conditions, too."""
+        lane = self.scope.lane
+        assert lane is not None
+        shared, _, varying = self.split_lane(form)
+        place: Place = ("apart", form.terms, lane.width, lane.active)
+        found = self.text.known.find(storage.array.name, place, form.const)
+        if found is not None:
+            return found
+        raw = self._from_runs(storage, form) or self._gather(storage, form)
+        value = self._from_memory(raw, storage.array.dtype)
+        everywhere = not self.scope.guards and (lane.mask is None or lane.active is not None)
+        # What an index reads may be written before it is asked for again.
+        is_fixed = is_of_lane(self.scope.indices, lane, varying) and self.scope.depth(shared) != INLINE
+        if everywhere and is_fixed:
+            self.text.known.loaded(storage.array.name, place, form.const, value, self._remembered(storage))
+        return value
 
     def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
         """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those that share few

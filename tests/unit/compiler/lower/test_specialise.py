@@ -9,7 +9,7 @@ import pytest
 
 from metasched.compiler.lir import ArrayKind, If, Loop, LoopProgram, LStmt, Write
 from metasched.compiler.lower import lower
-from metasched.ir.nodes import Load
+from metasched.ir.nodes import Load, Var
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
 from metasched.schedule.trace import Schedule
@@ -263,3 +263,22 @@ def test_whole_tiles_in_strips_that_they_do_not_divide_have_no_condition_inside_
     whole = [s for body in inside if not any(isinstance(s, If) for s in body) for s in body if isinstance(s, Write)]
     assert {kinds[write.array] for write in whole} == {ArrayKind.REGISTER}
     run_against_numpy(sch)
+
+
+@pytest.mark.parametrize(("step", "is_apart"), [(1, False), (2, True)])
+@pytest.mark.parametrize("n", [60, 64, 72])
+def test_whole_tiles_of_lanes_that_are_apart_have_no_condition(n: int, step: int, is_apart: bool) -> None:
+    """Under a condition lanes that are near are gathered, and others read with a mask."""
+    sch = Schedule(parse_program("program p[N=60, S=2](A: f32[S * N]) -> Y: f32[N]:\n    Y[i] = A[S * i]", N=n, S=step))
+    block = sch.get_block("Y")
+    _, i1 = sch.split(sch.get_loops(block)[0], [None, 24])
+    sch.vectorize(i1, lanes=8)
+    sch.annotate(block, "unroll_limit", 3)
+    conditions = [stmt.cond for stmt, _ in walk(lower(sch.func, AVX512).body) if isinstance(stmt, If)]
+    per_lane = [cond for cond in conditions if any(node == Var("i_1") for node in cond.walk())]
+    assert len(conditions) == (0 if n == 72 else 2 if is_apart else 1)
+    assert len(per_lane) == (n != 72 and not is_apart)
+    a = np.arange(step * n, dtype=np.float32)
+    out = np.empty(n, np.float32)
+    build(sch.func, Target.detect())(a, out)
+    np.testing.assert_array_equal(out, a[::step])

@@ -227,6 +227,21 @@ def test_whole_tiles_do_not_gather() -> None:
     assert np.array_equal(Kernel(build(sch.func, HOST))(a), np.repeat(a, 4, axis=1))
 
 
+KNOWN = """program known[N=60](A: f32[2 * N]) -> Y: f32[N]:
+    Y[i] = 7.0 if A[2 * i] > 40.0 else A[2 * i]"""
+
+
+def test_lanes_that_were_read_already_are_not_gathered_under_a_condition() -> None:
+    """Where the last of imperfect tiles may begin is not in bounds, so that only those that run may be read."""
+    sch = Schedule(parse_program(KNOWN))
+    block = sch.get_block("Y")
+    _, i1 = sch.split(sch.get_loops(block)[0], [None, 24])
+    sch.vectorize(i1, lanes=8)
+    sch.annotate(block, "unroll_limit", 3)
+    assert "masked.gather" not in emit(lower(sch.func, HOST), HOST).text
+    same_between_guards(sch, KNOWN, {})
+
+
 @pytest.mark.parametrize("index", ["x[i]", "i64(x[i]) % 16", "min(max(x[i], 0), 15)", "(i if x[i] > 0 else 0)"])
 @pytest.mark.parametrize("size", [8, 16])
 def test_indices_that_are_data(index: str, size: int) -> None:
