@@ -269,8 +269,9 @@ def _transposes(stmt: NestStmt) -> bool:
 
 
 def _picks_lanes(stmt: NestStmt) -> bool:
-    """Whether lanes read what is not side by side, and nothing is reduced: what is near is loaded and shuffled, but under
-    conditions gathered.
+    """Whether lanes read what is not side by side, and nothing is reduced.
+
+    What is near is loaded and shuffled, but under conditions gathered.
     """
     return all(a.reducer is None for _, a in assigns(stmt)) and any(_picked(inner, a) for inner, a in assigns(stmt))
 
