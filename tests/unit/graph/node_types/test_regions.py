@@ -1,4 +1,4 @@
-"""Regions of images and moved taps, against loops of NumPy."""
+"""Regions of images, against loops of NumPy."""
 
 from __future__ import annotations
 
@@ -9,48 +9,10 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from tests.support.between import between
 from tests.support.onnx_models import random, run
 
 Array = np.ndarray[Any, Any]
-
-
-def between(x: Array, place: tuple[float, float]) -> list[Any]:
-    """The four elements of a plane around a place, each times its weight; what is outside is zero."""
-    out = []
-    for corner in product((0, 1), (0, 1)):
-        at = [int(np.floor(p)) + c for p, c in zip(place, corner, strict=True)]
-        weight = np.prod([1 - abs(p - a) for p, a in zip(place, at, strict=True)])
-        inside = all(0 <= a < n for a, n in zip(at, x.shape[-2:], strict=True))
-        out.append(weight * (x[..., at[0], at[1]] if inside else np.zeros(x.shape[:-2])))
-    return out
-
-
-def test_taps_at_whole_offsets_are_those_of_a_convolution() -> None:
-    x, w = random(1, 2, 6, 6), random(3, 2, 3, 3)
-    wanted = run("Conv", x, w, pads=[1, 1, 1, 1])
-    np.testing.assert_allclose(
-        run("DeformConv", x, w, np.zeros((1, 18, 6, 6), np.float32), pads=[1, 1, 1, 1]), wanted, rtol=1e-4, atol=1e-5
-    )
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_taps_are_moved_by_offsets(masked: bool) -> None:
-    x, w, bias = random(2, 4, 6, 5), random(6, 2, 3, 2, seed=1), random(6, seed=2)
-    offsets = random(2, 2 * 3 * 2 * 2, 3, 2, seed=3) * 2
-    mask = random(2, 2 * 3 * 2, 3, 2, seed=4) if masked else None
-    moved = offsets.reshape(2, 2, 3, 2, 2, 3, 2)
-    factors = np.ones((2, 2, 3, 2, 3, 2)) if mask is None else mask.reshape(2, 2, 3, 2, 3, 2)
-    wanted = np.zeros((2, 6, 3, 2)) + bias[:, None, None]
-    for n, o, c, r, s, i, j in product(*map(range, (2, 6, 2, 3, 2, 3, 2))):
-        channel = o // 3 * 2 + c
-        at = (
-            i * 2 - 1 + r + moved[n, channel // 2, r, s, 0, i, j],
-            j * 2 + s * 2 + moved[n, channel // 2, r, s, 1, i, j],
-        )
-        value = sum(between(x[n, channel], at)) * factors[n, channel // 2, r, s, i, j]
-        wanted[n, o, i, j] += w[o, c, r, s] * value
-    how = {"group": 2, "offset_group": 2, "strides": [2, 2], "pads": [1, 0, 1, 0], "dilations": [1, 2]}
-    np.testing.assert_allclose(run("DeformConv", x, w, offsets, bias, mask, **how), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])

@@ -204,3 +204,11 @@ def test_sums_of_columns_are_computed_beside_each_other() -> None:
     graph = laid_out(CONVS, **WEIGHTS)
     (node,) = (node for node in graph.computes if node.op == "GlobalAveragePool")
     assert "T: f32[1, 1, 1, 32]" in str(node.program)
+
+
+def test_what_is_one_element_for_all_lanes_stays_as_it_is() -> None:
+    """A convolution whose taps are moved wants what these read side by side; a place is read once for all channels."""
+    shape = "x, float[1, 18, 8, 8] o"
+    body = f"m (float[1, 32, 8, 8] {shape}) => (y) {{ y = DeformConv<pads = [1, 1, 1, 1]>(x, w, o) }}"
+    places = [sizes for sizes in shapes(laid_out(body, w=(32, 32, 3, 3))).values() if len(sizes) == 8]
+    assert places == [(1, 1, 3, 3, 2, 2, 8, 8)] * 2
