@@ -16,8 +16,8 @@ def of_read(stage: Stage, result_last: Last, read: Read) -> Last:
     Lanes go along the innermost one: of what does not move with it they read one element, wherever that lies.
     """
     axes = {stage.axes[dim].name for dim in result_last}
-    lanes = stage.axes[result_last[-1]].name
-    if not any(lanes in names_in(index) for index in read.indices):
+    lanes = {stage.axes[dim].name for dim in result_last[-1:]}
+    if not any(names_in(index) & lanes for index in read.indices):
         return ()
     return tuple(dim for dim, index in enumerate(read.indices) if names_in(index) & axes)
 

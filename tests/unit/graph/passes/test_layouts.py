@@ -212,3 +212,9 @@ def test_what_is_one_element_for_all_lanes_stays_as_it_is() -> None:
     body = f"m (float[1, 32, 8, 8] {shape}) => (y) {{ y = DeformConv<pads = [1, 1, 1, 1]>(x, w, o) }}"
     places = [sizes for sizes in shapes(laid_out(body, w=(32, 32, 3, 3))).values() if len(sizes) == 8]
     assert places == [(1, 1, 3, 3, 2, 2, 8, 8)] * 2
+
+
+def test_a_single_channel_wants_no_order() -> None:
+    body = "m (float[1, 32, 8, 8] x, float[1, 1, 8, 8] z) => (y) { c = Conv(x, w)\n a = Add(c, z)\n y = Conv(a, v) }"
+    graph = laid_out(body, w=(1, 32, 1, 1), v=(32, 1, 3, 3))
+    assert shapes(graph)["a"] == (1, 1, 8, 8)
