@@ -23,6 +23,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
+# The warnings say what they are of: without any logging set up, Python prints no logger's name.
 LOGGER = logging.getLogger("metasched.torch")
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.
 _OF_MEMORY = ("device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory")
@@ -90,7 +91,7 @@ class Lowering:
                 self._values[node] = self._expressed(node)
             except Unsupported as error:
                 if error.__cause__ is not None:
-                    LOGGER.debug("metasched: %s is refused", _name(node), exc_info=error)
+                    LOGGER.debug("%s is refused", _name(node), exc_info=error)
                 self._refuse(node, str(error))
         return LoweredNodes(self.builder, self._values, self._refused)
 
