@@ -10,7 +10,7 @@ from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.base import Access
 from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseURLs, open_database, shown_urls
 from metasched.database.record import Record, TaskKey
-from metasched.errors import MetaschedError, NoRecord
+from metasched.errors import MetaschedError, NoRecord, a_or_an
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.knowledge.library import KnowledgeLike
@@ -204,7 +204,9 @@ _MADE_BY = {
 def _require(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
     if not isinstance(value, kind):
         given = type(value).__name__
-        raise MetaschedError(f"`{name}` is a {given}, not a {kind.__name__}\n  hint: make one by {_MADE_BY[kind]}")
+        raise MetaschedError(
+            f"`{name}` is {a_or_an(given)}, not {a_or_an(kind.__name__)}\n  hint: make one by {_MADE_BY[kind]}"
+        )
 
 
 def _target(target: Target | None) -> Target:

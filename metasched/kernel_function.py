@@ -352,10 +352,8 @@ class KernelFunction:
     def _taken(self, inputs: tuple[Any, ...]) -> tuple[TakenArgument, ...]:
         names = self.arguments
         if len(inputs) != len(names):
-            listed = ", ".join(f"`{name}`" for name in names)
-            raise KernelError(
-                f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}{_unbound(self._shorthand)}"
-            )
+            expected = f"{counted(len(names), 'argument')} ({', '.join(f'`{name}`' for name in names)})"
+            raise KernelError(f"the kernel takes {expected}, not {len(inputs)}{_unbound(self._shorthand)}")
         return tuple(take(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
 
     def _program(self, taken: tuple[TakenArgument, ...]) -> Program:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core, default_core
-from metasched.errors import MetaschedError, NoRecord
+from metasched.errors import MetaschedError, NoRecord, a_or_an
 from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
 from metasched.measure.inputs import Inputs, require_inputs
@@ -69,7 +69,7 @@ class Task:
     ) -> None:
         if not isinstance(program, Program):
             raise MetaschedError(
-                f"a task is about a Program, not a {type(program).__name__}\n"
+                f"a task is about a Program, not {a_or_an(type(program).__name__)}\n"
                 "  hint: make one by parse_program(text) or load_program(path)"
             )
         where = Target.detect() if target is None else target

@@ -14,7 +14,7 @@ from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
 from metasched.doors.jit.tracing import TracedFunction, traced
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError, a_or_an, counted
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
@@ -81,7 +81,7 @@ class JitFunction:
 
     def __init__(self, function: Callable[..., Any], target: Target | None = None) -> None:
         if not callable(function):
-            raise TypeError(f"ms.jit takes a function, not a {type(function).__name__}")
+            raise TypeError(f"ms.jit takes a function, not {a_or_an(type(function).__name__)}")
         functools.update_wrapper(self, function)
         self.function = function
         self._target = target

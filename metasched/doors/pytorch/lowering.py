@@ -18,6 +18,7 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.doors.pytorch.registry import known_operators
 from metasched.doors.pytorch.site import AtenSite, NestedGraph
 from metasched.doors.pytorch.tensors import as_array, language_type, torch_module, value_type
+from metasched.errors import a_or_an
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.value_type import ValueType
@@ -251,7 +252,7 @@ def _promoted(node: Any) -> Any:
 
 def _tensor(value: Any) -> Any:
     if not isinstance(value, torch_module().Tensor):
-        raise Unsupported(f"it is a {type(value).__name__}, and not a tensor")
+        raise Unsupported(f"it is {a_or_an(type(value).__name__)}, and not a tensor")
     return value
 
 
