@@ -15,7 +15,7 @@ from metasched.doors.pytorch.registry import known_operators
 from tests.support.torch_models import ReferenceNetwork, run, run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 F = torch.nn.functional
 
 
