@@ -16,7 +16,7 @@ from metasched import api
 from metasched.cache_folder import CACHE
 from metasched.database.database_registry import scheme_of
 from metasched.database.user_database import kernels_database, make_folder
-from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
+from metasched.errors import BuildError, CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order
@@ -327,8 +327,13 @@ class KernelFunction:
                 )
             except NoRecord:
                 pass
-            except MetaschedError as error:  # told to the user as a warning
-                obstacle = f"{where}: {error}"
+            except BuildError as error:  # this and the next are told to the user as warnings
+                obstacle = f"what was tuned cannot be compiled{where}: {error}\n  hint: `tune` measures anew"
+            except MetaschedError as error:
+                obstacle = (
+                    f"its database of tuned kernels cannot be used{where}: {error}\n  hint: mend or remove what it "
+                    f"names, set {CACHE} to another folder, or give `db=`"
+                )
         if recipe is not None:
             return _Compiled(self._keep(key, compiled_again(recipe)), obstacle)
         guessed = api.compile(program, rules=self._rules, target=self._target, allow=self._allowed)
@@ -340,8 +345,7 @@ class KernelFunction:
             return
         self._warned.add(obstacle)
         warnings.warn(
-            f"ms.kernel guesses, as its database of tuned kernels cannot be used{obstacle}\n  hint: mend or remove "
-            f"what it names, set {CACHE} to another folder, or give `db=`; to guess without this, filter CacheWarning",
+            f"ms.kernel guesses, as {obstacle}; to guess without this, filter CacheWarning",
             CacheWarning,
             stacklevel=callers_level(),
         )
