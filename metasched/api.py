@@ -50,7 +50,13 @@ _KEPT_NOWHERE = "sqlite:///:memory:"
 
 
 def parse_trace(text: str) -> Trace:
-    """A trace from its text. Raises LanguageError with line, column and what was expected."""
+    """A trace from its text.
+
+        >>> ms.parse_trace('trace 1 of p[N=4]:\\n    b = get_block("B")\\n')
+        <trace of p[N=4]: 1 instruction, 0 decisions>
+
+    Raises LanguageError with line, column and what was expected.
+    """
     return Trace.parse(text)
 
 
@@ -65,6 +71,14 @@ def space(
     seed: int = 0,
 ) -> Space:
     """The search space of a program.
+
+        >>> ms.space(prog, "vectorize")[0].show()
+        func bias_gelu(X: f32[4, 8], const bias: f32[8]) -> Y: f32[4, 8]:
+            temp D: f32[4, 8]
+            for i in 4:
+                vectorized(t1) j in 8:
+                    biased: D[i, j] = X[i, j] + bias[j]
+            ...
 
     Args:
         program: what to compute.
@@ -126,6 +140,8 @@ def tune(
     progress: Shown = None,
 ) -> Kernel[TuningReport]:
     """Search for a fast schedule by measuring candidates, and return the best kernel.
+
+        kernel = ms.tune(prog, trials=64, db="sqlite:///tuned.db")
 
     Args:
         program: what to compute.
@@ -388,6 +404,9 @@ def guess(
     seed: int = 0,
 ) -> Trace:
     """The best guess, which measures nothing.
+
+        >>> ms.guess(prog, rules="vectorize")
+        <trace of bias_gelu[M=4, N=8, T=f32, ACC=f32]: ...>
 
     The cost model compares what was found for the nearest sizes of the same kind, carried over, an expert's trace,
     where the program is an operator of the library (under any names), and, where that may gain enough, the trace that

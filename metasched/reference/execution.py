@@ -49,6 +49,9 @@ def reference(
     """A callable that takes the arguments as kernels do, in order or by name, and returns the output, or a tuple when
     there are several.
 
+        >>> ms.reference(prog)(np.zeros((4, 8), np.float32), np.zeros(8, np.float32)).shape
+        (4, 8)
+
     Inputs are arrays of the declared shapes and dtypes, scalars numbers that their types hold; none is changed. The
     callable raises KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
     """

@@ -31,6 +31,9 @@ MOST_KNOWN = 5
 class Task:
     """A program to be tuned for a target, in a space.
 
+        >>> ms.Task(prog, space="vectorize", threads=2)
+        <task of bias_gelu[M=4, N=8, T=f32, ACC=f32] for ... with 2 threads>
+
     The space is made at first use: making a task, or its fingerprint, enumerates nothing.
 
     Args:
