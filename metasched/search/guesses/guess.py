@@ -48,19 +48,21 @@ from metasched.target import Target
 
 LOGGER = logging.getLogger(__name__)
 
-# The model's choice is the best of ten thousand by an inexact estimate: if it is expected to be as fast as an expert's
-# trace, it is mostly slower. On 89 tasks of the yardstick that have expert traces, by models of the other families,
-# what was chosen took 1.20 times as long as the best (geometric mean) with traces alone, 1.17 with a threshold of a
-# third, and 1.16 to 1.10 with 0.5 to 0.85. Of 449 layers of 21 networks 0.8 changes three that 0.7 does not: they take
-# .37 to .72 of the time. 0.9 changes none of 295 of them, and five of 144 layers of twelve operators: .73 to 1.07.
+# The model's choice is taken where it is expected to take less than this share of the time of what is known. It is the
+# best of ten thousand by an inexact estimate: expected to be as fast, it is mostly slower. So it has to promise a gain,
+# of a tenth only, as larger shares gave better guesses as far as tried. 89 tasks of the yardstick with expert
+# traces, by models of the other families, took 1.20 times as long as the best (geometric mean) with traces alone, 1.17
+# with a third, and 1.16 to 1.10 with 0.5 to 0.85. From 0.7 to 0.8, three of 449 layers of 21 networks change, and take
+# .37 to .72 of the time; from 0.8 to 0.9 none of 295 of them, and five of 144 layers of twelve operators: .73 to 1.07.
 BETTER = 0.9
 # What was carried over from another size was measured there: it is mostly as fast as the model expects. At 49 sizes,
 # where the model expected less than this of a trace's time, which were six, it took .82 of it (1.11 at worst).
 CARRIED_BETTER = 0.85
-# The share of the estimate that a call at full speed would take at most, for the space to be looked at: where an
-# expert's trace is known, and where a neighbour's, which was measured for sizes like these. Of traces between a third
-# and a half, four tasks of the yardstick are guessed otherwise, and take .73 to 1.00 of the time (Zen 4), two products
-# of batches of bf16 .57 and .70 by estimate (AMX); of neighbours five, and take .66 to 1.44.
+# The space is looked at where a call at full speed would take less than this share of the estimate of what is known:
+# elsewhere there is little to gain. It is less for a neighbour's, which was measured for sizes like these: what is
+# between a third and a half is guessed otherwise for four tasks of the yardstick with an expert's trace, which take .73
+# to 1.00 of the time (Zen 4; two products of batches of bf16 .57 and .70 by estimate, AMX), and for five that have
+# a neighbour's, which take .66 to 1.44.
 ROOM_OF_EXPERT = 1 / 2
 ROOM_OF_NEIGHBOUR = 1 / 3
 # The estimated cycles of a call from which on the model chooses as well: three microseconds.
