@@ -12,7 +12,6 @@ OLDEST := .venv-oldest
 OLDEST_PYTHON ?= python3.11
 # With PyTorch and ONNX Runtime, which `make test` does without.
 PEERS := .venv-peers
-PEER_TESTS := tests/unit/doors tests/unit/operators/test_torch.py tests/unit/graph/growing
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-oldest test-peers lint fmt docs docs-links bench fuzz clean
@@ -84,7 +83,7 @@ $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	@touch $@
 
 test-peers: $(PEERS)/.installed
-	$(PEERS)/bin/python -m pytest --numprocesses 2 --dist worksteal $(PEER_TESTS)
+	$(PEERS)/bin/python -m pytest --numprocesses 2 --dist worksteal -m peers
 
 $(PEERS)/.installed: pyproject.toml
 	rm -rf $(PEERS)

@@ -70,7 +70,8 @@ html_theme_options = {
 }
 html_sidebars: dict[str, list[str]] = {"index": [], "first_kernel": []}
 copyright = "the metasched authors. Apache License 2.0. This site sends nothing anywhere"  # noqa: A001 -- Sphinx's name
-copybutton_prompt_text = "$ "
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 linkcheck_timeout = 20
 linkcheck_anchors = False

@@ -27,6 +27,7 @@ from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, registry
+from metasched.search.guesses import guess
 
 PAGE = Path(__file__).parent / "primitives.md"
 HEAD = """\
@@ -256,10 +257,24 @@ DOORS = Path(__file__).parent / "doors.md"
 
 
 def compiler_page() -> str:
-    """The page with its table of the functions' errors made anew."""
+    """The page with its table of the functions' errors, and the thresholds of a guess, made anew."""
     rows = [f"| `{f.name}` | {_ulp(f.ulp[DType.F32])} | {_ulp(f.ulp[DType.F64])} |" for f in functions().values()]
     table = "\n".join(["| function | float32 | float64 |", "|---|---|---|", *rows])
-    return replaced(COMPILER.read_text(encoding="utf-8"), "functions", f"\n{table}\n\n")
+    text = replaced(COMPILER.read_text(encoding="utf-8"), "functions", f"\n{table}\n\n")
+    text = replaced(text, "carried over", str(guess.CARRIED_BETTER))
+    return replaced(text, "far from its shape", _far_from_its_shape())
+
+
+def _far_from_its_shape() -> str:
+    """When a guess looks beyond what is known, from its thresholds."""
+    sentences = (
+        f"Where its arithmetic and what has to be moved would take less than {guess.ROOM_OF_EXPERT:g} of its estimated "
+        f"time ({guess.ROOM_OF_NEIGHBOUR:.2f} for what was found for a neighbour), and a call takes "
+        f"{guess.WORTH_LOOKING:,.0f} cycles or more (some {guess.WORTH_LOOKING / 3000:.0f} us), the space of the rules "
+        "is looked at as well, and its favourite is taken if the cost model expects it to take less than "
+        f"{guess.BETTER} of the time."
+    )
+    return f"\n{textwrap.indent(textwrap.fill(sentences, 150), '  ')}\n  "
 
 
 def language_page() -> str:

@@ -10,7 +10,7 @@ from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.base import Access
 from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseURLs, open_database, shown_urls
 from metasched.database.record import Record, TaskKey
-from metasched.errors import MetaschedError, NoRecord
+from metasched.errors import MetaschedError, NoRecord, a_or_an
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.knowledge.library import KnowledgeLike
@@ -50,7 +50,13 @@ _KEPT_NOWHERE = "sqlite:///:memory:"
 
 
 def parse_trace(text: str) -> Trace:
-    """A trace from its text. Raises LanguageError with line, column and what was expected."""
+    """A trace from its text.
+
+        >>> ms.parse_trace('trace 1 of p[N=4]:\\n    b = get_block("B")\\n')
+        <trace of p[N=4]: 1 instruction, 0 decisions>
+
+    Raises LanguageError with line, column and what was expected.
+    """
     return Trace.parse(text)
 
 
@@ -65,6 +71,14 @@ def space(
     seed: int = 0,
 ) -> Space:
     """The search space of a program.
+
+        >>> ms.space(prog, "vectorize")[0].show()
+        func bias_gelu(X: f32[4, 8], const bias: f32[8]) -> Y: f32[4, 8]:
+            temp D: f32[4, 8]
+            for i in 4:
+                vectorized(t1) j in 8:
+                    biased: D[i, j] = X[i, j] + bias[j]
+            ...
 
     Args:
         program: what to compute.
@@ -126,6 +140,8 @@ def tune(
     progress: Shown = None,
 ) -> Kernel[TuningReport]:
     """Search for a fast schedule by measuring candidates, and return the best kernel.
+
+        kernel = ms.tune(prog, trials=64, db="sqlite:///tuned.db")
 
     Args:
         program: what to compute.
@@ -204,7 +220,9 @@ _MADE_BY = {
 def _require(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
     if not isinstance(value, kind):
         given = type(value).__name__
-        raise MetaschedError(f"`{name}` is a {given}, not a {kind.__name__}\n  hint: make one by {_MADE_BY[kind]}")
+        raise MetaschedError(
+            f"`{name}` is {a_or_an(given)}, not {a_or_an(kind.__name__)}\n  hint: make one by {_MADE_BY[kind]}"
+        )
 
 
 def _target(target: Target | None) -> Target:
@@ -290,25 +308,31 @@ def compile(  # noqa: A001
     Raises ScheduleError or BuildError where a given trace does not apply, NoRecord when the database has nothing for
     this program and target, MetaschedError for arguments that do not go together.
     """
-    _require_one_source(trace, db, trials, rules, policy)
-    if inputs is not None and trials is None:
-        raise MetaschedError("`inputs` say what to measure on, and only `trials` are measured\n  hint: leave them out")
+    _require_one_source(trace, db, trials, rules, policy, inputs)
     _require("program", program, Program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
-        kept = _KEPT_NOWHERE if db is None else db
-        tuned = tune(program, trials, kept, rules, target=where, allow=allow, knowledge=knowledge, inputs=inputs)
-        return tuned if db is None or rules is not None else _best_over_spaces(tuned, db, allowed)
+        return _of_trials(program, trials, db, rules, where, allowed, knowledge, inputs)
     if trace is not None:
-        _require("trace", trace, Trace)
-        if allow is not None:
-            _require_allowed(trace, allowed, program)
-        return _of_trace(program, trace, where, policy)
+        return _of_trace(program, trace, where, None if allow is None else allowed, policy)
     if db is not None:
-        record = _best_record(program, db, where, allowed)
-        return _kernel(program, own_trace(record, program), where, record, Origin.MEASURED)
-    guessed = best_guess(program, where, rules, core=core_of(where), allowed=allowed, knowledge=knowledge)
-    return _compiled(program, guessed.func, guessed.trace, where, guessed, Origin.GUESS)
+        return _of_record(program, db, where, allowed)
+    return _of_guess(program, rules, where, allowed, knowledge)
+
+
+def _of_trials(
+    program: Program,
+    trials: int,
+    db: DatabaseURLs | None,
+    rules: RuleSpec,
+    target: Target,
+    allowed: Allowed,
+    knowledge: KnowledgeLike,
+    inputs: Inputs | None,
+) -> Kernel[TuningReport]:
+    kept = _KEPT_NOWHERE if db is None else db
+    tuned = tune(program, trials, kept, rules, target=target, allow=allowed, knowledge=knowledge, inputs=inputs)
+    return tuned if db is None or rules is not None else _best_over_spaces(tuned, db, allowed)
 
 
 def _best_over_spaces(tuned: Kernel[TuningReport], db: DatabaseURLs, allowed: Allowed) -> Kernel[TuningReport]:
@@ -318,8 +342,36 @@ def _best_over_spaces(tuned: Kernel[TuningReport], db: DatabaseURLs, allowed: Al
     return tuned if same else _kernel(tuned.program, best, tuned.target, tuned.report, Origin.MEASURED)
 
 
+def _of_trace(
+    program: Program, trace: Trace, target: Target, allowed: Allowed | None, policy: Policy
+) -> Kernel[Repairs]:
+    """`allowed` is None where nothing was said of it: to give a trace is consent to what its steps do."""
+    _require("trace", trace, Trace)
+    if allowed is not None:
+        _require_allowed(trace, allowed, program)
+    schedule = trace.apply_to(program, policy)
+    return _scheduled(program, schedule, target, Repairs(schedule.repairs), Origin.TRACE)
+
+
+def _of_record(program: Program, db: DatabaseURLs, target: Target, allowed: Allowed) -> Kernel[Record]:
+    record = _best_record(program, db, target, allowed)
+    return _kernel(program, own_trace(record, program), target, record, Origin.MEASURED)
+
+
+def _of_guess(
+    program: Program, rules: RuleSpec, target: Target, allowed: Allowed, knowledge: KnowledgeLike
+) -> Kernel[Guess]:
+    guessed = best_guess(program, target, rules, core=core_of(target), allowed=allowed, knowledge=knowledge)
+    return _compiled(program, guessed.func, guessed.trace, target, guessed, Origin.GUESS)
+
+
 def _require_one_source(
-    trace: Trace | None, db: DatabaseURLs | None, trials: int | None, rules: RuleSpec, policy: Policy
+    trace: Trace | None,
+    db: DatabaseURLs | None,
+    trials: int | None,
+    rules: RuleSpec,
+    policy: Policy,
+    inputs: Inputs | None,
 ) -> None:
     """Raise MetaschedError for arguments of `compile` one of which would be ignored."""
     if trace is not None and trials is not None:
@@ -338,6 +390,8 @@ def _require_one_source(
     if policy is not Policy.STRICT and trace is None:
         source = "a database has traces of this very shape" if db is not None else "a guess is made for this shape"
         raise MetaschedError(f"`policy` says how to mend a trace, and {source}\n  hint: leave it out, or give `trace=`")
+    if inputs is not None and trials is None:
+        raise MetaschedError("`inputs` say what to measure on, and only `trials` are measured\n  hint: leave them out")
 
 
 def guess(
@@ -350,6 +404,9 @@ def guess(
     seed: int = 0,
 ) -> Trace:
     """The best guess, which measures nothing.
+
+        >>> ms.guess(prog, rules="vectorize")
+        <trace of bias_gelu[M=4, N=8, T=f32, ACC=f32]: ...>
 
     The cost model compares what was found for the nearest sizes of the same kind, carried over, an expert's trace,
     where the program is an operator of the library (under any names), and, where that may gain enough, the trace that
@@ -424,11 +481,6 @@ def _require_allowed(trace: Trace, allowed: Allowed, program: Program) -> None:
             f'the trace lets results differ by "{more[0]}", and `allow` does not name it\n'
             "  hint: name it, or leave out `allow`: to give a trace is consent to what its steps do"
         )
-
-
-def _of_trace(program: Program, trace: Trace, target: Target, policy: Policy) -> Kernel[Repairs]:
-    schedule = trace.apply_to(program, policy)
-    return _scheduled(program, schedule, target, Repairs(schedule.repairs), Origin.TRACE)
 
 
 def _kernel(program: Program, trace: Trace, target: Target, report: ReportT, origin: Origin) -> Kernel[ReportT]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 
@@ -11,6 +12,14 @@ from metasched.support.data_classes import dataclass
 def counted(number: int, singular: str, plural: str = "") -> str:
     """`3 loops`, or `1 loop`, for messages."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+_AS_A_VOWEL = re.compile("[aeio]|nd", re.IGNORECASE)
+
+
+def a_or_an(noun: str) -> str:
+    """`an int`, or `a uint8`, for messages: the name of a type with the article that it is spoken with."""
+    return f"an {noun}" if _AS_A_VOWEL.match(noun) else f"a {noun}"
 
 
 class MetaschedError(Exception):

@@ -16,13 +16,12 @@ from metasched import api
 from metasched.cache_folder import CACHE
 from metasched.database.database_registry import scheme_of
 from metasched.database.user_database import kernels_database, make_folder
-from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
+from metasched.errors import BuildError, CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order
 from metasched.lang.shorthand import Shorthand, read_shorthand
-from metasched.measure.inputs import Inputs, require_inputs
-from metasched.measure.records import CheckError
+from metasched.measure.inputs import Inputs
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress_view import Shown
 from metasched.runtime.foreign import Library, as_numpy
@@ -36,12 +35,12 @@ from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 
 _ARRAY = np.ndarray
-_OPTIONS = ("out", "trials", "seed", "budget", "patience", "data", "rules", "progress")
+_OPTIONS = ("out", "trials", "seed", "budget", "patience", "inputs", "rules", "progress")
 # Options of `ms.tune` that `tune` does not take, with what has them.
 _OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("db", "target", "allow"), "ms.kernel(text, {}=...)"),
     **dict.fromkeys(("space", "strategy", "model", "runner", "knowledge"), "ms.tune(f.program(...), {}=...)"),
-    "inputs": "tune(..., data=...)",
+    "data": "tune(..., inputs=...)",
 }
 
 
@@ -196,12 +195,12 @@ class KernelFunction:
     def tune(
         self,
         /,
-        *inputs: Any,
+        *arguments: Any,
         trials: int | None = None,
         seed: int = 0,
         budget: float | None = None,
         patience: int | None = None,
-        data: Inputs | None = None,
+        inputs: Inputs | None = None,
         rules: RuleSpec = None,
         progress: Shown = None,
         **named: Any,
@@ -209,13 +208,13 @@ class KernelFunction:
         """Search for a fast schedule for arguments such as these, and use it from now on, here and in later processes.
 
         Args:
-            inputs: arguments of the shapes and types to tune for.
+            arguments: those of the shapes and types to tune for.
             trials: measurements to have in the database in the end; the same call again is instant. By default 64, or
                 as many as there is time for where a budget is given.
             seed: with the recorded times, decides every candidate.
             budget: seconds that it may take in all.
             patience: end after so many trials without one that is faster by more than noise.
-            data: what to measure on, by argument, as `inputs` of `ms.tune`; by default random numbers.
+            inputs: what to measure on, by argument, as of `ms.tune`; by default random numbers.
             rules: the rules that make the space; by default those of this function.
             progress: how to show where the run stands, as of `ms.tune`: by default a line in a terminal or a notebook;
                 False for nothing, or a function to be called after each measurement.
@@ -224,25 +223,21 @@ class KernelFunction:
         Raises as `ms.tune` does.
         """
         self._refuse_options_of_others(named)
-        taken = self._taken(self._in_order(inputs, named))
+        taken = self._taken(self._in_order(arguments, named))
         program = self._program(taken)
-        require_inputs(program.func, data, "data")
-        try:
-            tuned = api.tune(
-                program,
-                trials=trials,
-                budget=budget,
-                patience=patience,
-                db=self._database_to_write(),
-                rules=self._rules if rules is None else rules,
-                seed=seed,
-                target=self._target,
-                allow=self._allowed,
-                inputs=data,
-                progress=progress,
-            )
-        except CheckError as error:
-            raise error.by("data={NAME: (low, high)}") from None
+        tuned = api.tune(
+            program,
+            trials=trials,
+            budget=budget,
+            patience=patience,
+            db=self._database_to_write(),
+            rules=self._rules if rules is None else rules,
+            seed=seed,
+            target=self._target,
+            allow=self._allowed,
+            inputs=inputs,
+            progress=progress,
+        )
         self._keep(_key_of(taken), tuned)
         return tuned
 
@@ -327,8 +322,13 @@ class KernelFunction:
                 )
             except NoRecord:
                 pass
-            except MetaschedError as error:  # told to the user as a warning
-                obstacle = f"{where}: {error}"
+            except BuildError as error:  # this and the next are told to the user as warnings
+                obstacle = f"what was tuned cannot be compiled{where}: {error}\n  hint: `tune` measures anew"
+            except MetaschedError as error:
+                obstacle = (
+                    f"its database of tuned kernels cannot be used{where}: {error}\n  hint: mend or remove what it "
+                    f"names, set {CACHE} to another folder, or give `db=`"
+                )
         if recipe is not None:
             return _Compiled(self._keep(key, compiled_again(recipe)), obstacle)
         guessed = api.compile(program, rules=self._rules, target=self._target, allow=self._allowed)
@@ -340,8 +340,7 @@ class KernelFunction:
             return
         self._warned.add(obstacle)
         warnings.warn(
-            f"ms.kernel guesses, as its database of tuned kernels cannot be used{obstacle}\n  hint: mend or remove "
-            f"what it names, set {CACHE} to another folder, or give `db=`; to guess without this, filter CacheWarning",
+            f"ms.kernel guesses, as {obstacle}; to guess without this, filter CacheWarning",
             CacheWarning,
             stacklevel=callers_level(),
         )
@@ -352,10 +351,8 @@ class KernelFunction:
     def _taken(self, inputs: tuple[Any, ...]) -> tuple[TakenArgument, ...]:
         names = self.arguments
         if len(inputs) != len(names):
-            listed = ", ".join(f"`{name}`" for name in names)
-            raise KernelError(
-                f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}{_unbound(self._shorthand)}"
-            )
+            expected = f"{counted(len(names), 'argument')} ({', '.join(f'`{name}`' for name in names)})"
+            raise KernelError(f"the kernel takes {expected}, not {len(inputs)}{_unbound(self._shorthand)}")
         return tuple(take(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
 
     def _program(self, taken: tuple[TakenArgument, ...]) -> Program:

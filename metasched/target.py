@@ -103,6 +103,9 @@ TRANSPOSED_BYTES = 16
 class Target:
     """A CPU: `name` is LLVM's, `features` LLVM's names of the instruction sets present, cache sizes in bytes.
 
+        >>> ms.Target.detect(threads=2).threads
+        2
+
     `threads` is how many threads a parallel loop is divided over at most. `l1` and `l2` belong to one core, `l3` is
     shared. A target with fewer features than the machine's compiles for fewer; one with more makes code that the
     machine cannot run.

@@ -10,7 +10,7 @@ from pathlib import Path
 from metasched.cache_folder import CACHE, NoCacheFolder, cache_folder
 from metasched.calibration.calibration import CalibrationError, MachineCalibration, OldCalibration
 from metasched.cost.core import Core, default_core
-from metasched.errors import CacheWarning
+from metasched.errors import CacheWarning, callers_level
 from metasched.target import Target
 
 _AGAIN = "Hint: `metasched calibrate` measures anew, or remove the file to use the default constants"
@@ -25,7 +25,7 @@ def core_of(target: Target) -> Core:
     try:
         calibration = load(target)
     except OldCalibration as error:
-        warnings.warn(str(error), CacheWarning, stacklevel=2)
+        warnings.warn(str(error), CacheWarning, stacklevel=callers_level())
         return default_core(target)
     return default_core(target) if calibration is None else calibration.core(target.threads)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -131,9 +130,6 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
     if twice:
         raise UsageError(f"the size `{twice[0]}` is given by -D, and by --grows")
     sizes |= grown
-    clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
-    if clashing:
-        raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
     network: Network | NetworkOfSizes = ms.load_onnx(
         args.model,
         values=_once("--value", args.values),
@@ -142,7 +138,7 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
         target=Target.detect(args.threads),
         precision=args.precision,
         db=db,
-        **sizes,
+        sizes=sizes,
     )
     return network
 

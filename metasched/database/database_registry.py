@@ -12,7 +12,7 @@ from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
 from metasched.database.shown_url import shown_url
 from metasched.database.union import UnionDatabase
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, a_or_an
 from metasched.support.registry import Registry, checked_function
 
 LOGGER = logging.getLogger(__name__)
@@ -121,4 +121,4 @@ def _scheme(url: str) -> str:
 
 def _no_text(given: object) -> DatabaseError:
     url = f"sqlite:///{given}" if isinstance(given, PathLike) else DEFAULT_DATABASE
-    return DatabaseError(f"`{given}` is a {type(given).__name__}, not the URL of a database\n  hint: '{url}'")
+    return DatabaseError(f"`{given}` is {a_or_an(type(given).__name__)}, not the URL of a database\n  hint: '{url}'")

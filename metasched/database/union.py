@@ -3,12 +3,13 @@
 What is recorded elsewhere may be from another machine, or a stranger's: it is a proposal, and no time that counts. So
 the fastest records of the others are given as of another version of the code: a search times the best of them again,
 here, before it compares or returns any of them, and trials are one's own. They are taken if they are what they claim
-(`metasched.database.check`), so many of them at most, and no longer than any that tuning writes.
+(`metasched.database.check`), so many of them at most, no longer than any that tuning writes, and so long in all.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
@@ -30,6 +31,8 @@ from metasched.database.rows import written_number
 from metasched.database.summary import Summary, summary_of
 from metasched.errors import callers_level
 from metasched.permissions import EVERYTHING, Permission
+
+LOGGER = logging.getLogger(__name__)
 
 # Of each task, how many records of another database are taken, and how many characters of one and of all of them are
 # read as programs and traces: a thousand times what tuning writes is a second's reading.
@@ -151,13 +154,16 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
     """
     found: list[Record] = []
     problems: list[str] = []
-    read = 0
+    left = _MOST_IN_ALL
     for record in database.leading(task, _MOST_RECORDS):
         length = max(len(record.program), len(record.trace))
-        read += length
-        if length > _MOST_CHARACTERS or read > _MOST_IN_ALL:
+        if length > _MOST_CHARACTERS:
             problems.append("its program or trace is longer than any that tuning writes")
             continue
+        left -= length
+        if left < 0:
+            LOGGER.info("of the records of a task elsewhere, those beyond %d characters are not read", _MOST_IN_ALL)
+            break
         try:
             check_meaning(record)
         except RecordProblem as problem:

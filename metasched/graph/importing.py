@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
+from metasched.errors import a_or_an
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin, ValueCount
 from metasched.graph.counted.row_blocks import in_row_blocks
 from metasched.graph.counted.rows import run_on_rows
@@ -213,7 +214,7 @@ class _Importer:
     def _input(self, value: Any, binding: Binding, open_: list[str]) -> GraphValue | _NotKnown:
         kind = value.type.WhichOneof("value")
         if kind != "tensor_type":
-            return self._refused_input(value, f"it is a {str(kind).removesuffix('_type')}, and not a tensor")
+            return self._refused_input(value, f"it is {a_or_an(str(kind).removesuffix('_type'))}, and not a tensor")
         type_ = value.type.tensor_type
         try:
             dtype = element_type(type_.elem_type)

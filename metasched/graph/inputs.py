@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import elements
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError, a_or_an, counted
 from metasched.graph.ir import Array
 from metasched.graph.value_type import ValueType
 from metasched.runtime.foreign import as_numpy
@@ -61,7 +61,7 @@ def checked_types(wanted: Mapping[str, ValueType], taken: Sequence[Array]) -> li
     """Arrays of a call. Raises KernelError for what is not of the type that a network takes."""
     for (name, type_), array in zip(wanted.items(), taken, strict=True):
         if not isinstance(array, np.ndarray):
-            raise KernelError(f"the input `{name}` is {type_}, and a {type(array).__name__} is given")
+            raise KernelError(f"the input `{name}` is {type_}, and {a_or_an(type(array).__name__)} is given")
         if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
             raise KernelError(
                 f"the input `{name}` is {type_}, and an array of {array.dtype} {array.shape} is given\n"

@@ -30,6 +30,10 @@ from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
+# What may be said of a size that a model leaves open, where it is one, and where it may be several.
+OneSize = int | str | GrowingSize
+OpenSize = OneSize | tuple[int, int] | SizeRange
+
 
 @overload
 def load_onnx(
@@ -41,7 +45,8 @@ def load_onnx(
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     db: DatabaseLike | None = None,
-    **sizes: int | str | GrowingSize,
+    sizes: Mapping[str, OneSize] | None = None,
+    **named: OneSize,
 ) -> Network: ...
 
 
@@ -55,7 +60,8 @@ def load_onnx(
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     db: DatabaseLike | None = None,
-    **sizes: int | str | GrowingSize | tuple[int, int] | SizeRange,
+    sizes: Mapping[str, OpenSize] | None = None,
+    **named: OpenSize,
 ) -> Network | NetworkOfSizes: ...
 
 
@@ -68,7 +74,8 @@ def load_onnx(
     target: Target | None = None,
     precision: ProductPrecision | str = ProductPrecision.F32,
     db: DatabaseLike | None = None,
-    **sizes: int | str | GrowingSize | tuple[int, int] | SizeRange,
+    sizes: Mapping[str, OpenSize] | None = None,
+    **named: OpenSize,
 ) -> Network | NetworkOfSizes:
     """A network from an ONNX model: opsets 13 to the newest that the installed package `onnx` knows.
 
@@ -86,17 +93,20 @@ def load_onnx(
         precision: "f32", what the model says, or "bf16": products of bf16, added up in f32. A quantised model computes
             with the bytes that it says at any precision.
         db: a database whose records are taken, as by `Network.use`: a URL, or one that is open.
-        sizes: sizes that the model leaves open, by their names in it: `seq=128`; a text says one by others,
-            `total="past + 1"`; ranges, `seq=(1, 512)` or a `SizeRange` with buckets, make a `NetworkOfSizes`, which
-            takes inputs of all sizes in them; `past=GrowingSize(512)` is a size that grows from call to call, and makes
-            the model's caches states.
+        sizes: sizes that the model leaves open, by their names in it, `{"seq": 128}`; names that are no options of this
+            function may be given as arguments instead, `seq=128`. A text says one by others, `total="past + 1"`;
+            ranges, `seq=(1, 512)` or a `SizeRange` with buckets, make a `NetworkOfSizes`, which takes inputs of all
+            sizes in them; `past=GrowingSize(512)` is a size that grows from call to call, and makes the model's caches
+            states.
+        named: further sizes.
 
     Every node becomes programs of the language: `net.graph` has them, and prints them. Raises RefusedModel, with all
     nodes that cannot be expressed, and NetworkError for a file that is damaged, sizes that are not settled, and what is
     given as one and is none.
     """
-    ranges = {name: _range(name, size) for name, size in sizes.items() if isinstance(size, tuple | SizeRange)}
-    single = {name: _single(name, size) for name, size in sizes.items() if not isinstance(size, tuple | SizeRange)}
+    given = _all_sizes(sizes, named)
+    ranges = {name: _range(name, size) for name, size in given.items() if isinstance(size, tuple | SizeRange)}
+    single = {name: _single(name, size) for name, size in given.items() if not isinstance(size, tuple | SizeRange)}
     said = (without_position(model), single, _whole_shapes(shapes or {}), values or {}, states or {})
     with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
         digest = beside.submit(model_digest, said[0])
@@ -202,6 +212,21 @@ def _open_inputs(model: OpenedModel) -> dict[str, Sequence[str]]:
     """What calls may give, with the names of its sizes."""
     given = {*model.values, *model.states}
     return {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
+
+
+def _all_sizes(sizes: Mapping[str, OpenSize] | None, named: Mapping[str, OpenSize]) -> dict[str, OpenSize]:
+    """The sizes of a mapping, and those given as arguments. Raises NetworkError for one that is given as both."""
+    if not isinstance(sizes, Mapping | None):
+        raise NetworkError(
+            f'`sizes` has sizes by their names, and is {sizes!r}\n  hint: a size of this name is sizes={{"sizes": ...}}'
+        )
+    given = dict(sizes or {})
+    twice = sorted(given.keys() & named.keys())
+    if twice:
+        raise NetworkError(
+            f"the size `{twice[0]}` is given twice: in `sizes`, and as an argument\n  hint: leave out one"
+        )
+    return {**given, **named}
 
 
 def _range(name: str, size: tuple[int, ...] | SizeRange) -> SizeRange:

@@ -110,13 +110,25 @@ class NetworkBase(ABC):
                 function is called with a `NetworkProgress` after each measurement.
             seed, rules, allow, knowledge, runner, strategy, model: as of `tune`.
         """
-        from metasched.graph.tuning.graphs import NetworkSettings
         from metasched.graph.tuning.networks import tune_networks
 
-        settings = NetworkSettings(
-            db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
+        return tune_networks(
+            [self],
+            trials,
+            db,
+            budget=budget,
+            patience=patience,
+            objective=objective,
+            scheduler=scheduler,
+            seed=seed,
+            progress=progress,
+            rules=rules,
+            allow=allow,
+            knowledge=knowledge,
+            runner=runner,
+            strategy=strategy,
+            model=model,
         )
-        return tune_networks([self], trials, budget=budget, patience=patience, settings=settings)
 
     def tasks(self, db: DatabaseLike | None = None) -> TaskTable:
         """The distinct programs that run, and how often each does in a call; with their best times in a database if

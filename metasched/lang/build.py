@@ -69,7 +69,13 @@ def scalar(name: str, dtype: str | DType = DType.F32) -> ScalarArgument:
 def placeholder(
     name: str, shape: Sequence[ValueLike], dtype: str | DType = DType.F32, *, const: bool = False
 ) -> Tensor:
-    """An input tensor; `const` marks weights."""
+    """An input tensor.
+
+        >>> ms.placeholder("W", (ms.param("K", 8), 16), "bf16", const=True).name
+        'W'
+
+    `const` marks weights.
+    """
     return Tensor(name, _extents(name, shape), DType(dtype), const=const)
 
 
@@ -82,6 +88,12 @@ def compute(
     dtype: str | DType | None = None,
 ) -> Tensor:
     """A stage: the tensor whose element at `i, j, ...` is `value(i, j, ...)`.
+
+        >>> A = ms.placeholder("A", (4, 8))
+        >>> B = ms.compute("B", (8, 4), lambda j, i: 2 * A[i, j], label="twice")
+        >>> print(ms.program("transposed", [A], [B]))
+        program transposed(A: f32[4, 8]) -> B: f32[8, 4]:
+            twice: B[j, i] = 2 * A[i, j]
 
     The iteration variables are named by the arguments of `value`. `dtype` is required if the value consists of numbers
     alone.
@@ -111,7 +123,11 @@ def compute_arg(
 
     `dtype` is the integer type of the positions.
 
-        V, P = compute_arg("V", "P", (N,), lambda i: argmax(lambda k: X[i, k], K))
+        >>> X = ms.placeholder("X", (4, 8))
+        >>> V, P = ms.compute_arg("V", "P", (4,), lambda i: ms.argmax(lambda k: X[i, k], 8))
+        >>> print(ms.program("largest", [X], [V, P]))
+        program largest(X: f32[4, 8]) -> (V: f32[4], P: i64[4]):
+            V[i], P[i] = argmax[k](X[i, k])
 
     Raises:
         LanguageError: as `compute`.
@@ -130,6 +146,10 @@ def program(
     params: Sequence[Parameter] | None = None,
 ) -> Program:
     """The program that computes `outputs` from `inputs`.
+
+        >>> A = ms.placeholder("A", (8,))
+        >>> ms.program("twice", [A], [ms.compute("B", (8,), lambda i: 2 * A[i])])
+        <program twice(A: f32[8]) -> B: f32[8], 1 stage>
 
     Stages come in the order of their dependencies. Parameters are those used, in the order in which outputs,
     then inputs, then stages name them; `params` gives another order.
@@ -170,6 +190,12 @@ def sum(value: Callable[..., ValueLike], *extents: ValueLike, where: Condition =
     """`sum(lambda k: A[i, k] * B[k, j], K)`: one extent for each argument of the function.
 
     `where`, a function of the same arguments, says which terms there are: `where=lambda k: k <= i`.
+
+        >>> A = ms.placeholder("A", (4, 8))
+        >>> S = ms.compute("S", (4,), lambda i: ms.sum(lambda k: A[i, k], 8, where=lambda k: k <= i))
+        >>> print(ms.program("sums", [A], [S]))
+        program sums(A: f32[4, 8]) -> S: f32[4]:
+            S[i] = sum[k if k <= i](A[i, k])
     """
     return _reduction(Reducer.SUM, value, extents, where)
 
@@ -224,7 +250,16 @@ def mirror(x: ValueLike, size: ValueLike) -> Value:
 
 
 def where(cond: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value:
-    """`then if cond else otherwise`; only the side taken is evaluated."""
+    """`then if cond else otherwise`.
+
+        >>> A = ms.placeholder("A", (8,))
+        >>> B = ms.compute("B", (8,), lambda i: ms.where(A[i] > 0, ms.log(A[i]), 0))
+        >>> print(ms.program("logs", [A], [B]))
+        program logs(A: f32[8]) -> B: f32[8]:
+            B[i] = log(A[i]) if A[i] > 0 else 0
+
+    Only the side taken is evaluated.
+    """
     c, t, o = lift(cond), lift(then), lift(otherwise)
     return Term(IfElse(t.node, c.node, o.node), merge(t.symbols, c.symbols, o.symbols))
 

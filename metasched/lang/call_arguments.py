@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType, integer_range
-from metasched.errors import KernelError
+from metasched.errors import KernelError, a_or_an
 from metasched.lang.report import did_you_mean, listing
 
 
@@ -44,7 +44,7 @@ def scalar(name: str, dtype: DType, value: Any, taker: str = "the kernel") -> fl
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    takes = f"`{name}` is a {type(value).__name__}; {taker} takes"
+    takes = f"`{name}` is {a_or_an(type(value).__name__)}; {taker} takes"
     if dtype.is_bool:
         if not isinstance(value, bool | np.bool_):
             raise KernelError(f"{takes} a bool")

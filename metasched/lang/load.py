@@ -20,6 +20,9 @@ def parse_program(text: str, /, **params: Setting) -> Program:
     """The one program of a text, with its parameters set; those not given take their defaults. A byte order mark at its
     beginning is passed over, as that of a file is.
 
+        >>> ms.parse_program("program twice[N=8](A: f32[N]) -> B: f32[N]:\\n    B[i] = 2 * A[i]", N=3)
+        <program twice[N=3](A: f32[3]) -> B: f32[3], 1 stage>
+
     Raises:
         LanguageError: when the text is wrong, holds no or several programs, or a parameter is unknown; it holds
             every mistake found, with line, column and hint.
@@ -29,6 +32,9 @@ def parse_program(text: str, /, **params: Setting) -> Program:
 
 def load_program(path: str | Path, /, **params: Setting) -> Program:
     """A program from a file: `FILE.ms`, or `FILE.ms::NAME` where the file holds several.
+
+        >>> ms.load_program("examples/pipelines/blend.ms", H=4, W=6)
+        <program blend[H=4, W=6](...) -> ..., 1 stage>
 
     Raises:
         LanguageError: as `parse_program`.

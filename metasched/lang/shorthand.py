@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from metasched.dtypes import DType
-from metasched.errors import Diagnostic, KernelError, LanguageError
+from metasched.errors import Diagnostic, KernelError, LanguageError, a_or_an
 from metasched.ir.program import Program
 from metasched.ir.source import (
     Axis,
@@ -131,7 +131,7 @@ def _with_hint(error: LanguageError, numbers: Mapping[str, DType]) -> LanguageEr
 def read_shorthand(text: str) -> Shorthand:
     """Stages from a text, separated by newlines or `;`. Raises LanguageError, with places in that text."""
     if not isinstance(text, str):
-        raise LanguageError((Diagnostic(1, 1, f"a kernel is a text, not a {type(text).__name__}"),), "", FILE)
+        raise LanguageError((Diagnostic(1, 1, f"a kernel is a text, not {a_or_an(type(text).__name__)}"),), "", FILE)
     wrapped, origins = _wrapped(text)
     if not origins:
         raise LanguageError((Diagnostic(1, 1, "there are no stages", "write `C[i, j] = ...`"),), text, FILE)

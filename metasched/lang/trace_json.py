@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from metasched.dtypes import INDEX, DType
-from metasched.errors import Diagnostic, LanguageError
+from metasched.errors import Diagnostic, LanguageError, a_or_an
 from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.lang.decisions import from_json, to_json
@@ -87,7 +87,7 @@ def _expr(e: Expr) -> Any:
             return [op.value, _expr(a)]
         case Select(cond=cond, then=then, otherwise=otherwise):
             return ["if", _expr(cond), _expr(then), _expr(otherwise)]
-    raise TypeError(f"a trace cannot hold a {type(e).__name__}; its arithmetic is on integer variables")
+    raise TypeError(f"a trace cannot hold {a_or_an(type(e).__name__)}; its arithmetic is on integer variables")
 
 
 # --- reading ---------------------------------------------------------------------------------------------

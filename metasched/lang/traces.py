@@ -10,7 +10,7 @@ from typing import TypeGuard
 from lark import Token, Tree
 
 from metasched.dtypes import INDEX, DType
-from metasched.errors import LanguageError
+from metasched.errors import LanguageError, a_or_an
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.ir.source import (
     Apply,
@@ -257,7 +257,7 @@ def _source(e: Expr) -> SourceExpr:
             return Prefix(op, _source(a))
         case Select(cond=cond, then=then, otherwise=otherwise):
             return IfElse(_source(then), _source(cond), _source(otherwise))
-    raise TypeError(f"a trace cannot hold a {type(e).__name__}; its arithmetic is on integer variables")
+    raise TypeError(f"a trace cannot hold {a_or_an(type(e).__name__)}; its arithmetic is on integer variables")
 
 
 def _number(value: bool | float) -> SourceExpr:

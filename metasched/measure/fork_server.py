@@ -168,7 +168,7 @@ def serve_workers(warm: Callable[[], None]) -> WorkerSettings:
     try:
         warm()
     except Exception:  # each worker meets the same error, and tells it
-        LOGGER.debug("what workers need could not be imported ahead", exc_info=True)
+        LOGGER.warning("what workers need could not be imported ahead", exc_info=True)
     # What was imported stays: collections in workers neither visit it nor write to its memory, which all of them share.
     gc.freeze()
     gc.enable()

@@ -77,25 +77,22 @@ def shape_of(func: Func, buffer: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def require_inputs(func: Func, inputs: Inputs | None, option: str = "inputs") -> None:
-    """Raises KernelError for what does not fit the program, as far as that shows without calling functions.
-
-    `option` is what the caller calls it.
-    """
+def require_inputs(func: Func, inputs: Inputs | None) -> None:
+    """Raises KernelError for what does not fit the program, as far as that shows without calling functions."""
     if inputs is None:
         return
     if not isinstance(inputs, Mapping):
         raise KernelError(
-            f"`{option}` is {inputs!r}; it says by name what data an argument takes: {{'{func.order[0]}': (low, high)}}"
+            f"`inputs` is {inputs!r}; it says by name what data an argument takes: {{'{func.order[0]}': (low, high)}}"
         )
     known = {argument.name: argument for argument in arguments(func)}
     for name, spec in inputs.items():
         if name not in known:
-            raise KernelError(f"{option}: {func.name} has no argument `{name}`; it has {', '.join(func.order)}")
+            raise KernelError(f"inputs: {func.name} has no argument `{name}`; it has {', '.join(func.order)}")
         try:
             _require_fitting(known[name], spec)
         except KernelError as error:
-            raise KernelError(f"{option}: {error}") from None
+            raise KernelError(f"inputs: {error}") from None
 
 
 def given_inputs(func: Func, inputs: Inputs | None, seed: int) -> Given:

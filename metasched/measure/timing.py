@@ -105,13 +105,14 @@ def take_samples(
 ) -> Times:
     """The samples of one visit. `run(n)` calls the kernel n times and returns the seconds that all of them took.
 
-    `before_s` is what a call took in the visit before: adjacent samples alone say nothing of the moment. `first` are
-    the seconds of single calls before this, one at least: they mapped its pages and started its threads.
+    Samples beside one another are alike whatever disturbs the moment, and so say when to end only together with
+    `before_s`, what a call took in the visit before. `first` are the seconds of single calls before this, one at least,
+    which mapped the kernel's pages and started its threads: they say how many calls make a sample.
     """
     single = max(min(first), _CALL_S)
     if best_s is not None and single > max(plan.hopeless * best_s, plan.long_call_s):
-        return (single,)
-    if single > plan.budget_s:
+        return (single,)  # no sample would make it the best
+    if single > plan.budget_s:  # a sample by itself, of what is warm
         return (max(first[-1], _CALL_S),)
     calls, spent = _calls_per_sample(run, single, plan.sample_s)
     times: list[float] = []

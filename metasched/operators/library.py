@@ -29,6 +29,10 @@ def source(name: str) -> str:
 def load(name: str, /, **params: Setting) -> Program:
     """An operator of the library with its parameters set; those not given take their defaults.
 
+        >>> print(ms.operator("transpose", M=4, N=8))
+        program transpose[M=512, N=512, T=f32](X: T[M, N]) -> Y: T[N, M]:
+            Y[j, i] = X[i, j]
+
     Raises:
         MetaschedError: when there is no such operator, or two packages have it.
         LanguageError: when a parameter is unknown, or the sizes do not go together.

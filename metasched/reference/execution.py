@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import KernelError
+from metasched.errors import KernelError, counted
 from metasched.ir.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Func, Seq, Stmt
@@ -48,6 +48,9 @@ def reference(
 ) -> Callable[..., Array | tuple[Array, ...]]:
     """A callable that takes the arguments as kernels do, in order or by name, and returns the output, or a tuple when
     there are several.
+
+        >>> ms.reference(prog)(np.zeros((4, 8), np.float32), np.zeros(8, np.float32)).shape
+        (4, 8)
 
     Inputs are arrays of the declared shapes and dtypes, scalars numbers that their types hold; none is changed. The
     callable raises KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
@@ -111,7 +114,8 @@ def _func(program: HasFunc | Func) -> Func:
 def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Arguments by name, checked against `func` and converted to the types of `executed`."""
     if len(args) != len(func.order):
-        raise KernelError(f"{func.name} takes {len(func.order)} arguments ({', '.join(func.order)}), not {len(args)}")
+        expected = f"{counted(len(func.order), 'argument')} ({', '.join(func.order)})"
+        raise KernelError(f"{func.name} takes {expected}, not {len(args)}")
     given = dict(zip(func.order, args, strict=True))
     inputs = {}
     for buffer, target in zip(func.inputs, executed.inputs, strict=True):

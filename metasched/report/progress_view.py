@@ -176,6 +176,10 @@ Shown = bool | ProgressCallback | ProgressView | None
 def progress_view(stream: TextIO | None = None) -> ProgressView:
     """The best view available: in a notebook, on a terminal, or otherwise lines now and then on `stream`, by default
     standard error.
+
+        >>> import io
+        >>> log = io.StringIO()
+        >>> view = ms.progress_view(log)  # for ms.tune(prog, progress=view)
     """
     display = notebook_display()
     if stream is None and display is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.ma import MaskedArray
 
-from metasched.errors import KernelError
+from metasched.errors import KernelError, a_or_an
 from metasched.runtime.addresses import data_pointer
 from metasched.runtime.compiled import KernelArgument
 
@@ -26,7 +26,9 @@ def _count(n: int) -> str:
 def pointer(p: KernelArgument, dtype: np.dtype[Any], array: Any) -> int:
     """The address of a checked array: an ndarray of the parameter's dtype and shape, C-contiguous and aligned."""
     if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
-        raise KernelError(f"`{p.name}` is a {type(array).__name__}, not a NumPy array. Pass `numpy.asarray({p.name})`")
+        raise KernelError(
+            f"`{p.name}` is {a_or_an(type(array).__name__)}, not a NumPy array. Pass `numpy.asarray({p.name})`"
+        )
     require_unmasked(p.name, array)
     if array.dtype != dtype:
         raise KernelError(

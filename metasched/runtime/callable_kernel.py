@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 import numpy as np
 
 from metasched.compiler.cpu.emit.runtime import Status
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError, a_or_an, counted
 from metasched.ir.highlight import in_html
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import folded, table
@@ -220,7 +220,7 @@ class CallableKernel(Generic[Report_co]):
             return [out]
         if not isinstance(out, tuple) or len(out) != len(self._outputs):
             names = ", ".join(map(str, self._outputs))
-            what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
+            what = f"a tuple of {len(out)}" if isinstance(out, tuple) else a_or_an(type(out).__name__)
             raise KernelError(f"`out` is {what}; `{self.name}` has the outputs ({names}). Pass a tuple of them")
         return list(out)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType, integer_of_size, of_other_package
-from metasched.errors import KernelError
+from metasched.errors import KernelError, a_or_an
 
 Array = np.ndarray[Any, Any]
 
@@ -85,7 +85,9 @@ def as_numpy(name: str, value: Any) -> Any:
             return _from_dlpack(value)
         return _from_dlpack(value.view(getattr(_namespace(value), _bits(dtype).name))).view(dtype.numpy)
     except (BufferError, ValueError, TypeError, RuntimeError, AttributeError) as error:
-        raise KernelError(f"`{name}` is a {type(value).__name__} that cannot be read as an array: {error}") from error
+        raise KernelError(
+            f"`{name}` is {a_or_an(type(value).__name__)} that cannot be read as an array: {error}"
+        ) from error
 
 
 def _require_here(name: str, value: Any) -> None:

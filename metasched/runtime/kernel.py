@@ -20,6 +20,10 @@ from metasched.support.cached import cached_property
 class Kernel(CallableKernel[Report_co]):
     """A compiled program: `kernel(A, B)` returns new arrays, `kernel(A, B, out=D)` writes one that is given.
 
+        >>> kernel = ms.compile(prog, rules="vectorize")
+        >>> kernel(np.zeros((4, 8), np.float32), np.zeros(8, np.float32)).shape
+        (4, 8)
+
     Arguments are C-contiguous NumPy arrays of the compiled shapes and dtypes, or such arrays of other libraries in the
     CPU's memory (PyTorch's tensors; DLPack, or NumPy's array interface), which results are of then. Anything else is a
     KernelError, never a hidden copy. An output may not overlap another argument. A call releases the GIL, and several

@@ -14,7 +14,7 @@ import numba
 from numba.extending import intrinsic
 
 from metasched.compiler.cpu.emit import runtime
-from metasched.errors import KernelError
+from metasched.errors import KernelError, counted
 from metasched.runtime import threads
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.runtime.compiled import CompiledKernel, KernelArgument
@@ -33,7 +33,7 @@ def _type_of(p: KernelArgument) -> Any:
 def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple[Any, ...]) -> None:
     expected = ", ".join(map(str, parameters))
     if len(given) != len(parameters):
-        raise TypingError(f"`{name}` takes {len(parameters)} arguments ({expected}), not {len(given)}")
+        raise TypingError(f"`{name}` takes {counted(len(parameters), 'argument')} ({expected}), not {len(given)}")
     for p, type_ in zip(parameters, given, strict=True):
         if p.shape is None:
             if not isinstance(type_, types.Number | types.Boolean):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import KernelError
+from metasched.errors import KernelError, a_or_an
 from metasched.lang.shorthand_shapes import ArgumentType, ScalarType, TensorType
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import as_numpy
@@ -58,12 +58,14 @@ def _scalar(name: str, value: Any) -> ScalarType:
         return ScalarType(DType.BOOL, fixed=True)
     if isinstance(value, int | float):
         return ScalarType(DType.I64 if isinstance(value, int) else DType.F64, fixed=False)
-    raise KernelError(f"`{name}` is a {type(value).__name__}; it takes a number")
+    raise KernelError(f"`{name}` is {a_or_an(type(value).__name__)}; it takes a number")
 
 
 def _tensor(name: str, value: Any) -> TensorType:
     if not isinstance(value, np.ndarray):
-        raise KernelError(f"`{name}` is a {type(value).__name__}, not a NumPy array. Pass `numpy.asarray({name})`")
+        raise KernelError(
+            f"`{name}` is {a_or_an(type(value).__name__)}, not a NumPy array. Pass `numpy.asarray({name})`"
+        )
     require_unmasked(name, value)
     empty = [n for n, extent in enumerate(value.shape) if extent == 0]
     if empty:

@@ -14,7 +14,7 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from metasched.errors import MetaschedError, ScheduleError, counted
+from metasched.errors import MetaschedError, ScheduleError, a_or_an, counted
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.highlight import in_html, show
@@ -75,7 +75,9 @@ class Interpreter(PrimitiveMethods):
         memo: StepMemo | None = None,
     ) -> None:
         if target is not None and not isinstance(target, Target):
-            raise MetaschedError(f"`target` is a {type(target).__name__}, not a Target; a seed is given as `seed=`")
+            raise MetaschedError(
+                f"`target` is {a_or_an(type(target).__name__)}, not a Target; a seed is given as `seed=`"
+            )
         self.program = program
         self._target = target
         self.handler: Handler = handler if handler is not None else DrawFromPrior(seed)

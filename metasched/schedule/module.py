@@ -22,6 +22,12 @@ R = TypeVar("R")
 def module(fn: Callable[P, R]) -> Callable[P, R]:
     """Make a function over a `Schedule` a module: it opens a scope, so its random variables get addresses under
     `name(block)`. Modules are composed by calling one another.
+
+        >>> @ms.module
+        ... def inlined(sch, block):
+        ...     sch.compute_inline(sch.get_block(block))
+        >>> sch = ms.Schedule(prog)
+        >>> inlined(sch, "biased")
     """
 
     @functools.wraps(fn)
@@ -46,7 +52,7 @@ def scope_name(name: str, schedule: Schedule, args: tuple[Any, ...]) -> str:
 def rerun(
     fn: Callable[[Schedule], Any],
     program: Program,
-    decisions: Trace,
+    trace: Trace,
     policy: Policy = Policy.STRICT,
     *,
     seed: int = 0,
@@ -54,12 +60,21 @@ def rerun(
 ) -> Schedule:
     """Run a module on a program and for a target (by default this machine), taking decisions by address from a trace.
 
+        >>> @ms.module
+        ... def tiles(sch):
+        ...     i, j = sch.get_loops(sch.get_block("gelu"))
+        ...     sch.split(j, sch.sample_tile(j, parts=2))
+        >>> drawn = ms.Schedule(prog, seed=1)
+        >>> tiles(drawn)
+        >>> ms.rerun(tiles, prog, drawn.trace).trace == drawn.trace
+        True
+
     Unlike `Trace.apply_to`, the module's own code runs. A decision that is missing, left over or out of support raises
     ScheduleError under STRICT; under REPAIR it is drawn with `seed`, dropped or repaired, and reported in
     `Schedule.repairs`. Where the module fixes a decision itself, a different decision in the trace counts as out of
     support.
     """
-    replay = Replay(decisions.decisions, policy, DrawFromPrior(seed))
+    replay = Replay(trace.decisions, policy, DrawFromPrior(seed))
     schedule = Schedule(program, target, handler=replay)
     fn(schedule)
     name = getattr(fn, "__name__", "module")

@@ -59,6 +59,16 @@ class Schedule(Interpreter):
 class Trace:
     """Instructions and decisions. Prints as text, parses back to an equal trace, and replays exactly.
 
+        >>> sch = ms.Schedule(prog)
+        >>> sch.compute_inline(sch.get_block("biased"))
+        >>> print(sch.trace)
+        trace 1 of bias_gelu[M=4, N=8, T=f32, ACC=f32]:
+            biased = get_block("biased")
+            compute_inline(biased)
+        >>> ms.Trace.parse(str(sch.trace)).apply_to(prog).show()
+        func bias_gelu(X: f32[4, 8], const bias: f32[8]) -> Y: f32[4, 8]:
+            ...
+
     `program` is the program that a schedule's trace was made for; a parsed trace has none. Equality ignores it. The
     default address of a random variable comes from what it samples; that of a choice is its name.
     """

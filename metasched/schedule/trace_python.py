@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 
-from metasched.errors import ScheduleError
+from metasched.errors import ScheduleError, a_or_an
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 from metasched.ir.program import Program
 from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceExpr
@@ -161,7 +161,7 @@ class _Writer:
                 return Name(self.variables.get(name, name))
         raise ScheduleError(
             "as_python",
-            f"Python cannot say the arithmetic of a {type(e).__name__} over random variables",
+            f"Python cannot say the arithmetic of {a_or_an(type(e).__name__)} over random variables",
             hint="integer variables combine with + - * // %, minimum, maximum and ceildiv",
         )
 

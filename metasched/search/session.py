@@ -14,7 +14,7 @@ from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
-from metasched.errors import MetaschedError
+from metasched.errors import MetaschedError, a_or_an
 from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
 from metasched.measure.machines import batches_at_once
@@ -481,4 +481,4 @@ def _require_task(number: int, given: object) -> None:
     """Raises MetaschedError for what is no task."""
     if lacking_methods(given, "guesses"):
         hint = "\n  hint: Task(program)" if isinstance(given, Program) else ""
-        raise MetaschedError(f"`tasks[{number}]` is a {type(given).__name__}, and not a task{hint}")
+        raise MetaschedError(f"`tasks[{number}]` is {a_or_an(type(given).__name__)}, and not a task{hint}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from metasched.calibration.store import core_of
 from metasched.cost.core import Core, default_core
-from metasched.errors import MetaschedError, NoRecord
+from metasched.errors import MetaschedError, NoRecord, a_or_an
 from metasched.ir.program import Program
 from metasched.knowledge.library import KNOWLEDGE, Knowledge, KnowledgeLike, shipped
 from metasched.measure.inputs import Inputs, require_inputs
@@ -30,6 +30,9 @@ MOST_KNOWN = 5
 
 class Task:
     """A program to be tuned for a target, in a space.
+
+        >>> ms.Task(prog, space="vectorize", threads=2)
+        <task of bias_gelu[M=4, N=8, T=f32, ACC=f32] for ... with 2 threads>
 
     The space is made at first use: making a task, or its fingerprint, enumerates nothing.
 
@@ -69,7 +72,7 @@ class Task:
     ) -> None:
         if not isinstance(program, Program):
             raise MetaschedError(
-                f"a task is about a Program, not a {type(program).__name__}\n"
+                f"a task is about a Program, not {a_or_an(type(program).__name__)}\n"
                 "  hint: make one by parse_program(text) or load_program(path)"
             )
         where = Target.detect() if target is None else target

@@ -27,6 +27,11 @@ _GONE = "the block is gone"
 def sequence(*rules: Rule) -> Rule:
     """One rule after another on the same block, as if each were an item of the list of rules.
 
+        >>> from metasched.rules.inline import inline
+        >>> from metasched.rules.vectorize import vectorize
+        >>> len(ms.space(prog, [ms.sequence(inline, vectorize)]))
+        1
+
     Each applies or skips by itself; one whose block no longer exists (inlined, say) skips. If all skip, so does the
     sequence.
     """
@@ -37,6 +42,10 @@ def sequence(*rules: Rule) -> Rule:
 
 def choice(name: str, *rules: Rule | None) -> Rule:
     """A structural decision between several rules, each of which gives another sketch. None leaves the block as it is.
+
+        >>> from metasched.rules.vectorize import vectorize
+        >>> len(ms.space(prog, [ms.choice("lanes", vectorize, None)]))  # of two blocks
+        4
 
     The options are the rules that would apply to the block; each is tried on a copy. If none would, the choice skips
     and nothing is decided. `name` is the name of the rule, and the decision's address is `NAME(BLOCK)/rule`.
@@ -61,6 +70,10 @@ def choice(name: str, *rules: Rule | None) -> Rule:
 def when(predicate: Predicate, rule: Rule, *, otherwise: str | None = None) -> Rule:
     """A rule for the blocks for which `predicate` holds: a function of the block's description (`Schedule.describe`).
 
+        >>> from metasched.rules.vectorize import vectorize
+        >>> len(ms.space(prog, [ms.when(lambda info: info.output, vectorize)]))
+        1
+
     `otherwise` is the reason that `explain` shows for other blocks; by default the predicate's name, or its line.
     """
     (part,) = _rules("when", (rule,))
@@ -73,6 +86,14 @@ def when(predicate: Predicate, rule: Rule, *, otherwise: str | None = None) -> R
 
 def attempt(rule: Rule) -> Rule:
     """A rule that may fail: if one of its steps is not legal, all of them are undone, and the rule skips.
+
+        >>> @ms.rule
+        ... def inlined(sch, block):
+        ...     "Compute it where it is read."
+        ...     sch.compute_inline(block)
+        >>> ms.space(prog, [ms.attempt(inlined)])[0].show()
+        func bias_gelu(X: f32[4, 8], const bias: f32[8]) -> Y: f32[4, 8]:
+            ...
 
     The reason is that of the step's ScheduleError; `explain` shows it and counts the sketches. Other exceptions are
     mistakes in the rule, and are raised.

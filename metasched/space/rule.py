@@ -36,6 +36,8 @@ class Skip:
 def skip(reason: str) -> Skip:
     """What a rule returns when it does not apply to a block; `Space.explain` shows the reason.
 
+        return ms.skip("it is no reduction")
+
     Raises RuleError where it is no text, or says nothing.
     """
     if not reason:

@@ -547,7 +547,7 @@ def test_the_docstring_of_a_package_is_its_table_of_contents(folder: Path) -> No
 # Tests in tests/unit/ of what no single file has.
 CROSS_CUTTING = frozenset(
     {
-        *("architecture", "pickling", "public_names", "reprs", "site"),
+        *("architecture", "architecture_of_tests", "pickling", "public_names", "reprs", "site"),
         *("cli/modules", "cli/operators", "cli/traces"),
         *("compiler/annotations", "cost/against_lowering", "cost/layouts"),
         *("lang/halves", "lang/limits", "lang/operators", "lang/positions", "lang/type_parameters"),

@@ -11,6 +11,9 @@ import pytest
 
 import metasched as ms
 from metasched import operators
+from metasched.measure.records import Limits
+from metasched.measure.timing import TimingPlan
+from metasched.search.budget.stagnation import least_gain
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -125,6 +128,19 @@ def test_traces_for_some_shapes_only_replay_on_these(name: str) -> None:
     right, wrong = OTHER_SHAPES[name]
     assert replays(name, **right)
     assert not [params for params in wrong if replays(name, **params)]
+
+
+def test_pages_have_the_limits_of_the_code() -> None:
+    measuring, sessions = ((DOCS / name).read_text(encoding="utf-8") for name in ("measuring.md", "sessions.md"))
+    limits, plan = Limits(), TimingPlan()
+    replaced = f"replaced after {limits.recycle_after} candidates, or when they hold more than"
+    assert f"{replaced} {limits.recycle_bytes >> 30} GiB between two" in measuring
+    assert f"holds more than {limits.memory_bytes >> 30} GiB is killed" in measuring
+    assert f"takes more than {plan.long_call_s * 1e3:g} ms" in measuring
+    least, most = least_gain(0.0), least_gain(1.0)
+    assert f"({least:.0%}, or twice the deviation that repetitions show, up to {most:.0%})" in sessions.replace(
+        " %", "%"
+    )
 
 
 GLOSSARY = DOCS / "glossary.md"

@@ -140,9 +140,9 @@ def test_tuning_takes_a_budget_and_patience_and_says_where_other_options_are(cac
         ({"budget": -1}, "budget is -1; it is how many seconds"),
         ({"strategy": "random"}, "has no option `strategy`\n  hint: `ms.tune(f.program(...), strategy=...)`"),
         ({"target": None}, "has no option `target`\n  hint: `ms.kernel(text, target=...)`"),
-        ({"inputs": {}}, "has no option `inputs`\n  hint: `tune(..., data=...)`"),
-        ({"data": 3}, "`data` is 3; it says by name what data an argument takes"),
-        ({"data": {"Z": (0, 1)}}, "data: kernel has no argument `Z`; it has A, B"),
+        ({"data": {}}, "has no option `data`\n  hint: `tune(..., inputs=...)`"),
+        ({"inputs": 3}, "`inputs` is 3; it says by name what data an argument takes"),
+        ({"inputs": {"Z": (0, 1)}}, "inputs: kernel has no argument `Z`; it has A, B"),
     ):
         with pytest.raises(ms.MetaschedError, match=re.escape(message)):
             f.tune(a, b, **options)  # type: ignore[arg-type]

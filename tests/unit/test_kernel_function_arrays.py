@@ -319,13 +319,14 @@ def test_what_cannot_be_exported_says_why(library: types.ModuleType) -> None:
         def __dlpack__(self, **_: Any) -> Any:
             raise BufferError("it is sparse")
 
-    with pytest.raises(ms.KernelError, match="`X` is a Odd that cannot be read as an array: it is sparse"):
+    with pytest.raises(ms.KernelError, match="`X` is an Odd that cannot be read as an array: it is sparse"):
         ms.kernel("Y[i] = X[i] + 1.0")(Odd(small(9)))
 
 
 # --- PyTorch itself, where it is installed
 
 
+@pytest.mark.peers
 def test_pytorch() -> None:
     torch = pytest.importorskip("torch")
     f = ms.kernel(MATMUL)

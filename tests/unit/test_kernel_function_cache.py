@@ -13,6 +13,8 @@ import pytest
 import metasched as ms
 from metasched.database import DamagedRecordWarning, DatabaseError
 from metasched.database import sqlite as backend
+from metasched.ir.nodes import Func
+from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.kernel import Origin
 
 TEXT = "C[i, j] = sum[k](A[i, k] * B[k, j])"
@@ -88,6 +90,26 @@ def test_a_database_that_cannot_be_used(
         if "trial" not in str(caught[0].message):  # what is wrong with a record is said of each
             f(A[:5].copy(), B)
     assert before is None or file.read_bytes() == before
+
+
+def test_a_record_that_cannot_be_compiled(file: Path, tuned: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database is sound, and nothing of it is to be mended or removed."""
+    file.write_bytes(tuned)
+    plain = ms.api.build
+
+    def refusing(func: Func, target: ms.Target) -> CompiledKernel:
+        monkeypatch.setattr(ms.api, "build", plain)
+        raise ms.BuildError("LLVM refuses it")
+
+    monkeypatch.setattr(ms.api, "build", refusing)
+    f = ms.kernel(TEXT, rules=PLAIN)
+    with pytest.warns(
+        ms.CacheWarning, match="guesses, as what was tuned cannot be compiled .*LLVM refuses it"
+    ) as caught:
+        np.testing.assert_array_equal(f(A, B), A @ B)
+    assert "hint: `tune` measures anew" in str(caught[0].message)
+    assert "mend or remove" not in str(caught[0].message)
+    assert f.kernel_for(A, B).origin is Origin.GUESS
 
 
 @pytest.mark.parametrize("damage", ["visits = '[oops'", "trace = 'not a trace'"])

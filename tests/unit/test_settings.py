@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from benchmarks.__main__ import PEERS
 from metasched.errors import MetaschedError
@@ -45,6 +46,15 @@ def test_the_page_has_what_tests_benchmarks_and_the_site_read() -> None:
     } | {f"METASCHED_{option.upper().replace('-', '_')}" for option, *_ in PEERS}
     given_by_tests = {"METASCHED_TEST_FAULT", "METASCHED_TEST_FOLDER"}
     assert not {name for name in named - given_by_tests if f"`{name}`" not in page}
+
+
+def test_the_page_has_how_many_examples_each_profile_of_the_tests_tries() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    dev, ci, fuzz = (settings.get_profile(name) for name in ("dev", "ci", "fuzz"))
+    assert f"`dev` and `ci` try {dev.max_examples} random examples" in page
+    assert ci.max_examples == dev.max_examples
+    assert ci.derandomize
+    assert f"`fuzz` tries {fuzz.max_examples}" in page
 
 
 @pytest.mark.parametrize(("given", "level"), [(None, logging.WARNING), ("", logging.WARNING), ("Debug", logging.DEBUG)])

@@ -5,23 +5,28 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from metasched.database.database_registry import DEFAULT_DATABASE
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
 from metasched.doors.jit.tracing import TracedFunction, traced
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError, a_or_an, counted
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
+from metasched.permissions import Allow
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.space.registry import RuleSpec
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
+
+if TYPE_CHECKING:
+    from metasched.graph.tuning.view import NetworkShown
 
 _ARRAY = np.ndarray
 _ARRAYS = (np.ndarray, np.generic, TracedOperand)
@@ -81,7 +86,7 @@ class JitFunction:
 
     def __init__(self, function: Callable[..., Any], target: Target | None = None) -> None:
         if not callable(function):
-            raise TypeError(f"ms.jit takes a function, not a {type(function).__name__}")
+            raise TypeError(f"ms.jit takes a function, not {a_or_an(type(function).__name__)}")
         functools.update_wrapper(self, function)
         self.function = function
         self._target = target
@@ -113,8 +118,13 @@ class JitFunction:
         /,
         *args: Any,
         trials: int | None = None,
+        seed: int = 0,
         budget: float | None = None,
-        db: str = DEFAULT_DATABASE,
+        patience: int | None = None,
+        db: DatabaseLike = DEFAULT_DATABASE,
+        rules: RuleSpec = None,
+        allow: Allow = None,
+        progress: NetworkShown = None,
         **kwargs: Any,
     ) -> Network:
         """Search for fast schedules for arguments such as these, and use them from now on. Returns the network.
@@ -122,13 +132,20 @@ class JitFunction:
         Args:
             args: arguments of the shapes and types to tune for.
             trials: measurements to have in the database in the end.
-            budget: seconds; what else a search may be told, `network(...).tune` takes.
-            db: where records are kept, by URL.
-            kwargs: arguments by name.
-
+            seed: with the recorded times, decides every candidate.
+            budget: seconds that it may take. By default 600, where nothing else says when to end.
+            patience: end with a kernel after so many trials without one that is faster by more than noise.
+            db: where records are kept: a URL, or a database that is open.
+            rules: the rules that make the space, as of `ms.tune`.
+            allow: what results may differ by, as of `ms.tune`.
+            progress: how to show where the run stands, as of `Network.tune`, which takes more options:
+                `f.network(...).tune(...)`.
+            kwargs: arguments by name; those that are called as one of the above are given by their place.
         """
         network = self.network(*args, **kwargs)
-        network.tune(trials, db, budget=budget)
+        network.tune(
+            trials, db, budget=budget, patience=patience, seed=seed, progress=progress, rules=rules, allow=allow
+        )
         return network
 
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:

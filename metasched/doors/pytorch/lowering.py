@@ -18,11 +18,13 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.doors.pytorch.registry import known_operators
 from metasched.doors.pytorch.site import AtenSite, NestedGraph
 from metasched.doors.pytorch.tensors import as_array, language_type, torch_module, value_type
+from metasched.errors import a_or_an
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
+# The warnings say what they are of: without any logging set up, Python prints no logger's name.
 LOGGER = logging.getLogger("metasched.torch")
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.
 _OF_MEMORY = ("device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory")
@@ -90,7 +92,7 @@ class Lowering:
                 self._values[node] = self._expressed(node)
             except Unsupported as error:
                 if error.__cause__ is not None:
-                    LOGGER.debug("metasched: %s is refused", _name(node), exc_info=error)
+                    LOGGER.debug("%s is refused", _name(node), exc_info=error)
                 self._refuse(node, str(error))
         return LoweredNodes(self.builder, self._values, self._refused)
 
@@ -250,7 +252,7 @@ def _promoted(node: Any) -> Any:
 
 def _tensor(value: Any) -> Any:
     if not isinstance(value, torch_module().Tensor):
-        raise Unsupported(f"it is a {type(value).__name__}, and not a tensor")
+        raise Unsupported(f"it is {a_or_an(type(value).__name__)}, and not a tensor")
     return value
 
 

@@ -15,6 +15,9 @@ from metasched.support.data_classes import dataclass
 class SizeRange:
     """Sizes from `low` to `high`, both included.
 
+        >>> ms.SizeRange(1, 512, buckets=(64, 512))  # ms.load_onnx("m.onnx", seq=...)
+        SizeRange(low=1, high=512, buckets=(64, 512))
+
     Attributes:
         buckets: the largest size of each bucket. By default each is half of the next, so that no call computes more
             than twice of what it needs along this size; a number for every size makes a network of just that size.

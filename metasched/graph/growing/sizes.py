@@ -23,6 +23,9 @@ FEWEST = 5
 class GrowingSize:
     """A size that is larger in each call, as that of a decoder's caches: what there is room for at its end.
 
+        >>> ms.GrowingSize(512)  # ms.load_onnx("decoder.onnx", past=...)
+        GrowingSize(capacity=512, buckets=())
+
     Attributes:
         capacity: the most that a cache holds once it has grown.
         buckets: lengths that have kernels of their own, which go through so much of a cache: a call runs on the

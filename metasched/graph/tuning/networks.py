@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
-from metasched.database.database_registry import DatabaseLike
+from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
+from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike
 from metasched.graph.code.choices import Choice, Choices
 from metasched.graph.tuning.graphs import (
     DEFAULT_BUDGET_S,
@@ -20,6 +21,15 @@ from metasched.graph.tuning.graphs import (
 from metasched.graph.tuning.member import TunedMember
 from metasched.graph.tuning.settling import Settlement
 from metasched.graph.tuning.strip_turns import most_groups
+from metasched.graph.tuning.view import NetworkShown
+from metasched.knowledge.library import KnowledgeLike
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR
+from metasched.measure.runner import Runner
+from metasched.permissions import Allow
+from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
+from metasched.search.several_tasks.objectives import Objective
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
+from metasched.space.registry import RuleSpec
 
 
 class Tunable(Protocol):
@@ -32,11 +42,20 @@ class Tunable(Protocol):
 def tune_networks(
     networks: Sequence[Tunable],
     trials: int | None = None,
+    db: DatabaseLike = DEFAULT_DATABASE,
     *,
     budget: float | None = None,
     patience: int | None = None,
-    settings: NetworkSettings | None = None,
-    **given: Any,
+    objective: str | Objective = "sum",
+    scheduler: str | MakeScheduler = NETWORK_SCHEDULER,
+    seed: int = 0,
+    progress: NetworkShown = None,
+    rules: RuleSpec = None,
+    allow: Allow = None,
+    knowledge: KnowledgeLike = None,
+    runner: str | Runner = DEFAULT_EXECUTOR,
+    strategy: str | MakeStrategy = DEFAULT_STRATEGY,
+    model: str | MakeModel = DEFAULT_MODEL,
 ) -> NetworkReport:
     """Tune several networks in one session, in which a program that two of them run is one task.
 
@@ -46,21 +65,26 @@ def tune_networks(
         networks: each runs its best kernels afterwards, at all lengths where it grows, and at all sizes where these are
             ranges.
         trials: measurements of all tasks together to have in the database in the end.
+        db: where they are kept: a URL, or a database that is open.
         budget: seconds; by default 600, where nothing else says when to end.
         patience: of each task, trials without one that is faster by more than noise.
-        settings: how, or the arguments of `Network.tune` by name. By `objective`, "sum" is the time of all of them one
-            after another, "geomean" the geometric mean of their speed-ups, `LatencyRequirement((0.003, 0.02))` what
-            each has to meet.
-
-    Raises TypeError where both are given.
+        objective: "sum" is the time of all of them one after another, "geomean" the geometric mean of their speed-ups,
+            `LatencyRequirement((0.003, 0.02))` what each has to meet.
+        scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model: as of `Network.tune`.
     """
-    if settings is not None and given:
-        names = ", ".join(f"`{name}`" for name in given)
-        raise TypeError(
-            f"tune_networks is given `settings`, and {names} beside it: say that in the settings, "
-            "dataclasses.replace(settings, ...), or all by name"
-        )
-    how = settings or NetworkSettings(**given)
+    how = NetworkSettings(
+        db=db,
+        objective=objective,
+        scheduler=scheduler,
+        seed=seed,
+        progress=progress,
+        rules=rules,
+        allow=allow,
+        knowledge=knowledge,
+        runner=runner,
+        strategy=strategy,
+        model=model,
+    )
     budget = budget_of(trials, budget, patience)
     started = time.perf_counter()
     most = most_groups(DEFAULT_BUDGET_S if budget is None else budget)

@@ -45,9 +45,12 @@ class Connection:
 
         Raises ResourceError where the scheduler is gone.
         """
+        scheduler = self._client.scheduler
+        if scheduler is None:  # dask gave up reconnecting
+            raise ResourceError(f"the scheduler at {self.address} does not answer: the connection is closed")
         try:
-            found = self._client.sync(self._client.scheduler.identity, n_workers=-1)
-        except Exception as error:  # dask raises what its loop, its connections and its status raise
+            found = self._client.sync(scheduler.identity, n_workers=-1)
+        except (OSError, RuntimeError) as error:  # lost connections and times; dask's loop or connections are closed
             raise ResourceError(f"the scheduler at {self.address} does not answer: {error}") from error
         workers = found["workers"].items()
         return {str(a): float(w["last_seen"]) for a, w in workers if TIMING in w.get("resources", {})}

@@ -270,7 +270,7 @@ def _scalar(name: str, dtype: np.dtype[Any], x: Any) -> float | int:
     """A number that the parameter can hold, for ctypes would wrap an integer; an array of no dimensions is one too."""
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]
-    takes = f"`{name}` is a {type(x).__name__}; the kernel takes"
+    takes = f"`{name}` is of type {type(x).__name__}; the kernel takes"
     if dtype.kind == "b":
         if not isinstance(x, bool | np.bool_):
             raise TypeError(f"{takes} a bool")

@@ -8,7 +8,7 @@ in the space of the rules, which takes 0.2 to 3 s.
 
 A trace may have been written for quite different shapes. So if the estimate leaves room for it, and a call takes long
 enough for that to matter, the model chooses from the space as well. Its choice is taken if the model expects it to take
-less than 0.9 of the time (`_BETTER`). That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
+less than 0.9 of the time (`BETTER`). That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
 registers is always compared so, and gives way to whatever is expected to be faster.
 """
 
@@ -48,23 +48,25 @@ from metasched.target import Target
 
 LOGGER = logging.getLogger(__name__)
 
-# The model's choice is the best of ten thousand by an inexact estimate: if it is expected to be as fast as an expert's
-# trace, it is mostly slower. On 89 tasks of the yardstick that have expert traces, by models of the other families,
-# what was chosen took 1.20 times as long as the best (geometric mean) with traces alone, 1.17 with a threshold of a
-# third, and 1.16 to 1.10 with 0.5 to 0.85. Of 449 layers of 21 networks 0.8 changes three that 0.7 does not: they take
-# .37 to .72 of the time. 0.9 changes none of 295 of them, and five of 144 layers of twelve operators: .73 to 1.07.
-_BETTER = 0.9
+# The model's choice is taken where it is expected to take less than this share of the time of what is known. It is the
+# best of ten thousand by an inexact estimate: expected to be as fast, it is mostly slower. So it has to promise a gain,
+# of a tenth only, as larger shares gave better guesses as far as tried. 89 tasks of the yardstick with expert
+# traces, by models of the other families, took 1.20 times as long as the best (geometric mean) with traces alone, 1.17
+# with a third, and 1.16 to 1.10 with 0.5 to 0.85. From 0.7 to 0.8, three of 449 layers of 21 networks change, and take
+# .37 to .72 of the time; from 0.8 to 0.9 none of 295 of them, and five of 144 layers of twelve operators: .73 to 1.07.
+BETTER = 0.9
 # What was carried over from another size was measured there: it is mostly as fast as the model expects. At 49 sizes,
 # where the model expected less than this of a trace's time, which were six, it took .82 of it (1.11 at worst).
-_CARRIED_BETTER = 0.85
-# The share of the estimate that a call at full speed would take at most, for the space to be looked at: where an
-# expert's trace is known, and where a neighbour's, which was measured for sizes like these. Of traces between a third
-# and a half, four tasks of the yardstick are guessed otherwise, and take .73 to 1.00 of the time (Zen 4), two products
-# of batches of bf16 .57 and .70 by estimate (AMX); of neighbours five, and take .66 to 1.44.
-_ROOM_OF_EXPERT = 1 / 2
-_ROOM_OF_NEIGHBOUR = 1 / 3
+CARRIED_BETTER = 0.85
+# The space is looked at where a call at full speed would take less than this share of the estimate of what is known:
+# elsewhere there is little to gain. It is less for a neighbour's, which was measured for sizes like these: what is
+# between a third and a half is guessed otherwise for four tasks of the yardstick with an expert's trace, which take .73
+# to 1.00 of the time (Zen 4; two products of batches of bf16 .57 and .70 by estimate, AMX), and for five that have
+# a neighbour's, which take .66 to 1.44.
+ROOM_OF_EXPERT = 1 / 2
+ROOM_OF_NEIGHBOUR = 1 / 3
 # The estimated cycles of a call from which on the model chooses as well: three microseconds.
-_WORTH_LOOKING = 1e4
+WORTH_LOOKING = 1e4
 _LIKED = "what the model likes best"
 
 
@@ -217,7 +219,7 @@ class _Guessing:
             found = self._favourite()
             if found is not None:
                 ratio = self._ratio(found.func, start.func)
-                if ratio < (1.0 if sums_in_memory else _BETTER):
+                if ratio < (1.0 if sums_in_memory else BETTER):
                     faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
                     return self._by_model(found, faster, start, ratio)
                 why += "; the best of the rules' space by the estimate, "
@@ -234,7 +236,7 @@ class _Guessing:
         if taken is None:
             return transferred, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
         ratio = self._ratio(transferred.func, taken.func)
-        if ratio < _CARRIED_BETTER:
+        if ratio < CARRIED_BETTER:
             return transferred, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
         return taken, ""
 
@@ -259,9 +261,9 @@ class _Guessing:
     def _leaves_room(self, start: _Start) -> bool:
         """Whether choosing from the space may gain enough over what is known to be worth its time."""
         cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
-        if cycles < _WORTH_LOOKING:
+        if cycles < WORTH_LOOKING:
             return False
-        room = _ROOM_OF_NEIGHBOUR if start.expert is None else _ROOM_OF_EXPERT
+        room = ROOM_OF_NEIGHBOUR if start.expert is None else ROOM_OF_EXPERT
         return max(least_cycles(*program), least_transfer_cycles(*program)) < room * cycles
 
     def _ratio(self, func: Func, other: Func) -> float:

@@ -75,6 +75,9 @@ class TextRule(Rule):
 def parse_module(text: str, name: str | None = None) -> TextModule | TextRule:
     """A module from its text; where there are several, the one that no other calls, or the one of this name.
 
+        >>> ms.parse_module("module lanes(block):\\n    loops = get_loops(block)\\n    vectorize(loops[-1], 8)\\n")
+        <rule lanes (<text>:1)>
+
     A module of one parameter is a rule, `rules=[module]`; one without is for a whole program, `ms.tune(program,
     space=module)`. Both are called as Python modules are: `module(sch, block)`.
 
@@ -86,6 +89,9 @@ def parse_module(text: str, name: str | None = None) -> TextModule | TextRule:
 
 def load_module(path: str | Path) -> TextModule | TextRule:
     """A module from a file: `FILE.ms`, or `FILE.ms::NAME` where it holds several. As `parse_module`.
+
+        >>> ms.load_module("examples/row_sums.ms")
+        <rule row_sums (examples/row_sums.ms:3)>
 
     Raises:
         LanguageError: as `parse_module`.

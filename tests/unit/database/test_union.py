@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -158,6 +159,20 @@ def test_many_records_of_a_stranger_are_not_all_read(urls: list[str]) -> None:
         database.add_all([sound(1.0 + n, 100 + n) for n in range(100)])
     with open_database(urls) as union:
         assert len(union.records(ADD_TASK)) <= 32 + 2
+
+
+def test_long_records_of_a_stranger_are_read_up_to_a_limit(
+    urls: list[str], caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    """None of them is too long, so that none is said to be, nor are those beyond the limit damaged."""
+    trace = ADD_TRACE + "    # " + "x" * 40_000 + "\n"
+    with open_database(urls[1]) as database:
+        database.add_all([sound(0.1 + n, 100 + n, trace=trace) for n in range(20)])
+    with open_database(urls) as union, caplog.at_level(logging.INFO, "metasched"):
+        taken = union.records(ADD_TASK)
+    assert 5 < sum(found.trial >= 100 for found in taken) < 15
+    assert not [warning for warning in recwarn if warning.category is DamagedRecordWarning]
+    assert "those beyond 524288 characters are not read" in caplog.text
 
 
 def test_lists_of_urls(urls: list[str], tmp_path: Path) -> None:

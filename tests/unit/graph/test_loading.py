@@ -43,6 +43,26 @@ def test_sizes_that_are_none(given: dict[str, Any], message: str) -> None:
         ms.load_onnx(MODEL, past=1, total=1, **given)
 
 
+NAMED_AS_OPTIONS = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["": 22]> m (float[target, db, sizes] x) => (y) { y = Relu(x) }'
+)
+
+
+def test_sizes_of_any_name() -> None:
+    sizes = {"target": 2, "db": 3, "sizes": "target + 2"}
+    net = ms.load_onnx(NAMED_AS_OPTIONS, sizes=sizes)
+    assert net.inputs["x"].shape == (2, 3, 4)
+    ranged = ms.load_onnx(NAMED_AS_OPTIONS, sizes={**sizes, "db": (1, 3)})
+    assert ranged(np.ones((2, 2, 4), np.float32)).shape == (2, 2, 4)
+    assert ms.load_onnx(MODEL, sizes={"batch": 2}, past=3, total=4).inputs["x"].shape == (2, 3, 4)
+    with pytest.raises(ms.NetworkError, match="the size `past` is given twice: in `sizes`, and as an argument"):
+        ms.load_onnx(MODEL, sizes={"past": 2}, past=3)
+    with pytest.raises(
+        ms.NetworkError, match=r"`sizes` has sizes by their names, and is 3\n  hint: .*\{\"sizes\": ...\}"
+    ):
+        ms.load_onnx(NAMED_AS_OPTIONS, sizes=3)  # type: ignore[call-overload]
+
+
 def test_buckets_and_capacities_are_whole_numbers() -> None:
     assert ms.SizeRange(np.int64(1), np.int32(4), (np.int64(2),)) == ms.SizeRange(1, 4, (2,))
     assert repr(ms.GrowingSize(np.int64(4), (np.int64(2),))) == repr(ms.GrowingSize(4, (2,)))

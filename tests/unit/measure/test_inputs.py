@@ -59,11 +59,6 @@ def test_what_does_not(inputs: Any, message: str) -> None:
         require_inputs(FUNC, inputs)
 
 
-def test_the_caller_may_call_it_otherwise() -> None:
-    with pytest.raises(KernelError, match="data: p has no argument `Q`"):
-        require_inputs(FUNC, {"Q": (0, 1)}, "data")
-
-
 @pytest.mark.parametrize(
     ("made", "message"),
     [

@@ -11,6 +11,7 @@ import pytest
 import metasched as ms
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytestmark = pytest.mark.peers
 nn = torch.nn.functional
 
 Tensor = Any

@@ -335,10 +335,10 @@ def test_arguments_may_be_given_by_name() -> None:
     [
         (DType.I32, 1.9, r"`k` is a float; f takes an integer \(i32\)"),
         (DType.I32, "7", r"`k` is a str; f takes an integer \(i32\)"),
-        (DType.I32, np.array([3]), r"`k` is a ndarray; f takes an integer \(i32\)"),
+        (DType.I32, np.array([3]), r"`k` is an ndarray; f takes an integer \(i32\)"),
         (DType.I32, 2**40, "`k` is 1099511627776, which is not in i32's range"),
         (DType.U8, -1, "`k` is -1, which is not in u8's range"),
-        (DType.BOOL, 2, "`k` is a int; f takes a bool"),
+        (DType.BOOL, 2, "`k` is an int; f takes a bool"),
         (DType.F32, 10**400, "`k` is larger than any number of f32"),
         (DType.F32, True, r"`k` is a bool; f takes a number \(f32\)"),
     ],

@@ -91,8 +91,8 @@ def test_it_runs_alone_and_gives_the_same_bits(kernel: Kernel, tmp_path: Path) -
             "k.waves(alpha=0.5)",
             "TypeError: waves is called without `A`, `B`; waves takes 3 arguments (A, alpha, B)",
         ),
-        ("k.waves(a, '0.5', b)", "TypeError: `alpha` is a str; the kernel takes a number (float32)"),
-        ("k.waves(a, True, b)", "TypeError: `alpha` is a bool; the kernel takes a number (float32)"),
+        ("k.waves(a, '0.5', b)", "TypeError: `alpha` is of type str; the kernel takes a number (float32)"),
+        ("k.waves(a, True, b)", "TypeError: `alpha` is of type bool; the kernel takes a number (float32)"),
         ("k.waves(a[:3], 0.5, b)", "`A` is float32(3, 70); waves takes a float32 array of shape (65, 70)"),
         ("k.waves(a.astype('f8'), 0.5, b)", "`A` is float64(65, 70)"),
         ("k.waves(np.asfortranarray(a), 0.5, b)", "`A` is not C-contiguous"),
@@ -145,7 +145,7 @@ def test_integer_scalars_are_in_range(dtype: str, tmp_path: Path) -> None:
         text = f"`n` is {n}, which is not in {numpy}'s range {limits.min} .. {limits.max}"
         with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
             function(x, n=n)
-    with pytest.raises(TypeError, match=rf"^`n` is a float; the kernel takes an integer \({numpy}\)$"):
+    with pytest.raises(TypeError, match=rf"^`n` is of type float; the kernel takes an integer \({numpy}\)$"):
         function(x, 2.0)
 
 
@@ -153,7 +153,7 @@ def test_bool_scalars_are_bools(tmp_path: Path) -> None:
     function, x = scaled("bool", tmp_path), np.ones(8, np.float32)
     for n in (True, False, np.True_):
         np.testing.assert_array_equal(function(x, n), np.full(8, n, np.float32))
-    with pytest.raises(TypeError, match=r"^`n` is a int; the kernel takes a bool$"):
+    with pytest.raises(TypeError, match=r"^`n` is of type int; the kernel takes a bool$"):
         function(x, 2)
 
 

@@ -150,7 +150,7 @@ def unaligned(x: np.ndarray) -> np.ndarray:
         (lambda x: (True, x, 0, False), "`alpha` is a bool; the kernel takes a number"),
         (lambda x: (1.0, x, 1.5, False), r"`count` is a float; the kernel takes an integer \(i32\)"),
         (lambda x: (1.0, x, 1 << 31, False), "`count` is 2147483648, which is not in i32's range"),
-        (lambda x: (1.0, x, 0, 1), "`negate` is a int; the kernel takes a bool"),
+        (lambda x: (1.0, x, 0, 1), "`negate` is an int; the kernel takes a bool"),
     ],
 )
 def test_bad_arguments(kernel: Kernel, x: np.ndarray, arguments: object, message: str) -> None:
@@ -166,7 +166,7 @@ def read_only(a: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        (lambda x, s: x.copy(), r"`out` is a ndarray; `axpy` has the outputs \(Y: f32\[3, 20\], S: f32\[3\]\)"),
+        (lambda x, s: x.copy(), r"`out` is an ndarray; `axpy` has the outputs \(Y: f32\[3, 20\], S: f32\[3\]\)"),
         (lambda x, s: (x.copy(),), "`out` is a tuple of 1"),
         (lambda x, s: (x.copy(), s[:2]), r"`S` has shape \(2,\)"),
         (lambda x, s: (x.astype(np.int32), s), "`Y` has dtype int32"),

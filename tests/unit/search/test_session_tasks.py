@@ -329,7 +329,7 @@ def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None
         ({"scheduler": 5}, "this is no task scheduler: it is 5, and not a function of SchedulerInputs"),
         ({"scheduler": lambda given: 3}, "`<lambda>` made 3 of SchedulerInputs, which is no task scheduler"),
         ({"tasks": [task(8).program]}, "`tasks[0]` is a Program, and not a task\n  hint: Task(program)"),
-        ({"tasks": [task(8), 5]}, "`tasks[1]` is a int, and not a task"),
+        ({"tasks": [task(8), 5]}, "`tasks[1]` is an int, and not a task"),
         ({"networks": [{0: 2.0}, {5: 1.0}]}, "`networks[1]` runs task 5; there is 1 task, counted from 0"),
         ({"networks": [{0: 0.0}]}, "`networks[0]` runs task 0 0.0 times; it is how often, and positive"),
         ({"networks": [3]}, "`networks[0]` is 3; it says how often tasks run, by number"),

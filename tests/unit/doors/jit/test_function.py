@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.database.database_registry import DEFAULT_DATABASE
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 B = np.ones((3, 2), np.float32)
@@ -184,7 +185,11 @@ def test_tuning_is_of_the_network_that_arguments_run(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ms.Network, "tune", lambda network, *args, **options: seen.append((network, args, options)))
     f = ms.jit(lambda a, b: a @ b)
     assert f.tune(A, b=B, budget=3, db="sqlite:///x.db") is f.network(A, b=B)
-    assert seen == [(f.network(A, b=B), (None, "sqlite:///x.db"), {"budget": 3})]
+    network, args, options = seen.pop()
+    assert (network, args, options["budget"]) == (f.network(A, b=B), (None, "sqlite:///x.db"), 3)
+    given = {"seed": 7, "patience": 5, "rules": [], "allow": {"fastmath"}, "progress": False}
+    f.tune(A, B, trials=2, **given)
+    assert seen == [(f.network(A, B), (2, DEFAULT_DATABASE), {"budget": None, **given})]
 
 
 def test_zeros_have_signs_and_no_number_is_one_number() -> None:

@@ -15,7 +15,7 @@ from metasched.doors.pytorch.registry import known_operators
 from tests.support.torch_models import ReferenceNetwork, run, run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 F = torch.nn.functional
 
 
@@ -166,7 +166,7 @@ def test_errors_of_operators_are_logged_for_who_looks_for_them(
     with caplog.at_level(logging.DEBUG, "metasched.torch"):
         backend = run(torch.relu, torch.randn(3))
     assert "aten.relu: its arguments do not go together: tuple index" in str(backend)
-    assert "metasched: aten.relu is refused" in caplog.text
+    assert "aten.relu is refused" in caplog.text
     assert "in broken" in caplog.text
 
 

@@ -10,7 +10,7 @@ from metasched.doors.pytorch import backend
 from tests.support.torch_models import ReferenceNetwork, run, run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 attention = torch.nn.functional.scaled_dot_product_attention
 
 

@@ -16,7 +16,7 @@ from metasched.doors.pytorch.shared_results import share_results
 from tests.support.torch_models import ReferenceNetwork, leaves
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 
 
 @pytest.fixture(autouse=True)

@@ -51,6 +51,7 @@ def test_prompts_of_a_bucket_run_on_one_network_and_what_has_no_room_there_on_it
     np.testing.assert_allclose(decoded(grown, [4, 4, 4]), DECODER.whole(IDS), rtol=2e-4, atol=2e-4)  # at 8, no room
 
 
+@pytest.mark.peers
 def test_calls_are_those_of_onnx_runtime_with_caches_that_grow(grown: ms.NetworkOfSizes) -> None:
     runtime = pytest.importorskip("onnxruntime")
     model = DECODER.growing_model()

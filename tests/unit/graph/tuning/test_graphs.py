@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from metasched.graph.code.choices import TUNED
 from metasched.graph.network import Network
 from metasched.graph.tasks import tasks_of
 from metasched.graph.tuning import settling
-from metasched.graph.tuning.graphs import NetworkSettings, _row, inputs_of
+from metasched.graph.tuning.graphs import _row, inputs_of
 from metasched.graph.tuning.networks import tune_networks
 from metasched.graph.tuning.strip_turns import StripSettlement
 from metasched.graph.tuning.view import NetworkProgress
@@ -267,9 +268,12 @@ def test_two_networks_share_a_task(url: str) -> None:
     assert report.trials == 4
 
 
-def test_settings_are_given_once(url: str) -> None:
-    with pytest.raises(TypeError, match="is given `settings`, and `objective`, `seed` beside it"):
-        tune_networks([network()], 4, settings=NetworkSettings(url), objective="geomean", seed=1)
+def test_networks_take_the_options_that_one_takes() -> None:
+    of_several = dict(inspect.signature(tune_networks).parameters)
+    assert of_several.pop("networks").kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    of_one = dict(inspect.signature(ms.Network.tune).parameters)
+    del of_one["self"]
+    assert [*of_several.values()] == [*of_one.values()]
 
 
 def test_a_large_network_is_timed_with_cold_weights(url: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.torch_models import run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 nn = torch.nn
 PADDING = [[False, False, True], [False, True, True]]
 

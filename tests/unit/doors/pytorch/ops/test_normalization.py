@@ -10,7 +10,7 @@ from metasched.doors.pytorch.backend import TorchBackend
 from tests.support.torch_models import run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 
 
 @pytest.mark.parametrize("affine", [False, True])

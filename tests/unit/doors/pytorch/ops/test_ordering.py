@@ -9,7 +9,7 @@ import pytest
 from tests.support.torch_models import run, run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 EDGES = torch.tensor([-1.0, 0.0, 0.0, 1.0])
 
 CASES: dict[str, Any] = {
