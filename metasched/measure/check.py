@@ -115,7 +115,7 @@ def prepare(func: Func, given: Given, seed: int, by: Computation | None = None) 
 
 
 def _kind(given: Given) -> DataKind:
-    """Of the data that is summed, which scalars and tables of indices are not."""
+    """The kind of the data that is summed; scalars and tables of indices are not."""
     is_given = any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
     return DataKind.GIVEN if is_given else DataKind.DRAWN
 

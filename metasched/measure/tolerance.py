@@ -110,8 +110,9 @@ def with_doubtful_free(allowed: NDArray[np.float64] | None, expected: NDArray[An
 
 
 def position_tolerances(by: Computation, bound: NDArray[np.float64], data: DataKind) -> NDArray[np.float64] | None:
-    """The same of positions that an arg-reduction over floats finds: any is right among values nearer to one another
-    than rounding can tell, others must match."""
+    """How far positions that an arg-reduction over floats finds may be off: any is right among values nearer to one
+    another than rounding can tell, others must match.
+    """
     if not np.any(bound):
         return None
     return np.where(_errors(by, data)[0] * bound >= 1.0, np.inf, 0.0)

@@ -84,7 +84,7 @@ class _Blocks:
         return self.elements.shape[self.axis + 1]
 
     def shape(self, *extents: int) -> tuple[int, ...]:
-        """That of the elements, with other dimensions in place of blocks and elements."""
+        """The elements' shape with other dimensions in place of blocks and elements."""
         shape = self.elements.shape
         return (*shape[: self.axis], *extents, *shape[self.axis + 2 :])
 

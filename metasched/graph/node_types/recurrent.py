@@ -134,7 +134,7 @@ class _Layer:
 
     @property
     def type(self) -> ValueType:
-        """That of what a step makes."""
+        """The type of one step's output."""
         return ValueType(DType.F32, (self.inputs.shape[1], self.inputs.shape[3]))
 
     @property
@@ -186,7 +186,7 @@ def _gru_step(
 
 
 def _mixed(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
-    """What is new, and so much of what was before, `C`, as the update gate says."""
+    """The new state: `new`, and so much of the one before, `C`, as the update gate says."""
     stages = [declared("N", layer.type), f"N[i, j] = {new}", f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])"]
     return layer.site.single(stages, layer.type, **given)
 
@@ -269,7 +269,7 @@ def _one(
     hidden: GraphValue | None,
     cells: GraphValue | None,
 ) -> tuple[GraphValue, GraphValue, GraphValue | None]:
-    """What a step gives out of what is added for it and of which rows have it, and what the next begins with."""
+    """What a step gives and what the next begins with, out of what is added for the step and which rows have it."""
     added, active = given
     made, after = step(layer, added, hidden, cells)
     if active is None:
@@ -454,7 +454,7 @@ def _functions(site: NodeSite, kind: LayerKind, directions: int) -> list[list[st
 
 
 def _with_numbers(site: NodeSite, activations: Sequence[_Activation]) -> Iterator[str]:
-    """Their texts; those that have numbers take the next that is said, each in turn."""
+    """The activations' texts; those that have numbers take the next that is said, each in turn."""
     alphas, betas = (iter(site.attribute(f"activation_{name}") or ()) for name in ("alpha", "beta"))
     for own in activations:
         text = own.text

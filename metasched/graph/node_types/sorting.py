@@ -48,7 +48,7 @@ class _Row:
         return self.elements.shape[self.axis]
 
     def shape(self, *extents: int) -> tuple[int, ...]:
-        """That of the elements, with other dimensions in place of the row's."""
+        """The elements' shape with other dimensions in place of the row's."""
         shape = self.elements.shape
         return (*shape[: self.axis], *extents, *shape[self.axis + 1 :])
 
@@ -74,7 +74,9 @@ def top_k(site: NodeSite) -> tuple[GraphValue | None, ...]:
 
 
 def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Results:
-    """As many of the elements that are there as are asked for, or all of them; those that are not there come last."""
+    """The first elements of rows of which data decide how many are there: as many as are asked for, or all of them.
+    Elements that are not there come last.
+    """
     there, room = sizes_of(x)[axis], x.shape[axis]
     asked = k.most if isinstance(k, DataSize) else k
     if not isinstance(k, DataSize) and not 0 <= k <= room:

@@ -245,7 +245,7 @@ class _ModuleEmitter:
         return largest
 
     def _chunks(self, text: FunctionText, extent: str, threads: str) -> str:
-        """As many chunks as there are threads, or iterations."""
+        """The number of chunks of a phase: that of threads, or of iterations where these are fewer."""
         fewer = text.fresh(f"icmp slt i64 {extent}, {threads}")
         return text.fresh(f"select i1 {fewer}, i64 {extent}, i64 {threads}")
 
