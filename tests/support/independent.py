@@ -148,7 +148,7 @@ def _windows(x: Array, R: int, S: int, P: int, fill: float, D: int = 1) -> Array
     """[batch, *space, channel, taps]"""
     space = tuple(range(1, x.ndim - 1))
     padded = np.pad(x, [(0, 0), *[(P, P)] * len(space), (0, 0)], constant_values=fill)
-    seen = np.lib.stride_tricks.sliding_window_view(padded, (D * (R - 1) + 1,) * len(space), axis=space)  # type: ignore[call-overload]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (D * (R - 1) + 1,) * len(space), axis=space)
     chosen = seen[:, *(slice(None, None, S),) * len(space), :, *(slice(None, None, D),) * len(space)]
     return np.asarray(chosen.reshape(*chosen.shape[: x.ndim], -1))
 
