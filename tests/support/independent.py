@@ -83,7 +83,7 @@ def capsule(x: Array, k: Array, *, V: int, **params: Any) -> Array:
 
 
 def conv_bn_relu(x: Array, k: Array, bias: Array, scale: Array, offset: Array, **params: Any) -> Array:
-    return np.maximum((conv(x, k, **params) + bias) * scale + offset, 0)
+    return np.asarray(np.maximum((conv(x, k, **params) + bias) * scale + offset, 0))
 
 
 def conv_bn_relu_first(x: Array, k: Array, *rest: Array, **params: Any) -> Array:
@@ -106,7 +106,7 @@ def transpose_batch_matmul(q: Array, k: Array, **_: Any) -> Array:
 
 
 def dense_relu(a: Array, b: Array, bias: Array, **_: Any) -> Array:
-    return np.maximum(a @ b + bias, 0)
+    return np.asarray(np.maximum(a @ b + bias, 0))
 
 
 def dense_gelu(a: Array, b: Array, bias: Array, **_: Any) -> Array:
@@ -196,7 +196,7 @@ def swiglu(x: Array, g: Array, **_: Any) -> Array:
 
 
 def scale_shift_add_relu(x: Array, scale: Array, shift: Array, r: Array, **_: Any) -> Array:
-    return np.maximum(x * scale + shift[:, None], 0) + r
+    return np.asarray(np.maximum(x * scale + shift[:, None], 0) + r)
 
 
 def pad2d(x: Array, *, TOP: int, BOTTOM: int, LEFT: int, RIGHT: int, **_: Any) -> Array:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -161,8 +162,12 @@ def waiting_takes_about_as_long_as_threads_look() -> None:
     rng = np.random.default_rng(0)
     nanosleep = ctypes.CDLL(None).usleep
     nanosleep.argtypes = [ctypes.c_uint]
+
+    def sleep(delays: np.ndarray, phase: int, chunk: int) -> None:
+        nanosleep(int(delays[phase, chunk]))
+
     for delays in rng.integers(0, 120, (2000, 2, 3)):
-        region(lambda phase, chunk, delays=delays: nanosleep(int(delays[phase, chunk])), 2, 3)
+        region(partial(sleep, delays), 2, 3)
 
 
 def exported_kernels_and_the_package_share_a_pool() -> None:

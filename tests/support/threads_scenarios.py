@@ -17,6 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numba
 import numpy as np
@@ -37,7 +38,7 @@ def check(kernel: Callable[..., np.ndarray], times: int = 1) -> None:
         np.testing.assert_array_equal(kernel(x), expected(x))
 
 
-def scratch(kernel: object) -> np.ndarray:
+def scratch(kernel: Any) -> np.ndarray:
     """A workspace of the kernel, one row a thread."""
     size = kernel.workspace_bytes
     raw = np.zeros(size + 64, np.uint8)
@@ -97,7 +98,7 @@ def numba_thread_count_is_respected_everywhere() -> None:
         chunks.append(arguments[-1])
         LAUNCH(plain)(*arguments)
 
-    table[runtime.LAUNCH] = ctypes.cast(counting, ctypes.c_void_p).value
+    table[runtime.LAUNCH] = ctypes.cast(counting, ctypes.c_void_p).value or 0
     for threads in (1, 2, 3):
         numba.set_num_threads(threads)
         for call in (kernel, called):
