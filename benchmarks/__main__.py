@@ -5,33 +5,73 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 from benchmarks.registry import BENCHMARKS, OptionError, Options
 from metasched.operators import TWELVE
 
+
+def _resolved(text: str) -> Path:
+    return Path(text).resolve()
+
+
 # Options that name what is compared with, each also a variable of the environment.
 PEERS = (
-    ("torch-python", "PATH", "a Python that has PyTorch"),
-    ("halide-python", "PATH", "a Python that has Halide 21"),
-    ("tvm-python", "PATH", "a Python that has TVM"),
-    ("tvm-records", "DIR", "a folder with a MetaSchedule JSON database of each of the twelve operators: DIR/C1D, ..."),
-    ("tvm-figures", "FILE", "TVM's best times and the seconds of its tuning, for `twelve`"),
+    ("torch-python", str, "PATH", "a Python that has PyTorch"),
+    ("halide-python", str, "PATH", "a Python that has Halide 21"),
+    ("tvm-python", str, "PATH", "a Python that has TVM"),
+    (
+        "tvm-records",
+        _resolved,
+        "DIR",
+        "a folder with a MetaSchedule JSON database of each of the twelve operators: DIR/C1D, ...",
+    ),
+    ("tvm-figures", Path, "FILE", "TVM's best times and the seconds of its tuning, for `twelve`"),
 )
 
 
 def main() -> int:
+    parser = _parser()
+    args = parser.parse_args()
+    # Both sides start processes, whose start is a figure: a user's Python has kept its compiled modules.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if (args.tvm_python is None) != (args.tvm_records is None):
+        parser.error("--tvm-python and --tvm-records go together: TVM replays records")
+    if args.names:
+        print("\n".join(BENCHMARKS))
+        return 0
+    if args.name is None:
+        for benchmark in BENCHMARKS.values():
+            print(f"{benchmark.name:20}  {benchmark.summary}")
+        return 0
+    options = Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+    try:
+        for result in BENCHMARKS[args.name].run(options):
+            print(json.dumps(result) if args.json else render(result), flush=True)
+    except OptionError as error:
+        parser.error(str(error))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """What it parses has an attribute for each field of `Options`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure a figure, and print it.")
     parser.add_argument("name", nargs="?", choices=sorted(BENCHMARKS), metavar="NAME", help="without it, lists all")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--names", action="store_true", help="only the names, one a line")
     parser.add_argument("--quick", action="store_true", help="a small version, to see that it works")
     parser.add_argument("--threads", type=int, default=2, help="threads each side may use (default: %(default)s)")
-    for option, metavar, what in PEERS:
+    for option, type_, metavar, what in PEERS:
         name = f"METASCHED_{option.upper().replace('-', '_')}"
-        parser.add_argument(
-            f"--{option}", default=os.environ.get(name) or None, metavar=metavar, help=f"{what} (or {name})"
-        )
+        default = os.environ.get(name) or None
+        parser.add_argument(f"--{option}", type=type_, default=default, metavar=metavar, help=f"{what} (or {name})")
+    for add in (_add_sweeps, _add_yardsticks, _add_networks, _add_contests, _add_pipelines):
+        add(parser)
+    return parser
+
+
+def _add_sweeps(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument_group(
         "of the sweeps `guess` and `short_list`, of `wrong_constants`, `model_quality`, of contests"
     )
@@ -48,6 +88,9 @@ def main() -> int:
         metavar="NAME",
         help="what guesses know, of `guess`: all, traces (of experts), sizes (what was found for others), rules alone",
     )
+
+
+def _add_yardsticks(parser: argparse.ArgumentParser) -> None:
     judging = parser.add_argument_group("of the yardsticks `model_quality` and `tensor_quality`")
     judging.add_argument(
         "--data",
@@ -57,11 +100,17 @@ def main() -> int:
     )
     judging.add_argument("--models", type=_names, default=(), metavar="trees,...", help="who is judged (default: all)")
     judging.add_argument("--kept", type=Path, metavar="DIR", help="keep what was made there, for the next run")
+
+
+def _add_networks(parser: argparse.ArgumentParser) -> None:
     whole = parser.add_argument_group("of `networks`")
     whole.add_argument("--networks", type=_names, default=(), metavar="resnet50,...", help="which (default: all)")
     whole.add_argument("--model", type=Path, action="append", default=[], metavar="FILE.onnx", help="a model of yours")
     whole.add_argument("--sizes", type=_sizes, default={}, metavar="batch=1,...", help="sizes that it leaves open")
     whole.add_argument("--budget", type=_positive, metavar="SECONDS", help="tune each for so long (default: no tuning)")
+
+
+def _add_contests(parser: argparse.ArgumentParser) -> None:
     contest = parser.add_argument_group("of the contests `strategies`, `ablations` and `against`")
     contest.add_argument("--live", action="store_true", help="tune on this machine, not on the frozen table")
     contest.add_argument(
@@ -69,6 +118,9 @@ def main() -> int:
     )
     contest.add_argument("--from-nothing", action="store_true", help="live, without a guess and what is known")
     contest.add_argument("--checkout", type=Path, metavar="DIR", help="a folder with another commit, of `against`")
+
+
+def _add_pipelines(parser: argparse.ArgumentParser) -> None:
     images = parser.add_argument_group("of `pipelines`")
     images.add_argument("--pipelines", type=_names, default=(), metavar="blur,...", help="which (default: all)")
     images.add_argument(
@@ -79,54 +131,6 @@ def main() -> int:
         help="of each of Halide's schedules, compilation included (default: %(default)s)",
     )
     images.add_argument("--prepare", action="store_true", help="only make what --kept keeps, and time nothing")
-    args = parser.parse_args()
-    # Both sides start processes, whose start is a figure: a user's Python has kept its compiled modules.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if (args.tvm_python is None) != (args.tvm_records is None):
-        parser.error("--tvm-python and --tvm-records go together: TVM replays records")
-    if args.names:
-        print("\n".join(BENCHMARKS))
-        return 0
-    if args.name is None:
-        for benchmark in BENCHMARKS.values():
-            print(f"{benchmark.name:20}  {benchmark.summary}")
-        return 0
-    records = None if args.tvm_records is None else Path(args.tvm_records).resolve()
-    options = Options(
-        threads=args.threads,
-        quick=args.quick,
-        torch_python=args.torch_python,
-        tvm_python=args.tvm_python,
-        tvm_records=records,
-        tvm_figures=None if args.tvm_figures is None else Path(args.tvm_figures),
-        only=args.only,
-        shapes=args.shapes,
-        skip=args.skip,
-        trials=args.trials,
-        seeds=args.seeds,
-        known=args.known,
-        data=args.data,
-        models=args.models,
-        kept=args.kept,
-        networks=args.networks,
-        model=tuple(args.model),
-        sizes=args.sizes,
-        budget=args.budget,
-        live=args.live,
-        seconds=args.seconds,
-        from_nothing=args.from_nothing,
-        halide_python=args.halide_python,
-        pipelines=args.pipelines,
-        limit=args.limit,
-        prepare=args.prepare,
-        checkout=args.checkout,
-    )
-    try:
-        for result in BENCHMARKS[args.name].run(options):
-            print(json.dumps(result) if args.json else render(result), flush=True)
-    except OptionError as error:
-        parser.error(str(error))
-    return 0
 
 
 def _operators(text: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +39,7 @@ class Options:
     models: tuple[str, ...] = ()
     kept: Path | None = None
     networks: tuple[str, ...] = ()
-    model: tuple[Path, ...] = ()
+    model: Sequence[Path] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     budget: float | None = None
     live: bool = False

@@ -162,7 +162,7 @@ class DType(Enum):
 
     @cached_property
     def properties(self) -> TypeProperties:
-        """Its row of the table."""
+        """The type's row of the table."""
         return _ROWS[self.value]
 
     @cached_property

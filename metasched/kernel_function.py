@@ -121,7 +121,7 @@ class KernelFunction:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Their names, in calling order."""
+        """The names of the arguments, in calling order."""
         return self._shorthand.arguments
 
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
@@ -392,8 +392,8 @@ def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _key_of(taken: tuple[TakenArgument, ...]) -> tuple[Any, ...]:
-    """That of the arguments as they lie in memory. Where their dimensions are in another order it is told from that of
-    arrays which have this order.
+    """The key of the arguments as they lie in memory. Where their dimensions are in another order it differs from that
+    of arrays which have this order.
     """
     key = _key(tuple(argument.value for argument in taken))
     orders = tuple(argument.order for argument in taken)

@@ -117,20 +117,10 @@ class _Nest:
     def make(self, sch: ms.Schedule) -> None:
         nest = {self.info.name} | (set() if self.consumer is None else set(self.info.readers))
         apart = set(sch.block_names()) - nest
-        outer: dict[str, ms.LoopRV] = {}
-        inner: list[ms.LoopRV] = []
-        sizes: dict[str, ms.Int] = {}
         own = own_loops(sch, self.block, self.info)
         loops = dict(zip((it.name for it in self.info.iters), own, strict=True))
         *others, last = self.info.spatial
-        for it in others:
-            if it.extent == 1:
-                outer[it.name] = loops[it.name]
-                continue
-            parts = sch.sample_tile(loops[it.name], parts=2, innermost=self.tile)
-            outer[it.name], own = sch.split(loops[it.name], parts)
-            inner.append(own)
-            sizes[it.name] = parts[-1]
+        outer, inner, sizes = self._tiled(sch, {it.name: loops[it.name] for it in others})
         widths = sch.sample_tile(loops[last.name], parts=2, innermost=64, step=sch.target.lanes(self.info.dtype))
         columns, lane = sch.split(loops[last.name], widths)
         terms = [loops[it.name] for it in self.info.reduction]
@@ -144,15 +134,32 @@ class _Nest:
             sch.unroll(loop)
         sch.vectorize(lane, lanes=count)
         sch.annotate(self.block, "unroll_limit", UNROLLED)
-        shared = next((it.name for it in others if it.extent != 1), others[0].name)
         for name in reversed(self.bordered):
             _, outer[name], _ = sch.loop_partition(outer[name], self._points(name, sizes[name]))
         if (self.info.instances or self.small) >= self.small:
-            sch.parallel(outer[shared])
+            sch.parallel(outer[next(iter(sizes), others[0].name)])
         for name in sch.block_names():
             if name not in apart:
                 sch.add_fact(sch.get_block(name), Vectorized())
                 sch.add_fact(sch.get_block(name), Threaded())
+
+    def _tiled(
+        self, sch: ms.Schedule, loops: dict[str, ms.LoopRV]
+    ) -> tuple[dict[str, ms.LoopRV], list[ms.LoopRV], dict[str, ms.Int]]:
+        """Loops over tiles by variable, loops inside a tile, and sizes of tiles; an extent of one is not tiled."""
+        extents = {it.name: it.extent for it in self.info.spatial}
+        outer: dict[str, ms.LoopRV] = {}
+        inner: list[ms.LoopRV] = []
+        sizes: dict[str, ms.Int] = {}
+        for name, loop in loops.items():
+            if extents[name] == 1:
+                outer[name] = loop
+                continue
+            parts = sch.sample_tile(loop, parts=2, innermost=self.tile)
+            outer[name], own = sch.split(loop, parts)
+            inner.append(own)
+            sizes[name] = parts[-1]
+        return outer, inner, sizes
 
     def _points(self, name: str, size: ms.Int) -> list[ms.Int]:
         """The first tile that does not meet the border before it, and the first that meets the one behind."""

@@ -10,7 +10,7 @@ Counterparts = dict[str, str | None]
 
 
 def own_counterparts(last: ms.BlockInfo) -> Counterparts:
-    """Those of the last block itself: its spatial variables."""
+    """The last block's own counterparts: its spatial variables."""
     return {it.name: None if it.reduces else it.name for it in last.iters}
 
 
@@ -34,7 +34,7 @@ def _merged(
     readers: list[tuple[ms.BlockInfo, Counterparts]],
     of_index: Callable[[frozenset[str | None]], str | None],
 ) -> Counterparts:
-    """By what each index of each read is, None where reads differ."""
+    """The counterpart of each variable by what `of_index` finds in each index of each read, None where reads differ."""
     seen: list[set[str | None]] = [set() for _ in info.spatial]
     for reader, along in readers:
         for read in reader.reads:

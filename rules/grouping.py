@@ -201,7 +201,7 @@ def _members(
 
 
 def _reads_of(sch: ms.Schedule, member: ms.BlockInfo) -> Iterator[tuple[ms.BlockInfo, int]]:
-    """Those that read a stage, each with at how many places."""
+    """The blocks that read a stage, each with the number of places at which it does."""
     for name in member.readers:
         reader = sch.describe(sch.get_block(name))
         places = [read.bare for read in reader.reads if read.buffer == member.writes]

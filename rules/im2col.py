@@ -75,28 +75,50 @@ class _Form:
 
 def _form(info: ms.BlockInfo, lanes: int, terms: int) -> _Form | str:
     """How the block is a product of matrices, or why it is none."""
+    reason = _unfit(info)
+    if reason is not None:
+        return reason
+    sizes = {it.name: it.extent for it in info.iters if it.extent is not None}
+    spatial = [it.name for it in info.spatial if sizes[it.name] > 1]
+    reason = _fine_as_it_is([sizes[name] for name in spatial], lanes)
+    if reason is not None:
+        return reason
+    windows = [read for read in info.reads if spatial[-1] in read.iters]
+    if len(windows) != 1:
+        return "both operands move along its rows"
+    (window,), (filter_,) = windows, [read for read in info.reads if read not in windows]
+    return _factored(info, window, filter_, _last(spatial, window, filter_), sizes, terms)
+
+
+def _unfit(info: ms.BlockInfo) -> str | None:
+    """Why the block is no reduction over two operands that nothing was done to yet."""
     if not info.reduces or not info.initialises or info.positions:
         return "it is not a reduction"
     if not info.trivial:
         return "it is scheduled already"
     if len(info.reads) != 2:
         return "it is no product of two operands"
-    extents = {it.name: it.extent for it in info.iters}
-    sizes = {name: extent for name, extent in extents.items() if extent is not None}
-    if len(sizes) < len(extents):
-        return "its extents depend on tile sizes"
-    spatial = [it.name for it in info.spatial if sizes[it.name] > 1]
+    return "its extents depend on tile sizes" if any(it.extent is None for it in info.iters) else None
+
+
+def _fine_as_it_is(spatial: list[int], lanes: int) -> str | None:
+    """Why a result of these extents gains nothing by longer rows."""
     if not spatial:
         return "it has a single result"
-    row = sizes[spatial[-1]]
-    if row >= 2 * lanes and -(-row // lanes) * lanes <= 1.05 * row:
-        return f"its rows ({row} elements) fill vectors"
-    windows = [read for read in info.reads if spatial[-1] in read.iters]
-    filters = [read for read in info.reads if spatial[-1] not in read.iters]
-    if len(windows) != 1 or len(filters) != 1:
-        return "both operands move along its rows"
-    (window,), (filter_,) = windows, filters
-    pixels = _last(spatial, window, filter_)
+    row = spatial[-1]
+    fills = row >= 2 * lanes and -(-row // lanes) * lanes <= 1.05 * row
+    return f"its rows ({row} elements) fill vectors" if fills else None
+
+
+def _factored(
+    info: ms.BlockInfo,
+    window: ms.ReadInfo,
+    filter_: ms.ReadInfo,
+    pixels: list[str],
+    sizes: dict[str, int],
+    terms: int,
+) -> _Form | str:
+    """The form with these operands and columns, or why there is none."""
     if len(pixels) < 2:
         return "its rows are no parts of a longer one"
     reduced = [it.name for it in info.reduction]
@@ -108,8 +130,8 @@ def _form(info: ms.BlockInfo, lanes: int, terms: int) -> _Form | str:
     return _Form(
         window.buffer,
         info.writes if info.output else None,
-        tuple(extents),
-        tuple(name for name in extents if name in window.iters),
+        tuple(sizes),
+        tuple(name for name in sizes if name in window.iters),
         tuple(pixels),
         tuple(in_order),
         sizes,

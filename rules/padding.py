@@ -39,7 +39,7 @@ def padding(sch: ms.Schedule, block: ms.BlockRV, *, vectors: int = 4) -> ms.Skip
 
 
 def _decompose(sch: ms.Schedule, block: ms.BlockRV, vectors: int) -> None:
-    """In the row, the last two loops, as far as they are the block's own."""
+    """Decompose the padding at the row, the last two loops, as far as they are the block's own."""
     info = sch.describe(block)
     own = [loop for loop, held in zip(sch.get_loops(block), info.held, strict=True) if held == 1]
     sch.decompose_padding(block, own[-2:][0])

@@ -111,7 +111,7 @@ def _checked(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip 
 
 
 def _vectorize_from(sch: ms.Schedule, block: ms.BlockRV, lanes: tuple[int, ...], at: int) -> None:
-    """With the loop at a place moved innermost."""
+    """Move the loop at a place innermost, and vectorise it."""
     first, *rest = sch.get_loops(block)[at:]
     if rest:
         sch.reorder(*rest, first)

@@ -31,6 +31,21 @@ Array = np.ndarray[Any, Any]
 def add_model(parser: ArgumentParser) -> None:
     """The model, its sizes and values, precision, threads and `--json`."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model; its external data is read from its folder")
+    _add_sizes(parser)
+    _add_settled(parser)
+    known = ", ".join(each.value for each in ProductPrecision)
+    parser.add_argument(
+        "--precision",
+        default=ProductPrecision.F32.value,
+        metavar="TYPE",
+        help=f"what products are computed from: {known} (default: %(default)s); a quantised model has its own",
+    )
+    add_threads(parser)
+    add_json(parser)
+
+
+def _add_sizes(parser: ArgumentParser) -> None:
+    """What is said of sizes that the model leaves open."""
     parser.add_argument(
         "-D",
         dest="sizes",
@@ -51,6 +66,20 @@ def add_model(parser: ArgumentParser) -> None:
         help="the whole shape of an input, such as --shape x=1,3,224,224",
     )
     parser.add_argument(
+        "--grows",
+        dest="growing",
+        metavar="NAME=N",
+        type=_room,
+        action="append",
+        default=[],
+        help="the size of caches that grow from call to call, by its name in the model, and what they have room for; "
+        "past=64:512 says which lengths have kernels of their own",
+    )
+
+
+def _add_settled(parser: ArgumentParser) -> None:
+    """What is said of single inputs: their values, and those that are states."""
+    parser.add_argument(
         "--value",
         dest="values",
         metavar="INPUT=VALUE",
@@ -68,25 +97,6 @@ def add_model(parser: ArgumentParser) -> None:
         default=[],
         help="an input that the network holds between calls, and the output that it is next; may be repeated",
     )
-    parser.add_argument(
-        "--grows",
-        dest="growing",
-        metavar="NAME=N",
-        type=_room,
-        action="append",
-        default=[],
-        help="the size of caches that grow from call to call, by its name in the model, and what they have room for; "
-        "past=64:512 says which lengths have kernels of their own",
-    )
-    known = ", ".join(each.value for each in ProductPrecision)
-    parser.add_argument(
-        "--precision",
-        default=ProductPrecision.F32.value,
-        metavar="TYPE",
-        help=f"what products are computed from: {known} (default: %(default)s); a quantised model has its own",
-    )
-    add_threads(parser)
-    add_json(parser)
 
 
 def add_database(parser: ArgumentParser) -> None:

@@ -65,7 +65,7 @@ def run(args: Namespace, console: Console) -> int:
 
 
 def _tasks(args: Namespace, database: Database) -> list[TaskStats]:
-    """Those that are meant, the one that was measured last first. Raises NoRecord, and LanguageError for a file."""
+    """The tasks that the arguments name, the one measured last first. Raises NoRecord, and LanguageError for a file."""
     if any(part in args.program for part in _PROGRAMS):
         program = program_named(args.program, **params(args.params))
         return tasks_of(database, program.structural_hash(), program.key)

@@ -89,18 +89,19 @@ def run(args: Namespace, console: Console) -> int:
         console.print(summary(program, kernel))
         if kernel.report.interrupted:
             console.print("\nInterrupted: the same command goes on from here.")
-        named = shlex.quote(args.program)
-        settings = "".join(f" -D {key}={value}" for key, value in args.params)
-        settings += f" --threads {args.threads}" if args.threads else ""
-        settings += f" --allow {args.allow}" if args.allow is not None else ""
-        settings += "".join(f" --input {name}={low},{high}" for name, (low, high) in args.inputs)
-        console.print(
-            f"\nKept in {first_db(args.db)}. Again: metasched replay {named}{settings} {db_options(args.db)} "
-            "--check --time"
-        )
-        sizes = "".join(f" -D {key}={value}" for key, value in args.params)
-        console.print(f"Why: metasched report {named}{sizes} {db_options(first_db(args.db))}")
+        console.print(f"\n{_further_commands(args)}")
     return ending.status if kernel.report.interrupted else 0
+
+
+def _further_commands(args: Namespace) -> str:
+    """Where the records are, and the commands that run the best of them again and say why it came to that."""
+    program = shlex.quote(args.program) + "".join(f" -D {key}={value}" for key, value in args.params)
+    settings = f" --threads {args.threads}" if args.threads else ""
+    settings += f" --allow {args.allow}" if args.allow is not None else ""
+    settings += "".join(f" --input {name}={low},{high}" for name, (low, high) in args.inputs)
+    again = f"metasched replay {program}{settings} {db_options(args.db)} --check --time"
+    why = f"metasched report {program} {db_options(first_db(args.db))}"
+    return f"Kept in {first_db(args.db)}. Again: {again}\nWhy: {why}"
 
 
 def result(program: Program, kernel: Kernel[TuningReport]) -> dict[str, object]:

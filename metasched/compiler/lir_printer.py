@@ -6,6 +6,8 @@ from metasched.compiler import lir
 from metasched.ir.nodes import BinOp, Const, Expr
 from metasched.ir.printer import print_expr
 
+_WORDS = {lir.LoopMode.SERIAL: "for", lir.LoopMode.PARALLEL: "parallel", lir.LoopMode.UNROLLED: "unrolled"}
+
 
 def print_kernel(kernel: lir.LoopProgram) -> str:
     """Arrays, a line each, then the loops."""
@@ -16,45 +18,55 @@ def print_kernel(kernel: lir.LoopProgram) -> str:
 
 def _stmt(stmt: lir.LStmt, depth: int) -> list[str]:
     pad = "    " * depth
-    if isinstance(stmt, lir.Body):
-        return [line for child in stmt.stmts for line in _stmt(child, depth)]
-    if isinstance(stmt, lir.Counted):
-        return [f"{pad}counter {stmt.number}:", *_stmt(stmt.body, depth + 1)]
-    if isinstance(stmt, lir.Region):
-        phases = [_stmt(phase, depth + 1) for phase in stmt.phases]
-        between = [line for phase in phases[1:] for line in (f"{pad}    barrier", *phase)]
-        return [f"{pad}region:", *phases[0], *between]
-    if isinstance(stmt, lir.Write):
-        marks = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
-        return [f"{pad}{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{marks}"]
-    if isinstance(stmt, lir.ArgReduction):
-        return [pad + _best(stmt)]
-    if isinstance(stmt, lir.Prefetch):
-        into = "" if stmt.cache == 1 else f" into cache {stmt.cache}"
-        return [f"{pad}prefetch {stmt.array}[{print_expr(stmt.index)}]{into}"]
-    if isinstance(stmt, lir.Reread):
-        return [f"{pad}reread"]
-    if isinstance(stmt, lir.IntrinsicCall):
-        return [f"{pad}{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"]
-    if isinstance(stmt, lir.TileMove):
-        source = "zeros" if stmt.source is None else _operand(stmt.source)
-        return [f"{pad}{_operand(stmt.target)} = {source}"]
-    if isinstance(stmt, lir.If | lir.AtPlace):
-        return [f"{pad}{_condition(stmt)}:", *_stmt(stmt.body, depth + 1)]
-    if isinstance(stmt, lir.VectorLoop):
-        strips = ", unrolled" if stmt.unroll_strips and _strips(stmt) != 1 else ""
-        head = f"vector({stmt.lanes}{strips}) {stmt.var} in range({print_expr(stmt.extent)}):"
-        return [pad + head, *_stmt(stmt.body, depth + 1)]
-    assert isinstance(stmt, lir.Loop)
-    word = {lir.LoopMode.SERIAL: "for", lir.LoopMode.PARALLEL: "parallel", lir.LoopMode.UNROLLED: "unrolled"}[stmt.mode]
-    counter = "" if stmt.counter is None else f"  @counter({stmt.counter})"
-    return [f"{pad}{word} {stmt.var} in range({print_expr(stmt.extent)}):{counter}", *_stmt(stmt.body, depth + 1)]
+    match stmt:
+        case lir.Body():
+            return [line for child in stmt.stmts for line in _stmt(child, depth)]
+        case lir.Region():
+            phases = [_stmt(phase, depth + 1) for phase in stmt.phases]
+            between = [line for phase in phases[1:] for line in (f"{pad}    barrier", *phase)]
+            return [f"{pad}region:", *phases[0], *between]
+        case lir.Counted() | lir.If() | lir.AtPlace() | lir.VectorLoop() | lir.Loop():
+            return [pad + _head(stmt), *_stmt(stmt.body, depth + 1)]
+        case _:
+            return [pad + _leaf(stmt)]
 
 
-def _condition(stmt: lir.If | lir.AtPlace) -> str:
-    if isinstance(stmt, lir.If):
-        return f"if {print_expr(stmt.cond)}"
-    return f"at {stmt.var} = {print_expr(stmt.place)} of {stmt.extent}"
+def _head(stmt: lir.Counted | lir.If | lir.AtPlace | lir.VectorLoop | lir.Loop) -> str:
+    """The line above a body."""
+    match stmt:
+        case lir.Counted():
+            return f"counter {stmt.number}:"
+        case lir.If():
+            return f"if {print_expr(stmt.cond)}:"
+        case lir.AtPlace():
+            return f"at {stmt.var} = {print_expr(stmt.place)} of {stmt.extent}:"
+        case lir.VectorLoop():
+            strips = ", unrolled" if stmt.unroll_strips and _strips(stmt) != 1 else ""
+            return f"vector({stmt.lanes}{strips}) {stmt.var} in range({print_expr(stmt.extent)}):"
+        case lir.Loop():
+            counter = "" if stmt.counter is None else f"  @counter({stmt.counter})"
+            return f"{_WORDS[stmt.mode]} {stmt.var} in range({print_expr(stmt.extent)}):{counter}"
+
+
+def _leaf(stmt: lir.LStmt) -> str:
+    """A statement without a body."""
+    match stmt:
+        case lir.Write():
+            marks = ("  @fastmath" if stmt.fast else "") + ("  @non_temporal" if stmt.streams else "")
+            return f"{stmt.array}[{print_expr(stmt.index)}] = {print_expr(stmt.value)}{marks}"
+        case lir.ArgReduction():
+            return _best(stmt)
+        case lir.Prefetch():
+            into = "" if stmt.cache == 1 else f" into cache {stmt.cache}"
+            return f"prefetch {stmt.array}[{print_expr(stmt.index)}]{into}"
+        case lir.Reread():
+            return "reread"
+        case lir.IntrinsicCall():
+            return f"{stmt.name}({', '.join(_operand(x) for x in (stmt.output, *stmt.inputs))})"
+        case lir.TileMove():
+            return f"{_operand(stmt.target)} = {'zeros' if stmt.source is None else _operand(stmt.source)}"
+        case _:
+            raise TypeError(f"not a statement: {stmt!r}")
 
 
 def _best(stmt: lir.ArgReduction) -> str:

@@ -46,7 +46,7 @@ TILE_ACCUMULATORS = TILE_REGISTERS - 2
 
 
 class OperandOrder(Enum):
-    """In which order a tile uses its operands (`metasched.compiler.lower.operand_order`)."""
+    """The order in which a tile uses its operands (`metasched.compiler.lower.operand_order`)."""
 
     AS_WRITTEN = "as written"
     BY_BROADCASTS = "one broadcast at a time"

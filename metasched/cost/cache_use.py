@@ -92,7 +92,8 @@ class CacheUse:
         return self._of_runs(self.fits[cache], absent, past)
 
     def moved_into_first(self, size: float, absent: Array) -> list[Array]:
-        """The same into the first cache, of `size` bytes: rows that are a power of two apart meet in few of its sets.
+        """Bytes brought into the first cache, of `size` bytes, as `moved` counts them, and more where rows a power of
+        two apart meet in few of its sets.
 
         Of what would fit in the whole cache, the share comes anew that the sets lack room for. A cache that replaced
         strictly what it used longest ago would keep nothing, but none does: 17 rows in a set of 12 ways took twice the

@@ -27,7 +27,7 @@ def alive(view: StatementView) -> Array:
 
 @once
 def alive_in_busiest(view: StatementView) -> Array:
-    """The same for the thread that has most to do.
+    """The share of instances that run, as `alive` gives it, in the thread that has most to do.
 
     Threads take neighbouring iterations, and what lies beyond a bound is in the last ones: where rows in two tiles are
     8 and 6, the thread with 8 decides when both have ended.

@@ -107,7 +107,7 @@ def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectati
 
 
 def _expected(func: Func, target: Target, core: Core) -> Expectation:
-    """The same of a part of a program that is run as a whole."""
+    """The expectation of a part of a program that is run as a whole."""
     launches, views = _views(func, target, core)
     described = [describe_in_part(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)

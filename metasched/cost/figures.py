@@ -66,8 +66,9 @@ def figures(judgements: Sequence[Judgement]) -> dict[str, float]:
 
 
 def calibration_of(columns: Columns) -> dict[str, float]:
-    """Of log2(expected / measured): the median over tasks of their medians, the spread of those between tasks, and the
-    spread inside a task; NaN for scores that are no times."""
+    """How far expected times are from measured ones, as log2(expected / measured): the median over tasks of their
+    medians, the spread of those between tasks, and the spread inside a task; NaN for scores that are no times.
+    """
     low, middle, high = np.quantile(columns["bias"], [0.1587, 0.5, 0.8413])
     return {
         "log2_expected_over_measured": float(middle),

@@ -131,7 +131,7 @@ class Ranges:
         return remainder
 
     def step(self, index: Index, loop: int) -> Array:
-        """By how much `index` moves when `loop` does, where that is one number; else the first step's."""
+        """The elements that `index` moves by when `loop` goes on by one; the first step's where they differ."""
         found = self._steps_of.get((id(index), loop))
         if found is None:
             found = self._steps_of[id(index), loop] = self._step(index, loop)
@@ -229,7 +229,9 @@ class Ranges:
         return count
 
     def _step_inside(self, atom: QuotientAtom | RemainderAtom, loop: int) -> tuple[Array, Mask]:
-        """By how much `loop` moves what is divided, and whether all else in it is a multiple of the divisor. (rows,)"""
+        """The elements by which `loop` moves what is divided, and whether all else in it is a multiple of the divisor.
+        (rows,)
+        """
         divisor, value = self.sizes[atom.divisor], atom.value
         step = np.zeros(self.rows, np.float32)
         whole: Mask = np.mod(self.sizes[value.constant], divisor) == 0
@@ -350,7 +352,7 @@ def _lines(
 
 
 def _places(counts: Sequence[Array], strides: Sequence[Array], element_bytes: int) -> Array:
-    """At how many places of a page runs begin: (levels, rows).
+    """The number of different places of a page at which runs begin: (levels, rows).
 
     Rows a distance `s` apart are at `PAGE / gcd(s, PAGE)` places; virtual memory scatters pages. `counts` of them are
     touched of each dimension.

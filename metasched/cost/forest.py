@@ -54,7 +54,9 @@ class Forest:
         return out
 
     def with_values(self, values: Array) -> Forest:
-        """The same trees with other values of the leaves, (trees, LEAVES): to seven digits, where any is another."""
+        """A forest of these trees with other values of the leaves, (trees, LEAVES), to seven digits; itself where all
+        are equal.
+        """
         if np.array_equal(values, self.values):
             return self
         return Forest(

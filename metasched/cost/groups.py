@@ -238,7 +238,7 @@ def describe(view: StatementView) -> Columns:
 
 
 def describe_in_part(view: StatementView) -> Columns:
-    """Those groups of a statement that sums over all statements are made from; zeros where it does not run."""
+    """The groups of a statement from which sums over all statements are made; zeros where it does not run."""
     spread, conditions = parallelism(view), guards(view)
     return _where_it_runs(
         view,

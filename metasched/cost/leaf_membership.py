@@ -34,7 +34,7 @@ class LeafMembership:
 
     @classmethod
     def of(cls, model: TrainedModel, features: Features) -> LeafMembership:
-        """Those that candidates reach whose features are float32 of shape (n, F)."""
+        """Which leaves candidates reach, whose features are float32 of shape (n, F)."""
         everyone = np.arange(len(features))
         forests = [
             _OfForest(everyone[rows], _one_hot(forest.leaves(features[rows])))
@@ -54,12 +54,12 @@ class LeafMembership:
         return found
 
     def moves(self, weights: Array) -> Array:
-        """By how much leaves move where candidates have weights of shape (n,): (trees of all forests, LEAVES)."""
+        """The changes of leaves where candidates have weights of shape (n,): (trees of all forests, LEAVES)."""
         return np.concatenate([_moves(weights[one.positions], one) for one in self.forests])
 
 
 def _moves(weights: Array, one: _OfForest) -> Array:
-    """By how much the leaves of a forest move, (trees, LEAVES)."""
+    """The changes of a forest's leaves, (trees, LEAVES)."""
     moves = (weights.astype(np.float64) @ one.members).reshape(one.trees, LEAVES) / max(one.trees, 1)
     # Rounded, so that the order in which threads sum makes no difference.
     rounded: Array = np.round(moves, 7)

@@ -180,7 +180,7 @@ def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: in
 
 
 def spread(own: TaskTimes, count: int) -> TaskTimes:
-    """At most `count` measurements: the fastest, as half of them, and every so many of the others by rank."""
+    """A choice of at most `count` measurements: half of them the fastest, and the others evenly spread by rank."""
     return own if len(own) <= count else own.at(spread_over(own.seconds, count))
 
 

@@ -54,8 +54,9 @@ def longer_from_l3(view: StatementView, access: int, level: Levels) -> Array:
 
 
 def longer_from_memory(view: StatementView, access: int, level: Levels) -> Array:
-    """The same of lines from memory. Parts of rows that are a page or more apart are translated anew each, which takes
-    the longer the shorter they are, and some of it where rows are read in turns, whose translations are at hand.
+    """How many times as long lines from memory take that are not next to one another, as `longer_from_l3` for the third
+    cache. Parts of rows that are a page or more apart are translated anew each, which takes the longer the shorter they
+    are, and some of it where rows are read in turns, whose translations are at hand.
 
     (64 MB on a Zen 4, relative to 8 rows in turns: parts of 64, 128 and 256 bytes of one row of 16 KB after another
     take 8, 3.7 and 2.4, of 64 such rows in turns 3.2, 2.3 and 2; of 64 rows of 16 KB and 64 bytes 1.3 to 1.9, of 256
@@ -116,7 +117,9 @@ def _rows_in_turns(footprint: Footprint, level: Levels) -> list[tuple[Array, Arr
 
 
 def _sharing(footprint: Footprint, element_bytes: int) -> Array:
-    """In how many places of a cache lines of rows one below the other lie, for each row of the population."""
+    """The number of places of a cache among which lines of rows, one below the other, are spread, for each row of the
+    population.
+    """
     apart = (footprint.strides[-2] * element_bytes).astype(np.int64)
     found: Array = PAGE / np.clip(apart & -apart, LINE, PAGE)
     return found

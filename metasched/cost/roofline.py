@@ -413,7 +413,7 @@ def _in_two_lines(view: StatementView, access: int) -> Array:
 
 
 def _second_lines(view: StatementView) -> Array:
-    """Of the vectors that an operation loads, those that lie in two lines: each is two loads."""
+    """The vectors an operation loads that lie in two lines, and so take two loads each."""
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
         loads = np.where(tile.held > 0, tile.vectors[n] / operations_there(view), view.loads_of_one[n])

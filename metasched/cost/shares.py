@@ -94,7 +94,7 @@ class Shares:
         return found
 
     def in_copies(self, condition: Condition) -> InCopies:
-        """In which of the unrolled copies a condition is known."""
+        """The unrolled copies in which a condition is known."""
         found = self._in_copies.get(id(condition))
         if found is None:
             found = self._in_copies[id(condition)] = self._known(condition)

@@ -33,7 +33,9 @@ class BlockInSplitLoops(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What of a fused loop an index depends on, `f // low % (high // low)`; `f // low` where there is no `high`."""
+    """The part of a fused loop that an index depends on, `f // low % (high // low)`; `f // low` where there is no
+    `high`.
+    """
 
     low: Poly
     high: Poly | None

@@ -116,8 +116,9 @@ class TrainedModel:
         return np.concatenate([self.forest.values, self.tiles.values])
 
     def with_values(self, values: Array) -> TrainedModel:
-        """The same trees with other values of the leaves, (trees, LEAVES): to seven digits, where any of a forest is
-        another."""
+        """A model of these trees with other values of the leaves, (trees, LEAVES), to seven digits; forests whose
+        values are equal stay as they are.
+        """
         of_forest, of_tiles = self._of_forests(values)
         return replace(self, forest=self.forest.with_values(of_forest), tiles=self.tiles.with_values(of_tiles))
 

@@ -90,7 +90,7 @@ def by_time(records: Iterable[Record]) -> list[Record]:
 
 
 def fastest(records: Iterable[Record], count: int) -> list[Record]:
-    """Of each version of the code up to `count` valid records: the best one, then the others by time, then those that
+    """Up to `count` valid records of each version of the code: the best one, then the others by time, then those that
     are bounds only.
     """
     by_version: dict[str, list[Record]] = {}

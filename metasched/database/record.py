@@ -180,7 +180,9 @@ class Record:
 
     @property
     def search_seconds(self) -> float | None:
-        """The same over the visits of the search alone: what it learned, and learns again when it goes on."""
+        """The median time of a call over the visits of the search alone: what it learned, and learns again when it goes
+        on.
+        """
         return seconds_in_search(self.visits)
 
     @property

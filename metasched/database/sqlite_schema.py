@@ -70,7 +70,7 @@ def _merge_tasks(connection: sqlite3.Connection) -> None:
 
 
 def _structural_hash(connection: sqlite3.Connection, task: int) -> str | None:
-    """That of a task's program, by the first of its records whose program parses."""
+    """The hash of a task's program, by the first of its records whose program parses; None where none does."""
     rows = connection.execute("SELECT DISTINCT program, params FROM records WHERE task = ?", (task,))
     for program, params in rows.fetchall():
         try:

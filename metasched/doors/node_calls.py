@@ -99,7 +99,7 @@ class NodeCalls:
         return self.expression("Where", "({1} if {0} else {2})", values, [DType.BOOL, wanted, wanted], wanted)
 
     def view(self, operand: GraphValue, shape: Sequence[int]) -> GraphValue:
-        """The same elements in another shape."""
+        """An operand's elements in another shape."""
         return self.site("Reshape").view(operand, tuple(shape))
 
     def constant(self, name: str, array: Array) -> GraphValue:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.node_helpers.merged_blocks import SortOrder
 from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType
 
 
 def sorted_along(
-    nodes: NodeCalls, x: GraphValue, axis: int, count: int | None = None, *, largest: bool = False
+    nodes: NodeCalls,
+    x: GraphValue,
+    axis: int,
+    count: int | None = None,
+    order: SortOrder = SortOrder.SMALLEST_FIRST,
 ) -> tuple[GraphValue, GraphValue]:
     """Elements along an axis in order, and where they were: all, or the first so many; those that are equal stay in
     their order, and NaN is the largest.
@@ -18,7 +23,8 @@ def sorted_along(
     extent = x.shape[axis] if count is None else count
     own = nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
     k = nodes.integers("k", [extent])
-    made, places = nodes.several("TopK", own, k, outputs=2, axis=axis, largest=int(largest))
+    largest = int(order is SortOrder.LARGEST_FIRST)
+    made, places = nodes.several("TopK", own, k, outputs=2, axis=axis, largest=largest)
     assert made is not None
     assert places is not None
     return nodes.cast(made, x.type.dtype), places

@@ -80,7 +80,7 @@ class MathFunction:
 
     @property
     def usage(self) -> str:
-        """How it is written: `pow(x, y)`."""
+        """A call of the function as it is written: `pow(x, y)`."""
         return f"{self.name}({', '.join(ARGUMENTS[: self.arity])})"
 
 

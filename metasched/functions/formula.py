@@ -169,7 +169,7 @@ class Formula(ABC):
 
     @abstractmethod
     def abs(self, x: Lanes) -> Lanes:
-        """Without the sign; of an integer, too."""
+        """The value without its sign; of an integer, too."""
 
     @abstractmethod
     def sqrt(self, x: Lanes) -> Lanes: ...
@@ -206,7 +206,7 @@ class Formula(ABC):
 
     @abstractmethod
     def widened(self) -> Formula:
-        """The same body for steps in double precision."""
+        """A formula with this body for steps in double precision."""
 
     @abstractmethod
     def convert(self, x: Lanes) -> Lanes:
@@ -214,7 +214,7 @@ class Formula(ABC):
 
     @abstractmethod
     def call(self, name: str, *operands: Lanes) -> Lanes:
-        """Another math function."""
+        """The value of another math function."""
 
     @abstractmethod
     def beyond(self, cond: Lanes, usual: Lanes, x: Lanes, name: str) -> Lanes:
@@ -249,7 +249,7 @@ class Formula(ABC):
         return self.select(x > high, high, x)
 
     def polynomial(self, x: Lanes, coefficients: Sequence[float]) -> Lanes:
-        """By Horner's rule; the constant term comes first."""
+        """The value of a polynomial by Horner's rule; the constant term comes first."""
         out = self.lift(coefficients[-1])
         for c in reversed(coefficients[:-1]):
             out = out * x + c

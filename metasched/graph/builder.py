@@ -219,7 +219,7 @@ class GraphBuilder:
         return GraphValue(own, type_, array)
 
     def view(self, origin: NodeOrigin, operand: GraphValue, shape: tuple[int, ...]) -> GraphValue:
-        """The same elements in another shape."""
+        """An operand's elements in another shape."""
         type_ = ValueType(operand.type.dtype, shape)
         if type_.size != operand.type.size:
             raise Unsupported(f"{operand.type} has not the elements of the shape [{', '.join(map(str, shape))}]")

@@ -148,7 +148,7 @@ class LoopNode:
         return min(self.most, ASSUMED_STEPS) if self.is_ended_by_data else self.most
 
     def defects(self, around: Graph) -> Iterator[str]:
-        """What of it is not well formed in a graph whose values it reads."""
+        """What is not well formed of the loop in a graph whose values it reads, a sentence each."""
         if len(self.inputs) != len(self.takes) or len(self.outputs) != len(self.gives):
             yield "it has not as many inputs and outputs as it says what they are"
             return

@@ -186,7 +186,9 @@ class _Source:
         )
 
     def _graphs(self, model: OpenedModel, more: Sizes) -> GrownGraphs:
-        """Of sizes in ranges without what depends on constants alone: how much of that is computed depends on sizes."""
+        """The model's graphs of sizes; where sizes are ranges, without what depends on constants alone, as how much of
+        that is computed depends on them.
+        """
         graphs = model.graphs(more)
         return graphs.changed(partial(folded, target=self.target)) if self.ranges else graphs
 

@@ -189,7 +189,7 @@ class NetworkBase(ABC):
         return export_network(self.exported(), self.target, folder)
 
     def __copy__(self) -> Self:
-        """The same network; what sessions begin as."""
+        """A network of the same members, from which a session begins."""
         other = type(self).__new__(type(self))
         vars(other).update(vars(self))
         return other

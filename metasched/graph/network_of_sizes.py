@@ -135,7 +135,7 @@ class NetworkOfSizes(NetworkBase):
         return Signature.of(self.graph), named
 
     def _stored_face(self) -> tuple[Signature, Mapping[str, Sequence[str]]] | None:
-        """The same from what is on disk; None where the network of the largest sizes is not there."""
+        """As `_read_face`, from what is on disk; None where the network of the largest sizes is not there."""
         up_to = _said(self._largest, _UP_TO)
         for name in (up_to, _said(self._largest, " "), *(up_to + _in_room(number) for number in range(_MOST_ROOMS))):
             stored = None if self._place is None else self._place.member(name).get()
@@ -248,7 +248,9 @@ class NetworkOfSizes(NetworkBase):
         return network
 
     def _schedules_for(self, network: Network) -> Choices:
-        """Those of a network that is compiled: weights that kernels of all sizes read in one layout are held once."""
+        """The schedules of a network that is compiled, if one is: weights that kernels of all sizes read in one layout
+        are held once.
+        """
         made = itertools.chain([own.network for own in self.buckets], list(self._networks.values()))
         first = next((one for one in made if one is not network and one.is_compiled), None)
         return NO_CHOICES if first is None else choices_like(first, network)
@@ -333,7 +335,9 @@ class NetworkOfSizes(NetworkBase):
         return {"given": [*signature.inputs], "inputs": {name: list(dims) for name, dims in self._inputs.items()}}
 
     def _bucket_note(self, own: Bucket, rooms: Sequence[int]) -> dict[str, Any] | None:
-        """The same with what calls take by their sizes; None where nothing short says that."""
+        """What is kept on disk of a bucket: `_note`, and what calls take by their sizes; None where nothing short says
+        that.
+        """
         try:
             forms = own.forms()
         except NotAlike as reason:

@@ -198,7 +198,7 @@ class NodeSite:
         return self.elementwise(f"{dtype}({{0}})", operand, dtype=dtype)
 
     def view(self, operand: GraphValue, shape: Sequence[int]) -> GraphValue:
-        """The same elements in another shape."""
+        """An operand's elements in another shape."""
         return self.builder.view(self.origin, operand, tuple(shape))
 
     def constant(self, array: Array, dtype: DType | None = None) -> GraphValue:

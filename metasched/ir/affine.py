@@ -189,15 +189,20 @@ def _whole(p: Poly) -> Poly:
     remainders = [atom for monomial in p for atom in monomial if isinstance(atom, Binary) and atom.op is BinOp.MOD]
     if not remainders:
         return p
-    for monomial, coefficient_ in p.items():
+    for low, digit in _terms_of_digits(p):
+        for high, both in _digits_above(digit, remainders):
+            upper = replace_atom(multiply(low, to_poly(digit.b)), digit, high)
+            if all(p.get(m) == c for m, c in upper.items()):
+                return _whole(add(subtract(p, add(low, upper)), replace_atom(low, digit, both)))
+    return p
+
+
+def _terms_of_digits(p: Poly) -> Iterator[tuple[Poly, Binary]]:
+    """Terms of `p` that are multiples of a digit `x % d`, each with the digit."""
+    for monomial, factor in p.items():
         for atom in monomial:
             if isinstance(atom, Binary) and atom.op is BinOp.MOD:
-                low = {monomial: coefficient_}
-                for high, both in _digits_above(atom, remainders):
-                    upper = replace_atom(multiply(low, to_poly(atom.b)), atom, high)
-                    if all(p.get(m) == c for m, c in upper.items()):
-                        return _whole(add(subtract(p, add(low, upper)), replace_atom(low, atom, both)))
-    return p
+                yield {monomial: factor}, atom
 
 
 def _digits_above(low: Binary, remainders: Sequence[Binary]) -> Iterator[tuple[Poly, Poly]]:

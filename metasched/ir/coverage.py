@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,14 @@ from metasched.ir.data import depends_on_data
 from metasched.ir.evaluate import evaluate
 from metasched.ir.nodes import Block, Const, Expr, For, Func, IterKind, Load, LoopKind, Select
 from metasched.support.data_classes import dataclass
+
+
+class _Runs(Enum):
+    """How often an instance may run."""
+
+    ONCE = "once"
+    EQUALLY_OFTEN = "as often as the others of its element"
+
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -47,11 +56,12 @@ def coverage_violations(func: Func) -> Iterator[str]:
             known[block.name] = found
     for parts in _parts(func):
         if all(b.name in known for b in parts):
-            exactly_once = not outputs.isdisjoint(query.written(parts[0])) and not _is_over_fill(func, parts[0])
+            once = not outputs.isdisjoint(query.written(parts[0])) and not _is_over_fill(func, parts[0])
+            allowed = _Runs.ONCE if once else _Runs.EQUALLY_OFTEN
             runs = [known[b.name] for b in parts]
-            yield from _twice(runs, exactly_once)
+            yield from _twice(runs, allowed)
             every = _together([_unguarded(run) for run in runs])
-            yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, exactly_once))
+            yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, allowed))
     yield from _never_written(func, known)
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED) and not query.reduces_in_lanes(loop):
@@ -67,9 +77,9 @@ def _parts(func: Func) -> Iterator[list[Block]]:
         yield from query.partitions(found)
 
 
-def _twice(parts: list[Instances], exactly_once: bool) -> Iterator[str]:
+def _twice(parts: list[Instances], allowed: _Runs) -> Iterator[str]:
     """Instances that several parts run; where recomputation is allowed, in one iteration of the loops they share."""
-    shared = 0 if exactly_once else len(query.common_loops(*(part.above for part in parts)))
+    shared = 0 if allowed is _Runs.ONCE else len(query.common_loops(*(part.above for part in parts)))
     seen: dict[tuple[int, ...], str] = {}
     for part in parts:
         name = part.block.name
@@ -133,7 +143,7 @@ def _inside(block: Block, above: tuple[For, ...]) -> Instances:
     return replace(every, loops=every.loops[inside], iters=every.iters[inside])
 
 
-def _domain(found: Instances, every: Instances, exactly_once: bool) -> Iterator[str]:
+def _domain(found: Instances, every: Instances, allowed: _Runs) -> Iterator[str]:
     block, iters = found.block, found.iters
     outside = [n for n, size in enumerate(found.extents) if ((iters[:, n] < 0) | (iters[:, n] >= size)).any()]
     for n in outside:
@@ -145,9 +155,9 @@ def _domain(found: Instances, every: Instances, exactly_once: bool) -> Iterator[
     reduce_axes = tuple(n for n, it in enumerate(block.iters) if it.kind is IterKind.REDUCE)
     most = counts.max(axis=reduce_axes, keepdims=True) if reduce_axes else counts
     highest = int(np.max(counts, initial=0))
-    if exactly_once and highest > 1:
+    if allowed is _Runs.ONCE and highest > 1:
         yield f"instance {_point(block, counts > 1)} runs {highest} times"
-    missing = (counts == 0) if exactly_once else (counts == 0) & (most > 0)
+    missing = (counts == 0) if allowed is _Runs.ONCE else (counts == 0) & (most > 0)
     # An instance that would run without such guards, and that they may leave out, need not run.
     excused = np.zeros(found.extents, np.bool_)
     excused[tuple(every.iters.T)] = True

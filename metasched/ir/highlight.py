@@ -54,12 +54,12 @@ _CSS: Mapping[Part, str] = {
 
 
 def in_ansi(text: str) -> str:
-    """With the escape codes of a terminal."""
+    """A text with the escape codes of a terminal."""
     return _coloured(text, lambda part, piece: f"\x1b[{_ANSI[part]}m{piece}\x1b[0m", lambda plain: plain)
 
 
 def in_html(text: str) -> str:
-    """As a `<pre>` element."""
+    """A text as a `<pre>` element."""
 
     def paint(part: Part, piece: str) -> str:
         return f'<span style="{_CSS[part]}">{html.escape(piece)}</span>'

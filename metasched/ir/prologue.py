@@ -140,7 +140,7 @@ def _takes_bits(block: Block) -> bool:
 
 
 def _is_remainder(node: Binary) -> bool:
-    """By a power of two, as a mask or as arithmetic."""
+    """Whether an operation is a remainder by a power of two, as a mask or as arithmetic."""
     by = as_int(node.b) if node.op in (BinOp.MOD, BinOp.BIT_AND) else None
     size = by if node.op is BinOp.MOD or by is None else by + 1
     return size is not None and size > 1 and size & (size - 1) == 0

@@ -249,7 +249,7 @@ def reads(block: Block) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def _buffers_read(computed: tuple[Expr, ...]) -> tuple[str, ...]:
-    """By what is computed, which most steps leave as it is, and its loops not."""
+    """The buffers that what is computed reads. Most steps of a schedule leave that as it is, and change its loops."""
     seen = set[int]()
     found = (part for value in computed for part in value.parts(seen))
     return tuple(dict.fromkeys(part.buffer for part in found if isinstance(part, Load)))

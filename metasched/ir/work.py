@@ -41,7 +41,7 @@ class Work:
 
 
 def speed_text(gflops: float | None, gops: float | None) -> str:
-    """One of the two with its unit; '' where both are None."""
+    """Whichever of the two speeds is known, with its unit; '' where both are None."""
     if gflops is not None:
         return f"{gflops:.1f} GFLOP/s"
     return "" if gops is None else f"{gops:.1f} GOP/s"

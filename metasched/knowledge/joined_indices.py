@@ -52,7 +52,9 @@ class JoinedIndices:
 
     @classmethod
     def of(cls, anchor: Anchor) -> JoinedIndices | None:
-        """None where there are no indices that could be one, or that could stand elsewhere, and none that are fixed."""
+        """An anchor with those indices joined that could be one; None where none could, or stand elsewhere, and none is
+        fixed.
+        """
         found = _groups(anchor.kind)
         kind = None if found is None else _with_groups(anchor.kind, found)
         if found is None or kind is None or kind == anchor.kind:

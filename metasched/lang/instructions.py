@@ -49,7 +49,7 @@ class Instruction:
     version: int = 1
 
     def with_outputs(self, outputs: tuple[str, ...]) -> Instruction:
-        """The same line with other names of its results: each step of a schedule is written so."""
+        """The line with other names of its results: each step of a schedule is written so."""
         if outputs == self.outputs:
             return self
         return Instruction(

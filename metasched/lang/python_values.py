@@ -240,7 +240,7 @@ _OF_TRUTHS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR}
 
 
 def _of_bits(op: BinOp, a: object, b: object) -> Value:
-    """Of conditions `&` and `|` are `and` and `or`, as which they are printed."""
+    """`&` or `|`: of conditions these are `and` and `or`, as which they are printed."""
     left, right = lift(a), lift(b)
     is_of_truths = _is_truth(left.node) or _is_truth(right.node)
     return _operation(_OF_TRUTHS.get(op, op) if is_of_truths else op, left, right)

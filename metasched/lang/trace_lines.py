@@ -78,7 +78,7 @@ class TraceLines:
         return self._read(head + "\n")
 
     def _read_line(self, line: str) -> _Line | None:
-        """None for what is no line by itself."""
+        """The instruction of a line; None for what is no line by itself."""
         read = self._read(f"{_HEAD}{_MARGIN}{line}\n").instructions
         return _Line(read[0], frozenset(_used(read[0]))) if len(read) == 1 else None
 

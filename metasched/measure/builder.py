@@ -40,7 +40,7 @@ class Builder:
         return Message(MessageKind.DONE, built, data)
 
     def build(self, candidate: MeasureCandidate) -> Message:
-        """Both. Raises ScheduleError and BuildError."""
+        """The code of a candidate, lowered and compiled. Raises ScheduleError and BuildError."""
         lowered = self.lower(candidate)
         built = self.compile(lowered.body, lowered.blob)
         return Message(

@@ -23,8 +23,8 @@ class CallableCode(Protocol):
         """The code on the data that is in place; its prologue runs now."""
 
     def held(self, bench: Bench) -> dict[int, Guarded]:
-        """What does not change between calls, by its position among the arguments of what `bind` gives: constants as
-        they are, and what was computed of them ahead.
+        """The arguments that do not change between calls, by their positions among those of what `bind` gives:
+        constants as they are, and what was computed of them ahead.
         """
 
 

@@ -91,7 +91,7 @@ def _check(code: CallableCode, bench: Bench) -> _Called:
 
 
 def _called(code: CallableCode, bench: Bench) -> _Called:
-    """The same for code that was checked before, which is called once on the last case's data."""
+    """Code that was checked before, on the last case's data, the seconds of one call, and what is wrong with it."""
     if not bench.holds(bench.cases.random):
         bench.load(bench.cases.random, *code.scratch)
     bound = code.bind(bench)

@@ -26,7 +26,13 @@ from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.arithmetic import Computation
 from metasched.measure.inputs import Given, drawn_from, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
-from metasched.measure.tolerance import exact_magnitude, position_tolerances, tolerances, with_doubtful_free
+from metasched.measure.tolerance import (
+    DataKind,
+    exact_magnitude,
+    position_tolerances,
+    tolerances,
+    with_doubtful_free,
+)
 from metasched.reference.error_bounds import contests
 from metasched.reference.execution import reference_with_bound
 from metasched.support.data_classes import dataclass
@@ -108,9 +114,10 @@ def prepare(func: Func, given: Given, seed: int, by: Computation | None = None) 
     return Cases(outputs, _integer_case(func, by, given, seed), bounded, fixed)
 
 
-def _drawn(given: Given) -> bool:
-    """Whether all data that is summed is drawn by us; scalars and tables of indices are not summed."""
-    return not any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
+def _kind(given: Given) -> DataKind:
+    """The kind of the data that is summed; scalars and tables of indices are not."""
+    is_given = any(array.ndim and is_float(array.dtype) for array in given.arrays.values())
+    return DataKind.GIVEN if is_given else DataKind.DRAWN
 
 
 def _integer_case(func: Func, by: Computation, given: Given, seed: int) -> CheckCase:
@@ -125,12 +132,12 @@ def _integer_case(func: Func, by: Computation, given: Given, seed: int) -> Check
 
 
 def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], given: Given, fill: int) -> CheckCase:
-    pairs, drawn = reference_with_bound(func)(*data.values()), _drawn(given)
+    pairs, kind = reference_with_bound(func)(*data.values()), _kind(given)
     positions = contests(func)
     tolerance = tuple(
-        position_tolerances(by, bound, drawn)
+        position_tolerances(by, bound, kind)
         if buffer.name in positions
-        else with_doubtful_free(tolerances(by, bound, buffer.dtype, drawn), value)
+        else with_doubtful_free(tolerances(by, bound, buffer.dtype, kind), value)
         for (value, bound), buffer in zip(pairs, func.outputs, strict=True)
     )
     expected = tuple(value for value, _ in pairs)

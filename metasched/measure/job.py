@@ -48,7 +48,9 @@ class Job:
 
     @cached_property
     def arithmetic(self) -> AllowedArithmetic:
-        """How its results are computed; it is known to be as written where nothing that counts is in the program."""
+        """How the candidate's results are computed; known to be as written where nothing that counts is in the
+        program.
+        """
         found = arithmetic_of(self.candidate.trace)
         return found if found.steps or divides(self.program.func) else AS_WRITTEN
 

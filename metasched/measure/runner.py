@@ -317,7 +317,9 @@ class LocalRunner:
             )
 
     def _code_of(self, job: Job) -> Message:
-        """The same for a job, whose code may have been compiled, or is being compiled, since it was lowered."""
+        """The machine code of a job, or why there is none. It may have been compiled, or be on its way, since it was
+        lowered.
+        """
         if job.lowered is None:
             with self._builder() as builder, self._interrupting(job.future, builder):
                 request = Message(MessageKind.BUILD, asdict(job.candidate))
@@ -481,7 +483,7 @@ class LocalRunner:
             self._try(job, partial(self._check_whole, whole))
 
     def _build_whole(self, job: Job) -> Message:
-        """Its code in one piece, or why there is none. Raises WorkerLost."""
+        """The candidate's code in one piece, or why there is none. Raises WorkerLost."""
         with self._builder() as builder, self._interrupting(job.future, builder):
             request = Message(MessageKind.BUILD_WHOLE, asdict(job.candidate))
             return builder.request(request, self._settings.limits.build_s)

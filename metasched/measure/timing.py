@@ -92,7 +92,7 @@ class TimingPlan:
             raise ValueError(f"samples and visits are 1 at least, and apart_s is not negative: {self}")
 
     def without_race(self) -> TimingPlan:
-        """The same, with every visit and sample made, however slow the candidate is."""
+        """The plan with every visit and sample made, however slow the candidate is."""
         return replace(self, race_ratio=_NO_RACE, hopeless=_NO_RACE)
 
 

@@ -45,6 +45,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -77,18 +78,24 @@ _FAST_DIVISION_ROUNDINGS = 4  # of an approximate reciprocal, a step of Newton's
 _EXACT_CALLS = frozenset({"abs", "floor", "ceil", "rint"})
 
 
-def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, drawn: bool) -> NDArray[np.float64] | None:
+class DataKind(Enum):
+    """Where the numbers that are summed come from, which says how roundings add up."""
+
+    DRAWN = "drawn"  # by us, at random: nearly all roundings cancel
+    GIVEN = "given"  # by the user: they may all go the same way
+
+
+def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, data: DataKind) -> NDArray[np.float64] | None:
     """How far each element of an output may be from the reference; None when it may not differ.
 
-    The results are computed `by` what may be another program. `bound` is the sum of the absolute terms (see above);
-    `drawn` says that the inputs are ours, and random. An element whose bound is not finite gets an infinite tolerance:
-    nothing can be said about it. Integers that depend on no float must match, and those that floats are rounded to
-    where these are no further from a jump than rounding.
+    The results are computed `by` what may be another program. `bound` is the sum of the absolute terms (see above).
+    An element whose bound is not finite gets an infinite tolerance: nothing can be said about it. Integers that depend
+    on no float must match, and those that floats are rounded to where these are no further from a jump than rounding.
     """
     if not dtype.is_float and not np.any(bound):
         return None
-    bound = _amplified(bound, by.amplification_of_drawn if drawn else by.amplification)
-    relative, absolute = _errors(by, drawn)
+    bound = _amplified(bound, by.amplification_of_drawn if data is DataKind.DRAWN else by.amplification)
+    relative, absolute = _errors(by, data)
     allowed = relative * bound + absolute if dtype.is_float else np.floor(relative * bound)
     return np.where(np.isfinite(allowed), allowed, np.inf)
 
@@ -102,18 +109,19 @@ def with_doubtful_free(allowed: NDArray[np.float64] | None, expected: NDArray[An
     return np.where(allowed > _DOUBTFUL * max(finite.max(), _NEXT_TO_NOTHING), np.inf, allowed)
 
 
-def position_tolerances(by: Computation, bound: NDArray[np.float64], drawn: bool) -> NDArray[np.float64] | None:
-    """The same of positions that an arg-reduction over floats finds: any is right among values nearer to one another
-    than rounding can tell, others must match."""
+def position_tolerances(by: Computation, bound: NDArray[np.float64], data: DataKind) -> NDArray[np.float64] | None:
+    """How far positions that an arg-reduction over floats finds may be off: any is right among values nearer to one
+    another than rounding can tell, others must match.
+    """
     if not np.any(bound):
         return None
-    return np.where(_errors(by, drawn)[0] * bound >= 1.0, np.inf, 0.0)
+    return np.where(_errors(by, data)[0] * bound >= 1.0, np.inf, 0.0)
 
 
-def _errors(by: Computation, drawn: bool) -> tuple[float, float]:
+def _errors(by: Computation, data: DataKind) -> tuple[float, float]:
     """The relative error of results, of their bound, and the absolute one."""
     relative = absolute = 0.0
-    for kind, count in roundings(by.func, drawn, fastmath=by.fastmath).items():
+    for kind, count in roundings(by.func, data, fastmath=by.fastmath).items():
         relative += count * kind.unit_roundoff
         # An f16 is rounded to where it is subnormal; of others nothing is asked there.
         absolute += count * kind.smallest_normal * (2 * kind.unit_roundoff if kind is DType.F16 else 1.0)
@@ -128,14 +136,15 @@ def _amplified(bound: NDArray[np.float64], amplification: float) -> NDArray[np.f
     return np.where(np.isfinite(bound), amplification * finite.max(), bound)
 
 
-def roundings(func: Func, drawn: bool, *, fastmath: bool = False) -> dict[DType, float]:
+def roundings(func: Func, data: DataKind, *, fastmath: bool = False) -> dict[DType, float]:
     """How many roundings to each type count against a result of `func`; see the module's text."""
     counts: defaultdict[DType, float] = defaultdict(float)
+    is_drawn = data is DataKind.DRAWN
     for block in blocks(func):
         kind = block.store.value.dtype.compute
         if kind.is_float:
             length = reduction_length(block) if block.reducer in (Reducer.SUM, Reducer.PROD) else 1
-            counts[kind] += min(length, _CONFIDENCE * math.sqrt(length)) if drawn else length
+            counts[kind] += min(length, _CONFIDENCE * math.sqrt(length)) if is_drawn else length
         for dtype, count in _roundings_in(block.store.value, fastmath).items():
             counts[dtype] += count
     for kind in counts:

@@ -97,7 +97,7 @@ class ForkedProcess:
         return code
 
     def wait(self) -> int:
-        """The same, however long it takes."""
+        """The status that it ended with, however long that takes."""
         while (code := self.wait_for(_TICK_S)) is None:
             pass
         return code

@@ -46,7 +46,7 @@ def load(name: str, /, **params: Setting) -> Program:
 
 @cache
 def _definition(name: str) -> ProgramDef:
-    """As written: reading it takes much longer than setting its parameters."""
+    """The program as written: reading it takes much longer than setting its parameters."""
     definitions = parse_definitions(source(name), str(file_of(name)))
     if [definition.name for definition in definitions] != [name]:
         there = ", ".join(f"`{definition.name}`" for definition in definitions)

@@ -166,7 +166,7 @@ def _outline(s: Stmt) -> str:
 
 
 def _outline_of_value(e: Expr) -> str:
-    """The same of a value: an index, and a condition on indices alone, may be any."""
+    """The outline of a value: an index, and a condition on indices alone, may be any."""
     if e.dtype is INDEX and not _reads(e):
         return "index"
     if isinstance(e, Load):

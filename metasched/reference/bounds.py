@@ -121,13 +121,15 @@ class Bounds:
         return self(e) if _is_given(e) else _unless_beyond(size(e), self.type, self(e))
 
     def of_factor(self, e: Expr) -> Expr:
-        """The same of what something is made of that may be larger: as `e` is off where it is less than normal."""
+        """`B(e)` of what something larger may be made of: it has to count that `e` loses digits below the normal
+        numbers.
+        """
         if _is_given(e) or self.type is DType.F64:
             return self.of_term(e)
         return self.of_term(e) + number(lost_below_normal(self.type))
 
     def _of_whole(self, e: Expr) -> Expr:
-        """That of integers and truth values, which is 0 where nothing in them is rounded."""
+        """`B(e)` of integers and truth values: 0 where nothing in them is rounded."""
         if not any(_is_rounded(node, self.rounded) for node in e.walk()):
             return ZERO
         if isinstance(e, Load):

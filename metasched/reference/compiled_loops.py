@@ -350,7 +350,7 @@ class NestCode:
         return self._choice(a, settled, e.b, env) if known else self._choice(a, e.b, settled, env)
 
     def _choice(self, cond: ir.Value, then: Expr, otherwise: Expr, env: Mapping[str, ir.Value]) -> ir.Value:
-        """Only the side that is taken may read: the other may be outside its buffer."""
+        """One of two values. Only the side that is taken may read: the other may be outside its buffer."""
         if not (_reads(then) or _reads(otherwise)):
             return self._builder.select(cond, self._expr(then, env), self._expr(otherwise, env))
         ends = []

@@ -186,27 +186,33 @@ class ExpressionSource(ABC):
 
     def value(self, e: Expr) -> str:
         """The source of an expression, in parentheses where it is not one name or call."""
-        if isinstance(e, Const):
-            return self._constant(e)
-        if isinstance(e, Var):
-            return self.variable(e.name)
-        if isinstance(e, Load):
-            text = self.load(e.buffer, e.indices)
-        elif isinstance(e, Binary):
-            text = self._logical(e) if e.op.is_logical else self._binary(e)
-        elif isinstance(e, Unary):
-            a = self.value(e.a)
-            text = self._in_64_bits(e, f"-{a}") if e.op is UnOp.NEG else f"bool_(not {a})"
-        elif isinstance(e, Select):
-            text = f"({self.value(e.then)} if {self.value(e.cond)} else {self.value(e.otherwise)})"
-        elif isinstance(e, Cast):
-            text = f"{self.given('to', partial(_convert, e.value.dtype, e.type))}({self.value(e.value)})"
-        elif isinstance(e, Call):
-            function = self.given("call", partial(_called, functions()[e.func].numpy, e.type))
-            text = f"{function}({', '.join([self.value(a) for a in e.args])})"
-        else:
-            raise TypeError(f"not an expression: {e!r}")
-        return self._apart(text) if _nesting(text) > _DEEPEST_PARENTHESES else text
+        text = self._text(e)
+        is_deep = not isinstance(e, Const | Var) and _nesting(text) > _DEEPEST_PARENTHESES
+        return self._apart(text) if is_deep else text
+
+    def _text(self, e: Expr) -> str:
+        match e:
+            case Const():
+                return self._constant(e)
+            case Var():
+                return self.variable(e.name)
+            case Load():
+                return self.load(e.buffer, e.indices)
+            case Binary():
+                return self._logical(e) if e.op.is_logical else self._binary(e)
+            case Unary():
+                a = self.value(e.a)
+                return self._in_64_bits(e, f"-{a}") if e.op is UnOp.NEG else f"bool_(not {a})"
+            case Select():
+                return f"({self.value(e.then)} if {self.value(e.cond)} else {self.value(e.otherwise)})"
+            case Cast():
+                convert = self.given("to", partial(_convert, e.value.dtype, e.type))
+                return f"{convert}({self.value(e.value)})"
+            case Call():
+                function = self.given("call", partial(_called, functions()[e.func].numpy, e.type))
+                return f"{function}({', '.join([self.value(a) for a in e.args])})"
+            case _:
+                raise TypeError(f"not an expression: {e!r}")
 
     def _apart(self, text: str) -> str:
         """A call of a function of its own that gives the value of `text`."""

@@ -86,14 +86,14 @@ class _Nest:
                     yield block, node
 
     def _step(self, var: str) -> int:
-        """By how many elements of lines an iteration moves the accesses, in all; what is stored was read before."""
+        """The elements of lines by which an iteration moves all accesses together; what is stored was read before."""
         return sum(
             min(abs(self.distance(node, var, block)), _LINE) * (2 if isinstance(node, Store) else 1)
             for block, node in self.accesses()
         )
 
     def distance(self, node: Load | Store, var: str, block: Block) -> int:
-        """By how many elements of a buffer an access moves with a loop; a line's, where that differs."""
+        """The elements of a buffer by which an access moves with a loop; a line's, where that differs."""
         total, stride = 0, 1
         for index, size in zip(reversed(node.indices), reversed(self.shapes[node.buffer]), strict=True):
             total += stride * _moves(index, var, block)
@@ -125,7 +125,7 @@ def _computes_each_once(block: Block, elements: Sequence[For]) -> bool:
 
 
 def _moves(index: Expr, var: str, block: Block) -> int:
-    """By how much an index of a block moves with a loop; a line's elements, where that differs."""
+    """The distance by which an index of a block moves with a loop; a line's elements, where that differs."""
     total = 0
     for iteration, binding in zip(block.iters, block.bindings, strict=True):
         if var in free_vars(binding) and iteration.name in free_vars(index):

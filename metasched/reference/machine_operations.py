@@ -130,8 +130,9 @@ class OperationWriter:
         return self._builder.select(by_zero, zero, quotient)
 
     def _shifted(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
-        """By less than 0 places, or by as many as there are or more, it is 0, or -1 for a negative number that is
-        shifted to the right."""
+        """A shift, which for less than 0 places, or as many as there are or more, is 0, or -1 for a negative number
+        that is shifted to the right.
+        """
         zero = ir.Constant(a.type, 0)
         inside = self._builder.icmp_unsigned("<", b, ir.Constant(a.type, a.type.width))
         places = self._builder.select(inside, b, zero)
@@ -185,7 +186,7 @@ class OperationWriter:
     # --- types of storage --------------------------------------------------------------------------------
 
     def _nearest_power(self, a: ir.Value) -> ir.Value:
-        """Of an `f32`, the power of two nearest to it from 2**-127 to 2**127, the larger one of two; NaN without one.
+        """The power of two nearest to an `f32`, from 2**-127 to 2**127, the larger one of two; NaN without one.
 
         It is half of a number whose last 23 bits are none: those of a power of two.
         """
@@ -202,13 +203,14 @@ class OperationWriter:
         return build.select(fine, found, _single(math.nan))
 
     def _wrapped(self, dtype: DType, a: ir.Value) -> ir.Value:
-        """Of an integer of less than 8 bits, which is held as one of 8."""
+        """An integer of less than 8 bits, wrapped: it is held as one of 8."""
         unused = ir.Constant(a.type, dtype.bits - dtype.digits)
         back = self._builder.lshr if dtype.is_unsigned else self._builder.ashr
         return back(self._builder.shl(a, unused), unused)
 
     def rounded(self, dtype: DType, a: ir.Value) -> ir.Value:
-        """Of a type of storage, the `f32` number nearest to a value that is exact in it, ties to even.
+        """The `f32` number nearest to a value that is exact in a type of storage, ties to even; other types as they
+        are.
 
         Its digits are the first of an f32's, which are rounded to them as bits. Below the smallest normal number the
         step is the same everywhere, and adding a number whose last digit is worth that step rounds to it.
@@ -249,6 +251,6 @@ def _single(value: float) -> ir.Constant:
 
 
 def _bits(value: float) -> int:
-    """Of a float's magnitude as an f32, which is infinite where it is too large."""
+    """The bits of a float's magnitude as an f32, which is infinite where it is too large."""
     with np.errstate(over="ignore"):
         return int(np.float32(value).view(np.uint32))

@@ -96,7 +96,9 @@ class MeasuredCandidate:
 
 
 def measured_candidates(records: Iterable[Record]) -> tuple[MeasuredCandidate, ...]:
-    """Those of some records, in the order in which they were proposed; what was measured beside a search comes last."""
+    """The candidates of some records, in the order in which they were proposed; what was measured beside a search comes
+    last.
+    """
     ordered = sorted(records, key=lambda r: (r.code_version, r.space, r.trial == NO_TRIAL, r.batch, r.place, r.trial))
     return tuple(_candidate(number, record) for number, record in enumerate(ordered, start=1))
 

@@ -69,7 +69,7 @@ class ChoiceResult:
 
 
 def choices_of(candidates: Sequence[MeasuredCandidate]) -> tuple[ChoiceResult, ...]:
-    """By every address that decided more than one way: structural ones first, then in the order of the traces."""
+    """What each address decided more than one way: structural ones first, then in the order of the traces."""
     structural: dict[str, bool] = {}
     decided: list[dict[str, str]] = []
     for candidate in candidates:

@@ -52,7 +52,7 @@ class PartProfile:
 
     @property
     def of_limit(self) -> float:
-        """Of what the machine could do, what share the part reaches."""
+        """The share that the part reaches of what the machine could do."""
         return self.limit_seconds / self.seconds if self.seconds else 0.0
 
     @property

@@ -84,7 +84,7 @@ class RecordTable:
         return self.columns.get(name, default)
 
     def with_decisions(self) -> RecordTable:
-        """The same with a column for each address instead of `decisions`: its value as text, None where it is not."""
+        """The table with a column for each address instead of `decisions`: its value as text, None where it is not."""
         decided = [json.loads(text) for text in self["decisions"]]
         addresses = dict.fromkeys(address for row in decided for address in row)
         columns = {name: column for name, column in self.columns.items() if name != "decisions"}

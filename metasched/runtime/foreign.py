@@ -109,7 +109,7 @@ class Library:
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Library | None:
-        """That of the first array which is not NumPy's; None where there is none, or it cannot make arrays."""
+        """The library of the first array which is not NumPy's; None where there is none, or it cannot make arrays."""
         for value in values:
             if is_foreign(value):
                 namespace = _namespace(value)

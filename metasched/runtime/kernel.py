@@ -82,7 +82,7 @@ class Kernel(CallableKernel[Report_co]):
         return Packer(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """It is pickled as program, trace and target, and compiled again when it is loaded."""
+        """How the kernel is pickled: as program, trace and target, compiled again when it is loaded."""
         return compiled_again, (Recipe.of(self),)
 
 

@@ -83,11 +83,11 @@ class AnnotationKey:
         return self.doc.partition("\n\n")[0].replace("\n", " ")
 
     def value(self, annotations: Iterable[Annotation]) -> Expr | str | None:
-        """Its value among the annotations of a loop or a block; None if absent."""
+        """The annotation's value among those of a loop or a block; None if absent."""
         return next((a.value for a in annotations if a.key == self.name), None)
 
     def expression(self, annotations: Iterable[Annotation]) -> Expr | None:
-        """Its value, for an annotation with numeric values."""
+        """The annotation's value among those of a loop or a block, if it is numeric; None if absent."""
         value = self.value(annotations)
         assert not isinstance(value, str)
         return value

@@ -393,7 +393,7 @@ class Interpreter(PrimitiveMethods):
         raise wrong(declaration, param, value)
 
     def _require_own(self, op: str, handle: BlockRV | LoopRV) -> None:
-        """Another schedule may have other loops and blocks under the same labels."""
+        """Require handles of this schedule: another may have other loops and blocks under the same labels."""
         if handle.owner is not None and handle.owner is not self._owner:
             kind = "block" if isinstance(handle, BlockRV) else "loop"
             raise ScheduleError(

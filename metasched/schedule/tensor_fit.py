@@ -58,7 +58,7 @@ class Digit:
     modulo: int | None
 
     def text(self, name: str) -> str:
-        """As index arithmetic."""
+        """The access as index arithmetic."""
         quotient = name if self.divisor == 1 else f"{name}//{self.divisor}"
         return quotient if self.modulo is None else f"{quotient}%{self.modulo}"
 

@@ -99,13 +99,14 @@ class Trace:
         return print_trace(self.data)
 
     def as_json(self, *, indent: int | None = 2) -> str:
-        """As a JSON object, of the form that `metasched.lang.trace_json` has: an instruction a line, or with `indent`
-        None all on one.
+        """The trace as a JSON object, of the form that `metasched.lang.trace_json` has: an instruction a line, or with
+        `indent` None all on one.
         """
         return trace_to_json(self.data, indent=indent)
 
     def as_python(self, program: Program | None = None) -> str:
-        """As Python: a module with `def schedule(sch)`, which on `ms.Schedule(program)` gives this exact trace.
+        """The trace as Python: a module with `def schedule(sch)`, which on `ms.Schedule(program)` gives this exact
+        trace.
 
         If the program is known (a schedule's own trace knows it), labels and addresses are written only where they
         differ from the defaults. Arguments equal to their defaults are omitted, so a handwritten trace may come back in
@@ -155,7 +156,8 @@ class Trace:
         return tuple(i.address for i in self.instructions if i.address is not None and i.decision is None)
 
     def with_decisions(self, decisions: Mapping[str, object]) -> Trace:
-        """The same instructions with other decisions, by address, as in Python (`[None, 8]`); None leaves one open.
+        """A trace of these instructions with other decisions, by address, as in Python (`[None, 8]`); None leaves one
+        open.
 
         Raises ScheduleError for an address that no line has.
         """
@@ -266,7 +268,7 @@ class Trace:
         return changed.apply_to(program, Policy.REPAIR).trace
 
     def simplified(self) -> Trace:
-        """Without queries whose results are unused. Choices to branch on stay."""
+        """The trace without queries whose results are unused. Choices to branch on stay."""
         used: set[str] = set()
         kept: list[Instruction] = []
         for instruction in reversed(self.instructions):
@@ -281,8 +283,8 @@ class Trace:
         return replace(self, data=replace(self.data, instructions=tuple(reversed(kept))))
 
     def canonical(self) -> Trace:
-        """With handles renamed in order of appearance, instructions in the newest version of their primitives, and
-        arguments as a schedule writes them: equivalent traces become equal.
+        """A trace with handles renamed in order of appearance, instructions in the newest version of their primitives,
+        and arguments as a schedule writes them: equivalent traces become equal.
 
         Decisions are unchanged: a location is the name of a loop in the program, not a handle.
         """
@@ -299,7 +301,7 @@ class Trace:
 
 
 def _addressed(data: TraceData) -> TraceData:
-    """With an address for every random variable, as decisions are matched by address."""
+    """Instructions with an address for every random variable, as decisions are matched by address."""
     taken = {i.address for i in data.instructions if i.address is not None}
     out = []
     for instruction in data.instructions:

@@ -168,7 +168,7 @@ class BatchMeasuring:
         return sorted(new.values(), key=lambda proposal: not proposal.role.is_guess)
 
     def _first_of(self, left: list[Proposal], room: Room) -> list[Proposal]:
-        """Those that there is time for, guesses in any case.
+        """The proposals that there is time for, guesses in any case.
 
         Before anything was measured, one tells how long the others take, unless there is plenty of time.
         """

@@ -61,7 +61,7 @@ class Proposal:
     expected_s: float | None = None
 
     def observed(self, known: TaskRecords) -> Observation | None:
-        """Its observation; None for a trace of another space, or one that was not measured yet."""
+        """The proposal's observation; None for a trace of another space, or one that was not measured yet."""
         if self.candidate is None or not self.is_settled(known):
             return None
         return observation(self.candidate, None if self.trace is None else known.of(self.trace))

@@ -273,7 +273,7 @@ class TuningSession:
 
     @property
     def _touched(self) -> list[TaskSearch]:
-        """Those that this session has measured something of."""
+        """The searches of which this session has measured something."""
         return [search for search in self._searches if search.has_new_trials]
 
     def _with_time(self, goal: Goal, end: float | None, budget: float | None) -> Goal:

@@ -184,7 +184,7 @@ class Rule:
 
     @property
     def place(self) -> Place | None:
-        """Where it is defined; None for a combination."""
+        """The place where the rule is defined; None for a combination."""
         return None if isinstance(self.fn, Combined) else place_of(self.fn)
 
     def apply(self, schedule: Schedule, block: BlockRV, tell: Listener = lambda _: None) -> Skip | None:

@@ -151,12 +151,12 @@ class Space:
     # --- given decisions
 
     def conditioned(self, given: Mapping[str, object]) -> Space:
-        """The same space with more given decisions. Raises ScheduleError where they contradict earlier ones."""
+        """The space with more given decisions. Raises ScheduleError where they contradict earlier ones."""
         source = Conditioned(self.source, given)
         return self._with(source=source)
 
     def of(self, program: Program) -> Space:
-        """The same space. Raises MetaschedError unless it is one of this program."""
+        """The space itself. Raises MetaschedError unless it is one of this program."""
         if self.program != program:
             raise MetaschedError(f"the space is one of {self.program.key}, and the program is {program.key}")
         return self
@@ -172,7 +172,7 @@ class Space:
         return self._with(target=target)
 
     def resized(self, max_sketches: int) -> Space:
-        """The same space with another limit, beyond which sketches are sampled."""
+        """The space with another limit, beyond which sketches are sampled."""
         if max_sketches == self.max_sketches:
             return self
         return self._with(max_sketches=max_sketches)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """No search for cycles inside, nor in a function that this decorates: each visits all objects, which doubles the
-    time to make 100,000. It is a fifth of the time of a guess.
+    """Put off the search for cycles of objects, inside or in a function that this decorates: each search visits all
+    objects, which doubles the time to make 100,000. It is a fifth of the time of a guess.
     """
     enabled = gc.isenabled()
     gc.disable()

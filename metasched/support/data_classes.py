@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Made:
-    """In a default's place: the field has a factory, which is called where the argument is not given."""
+    """A mark in a default's place: the field has a factory, which is called where the argument is not given."""
 
     def __repr__(self) -> str:
         return "<factory>"

@@ -136,7 +136,7 @@ class _Reader:
         return ["code", code.co_code.hex(), list(code.co_names), list(code.co_varnames), constants]
 
     def _mentioned(self, code: CodeType, known: Mapping[str, object]) -> Json:
-        """What of the user's own a function refers to by name, also through the user's own modules."""
+        """The user's own things to which a function refers by name, also through the user's own modules."""
         names = sorted(set(_names_in(code)))
         out: list[Json] = []
         for name in names:

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint
 
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """Those of a group, as `importlib.metadata.entry_points` gives them."""
+    """The entry points of a group, as `importlib.metadata.entry_points` gives them."""
     return _read(group, _path_state())
 
 

@@ -23,7 +23,7 @@ PROGRAMS = {"sum": SUM, "dot": DOT, "mean": MEAN, "norm": NORM, "columns": COLUM
 def error(kernel: ms.Kernel) -> float:
     """The largest relative error on positive numbers, where nothing cancels; programs compute in f32 throughout."""
     rng = np.random.default_rng(0)
-    args = [rng.random([e.value for e in b.shape], dtype=np.float32) for b in kernel.program.func.inputs]  # type: ignore[attr-defined]
+    args = [rng.random([e.value for e in b.shape], dtype=np.float32) for b in kernel.program.func.inputs]  # type: ignore[union-attr]
     wide = [a.astype(np.float64) for a in args]
     return float(np.abs(kernel(*args) / RIGHT[kernel.program.name](*wide) - 1).max())
 
@@ -46,7 +46,7 @@ def test_guesses(name: str) -> None:
 
 def test_an_experts_trace() -> None:
     kernel = ms.compile(operators.load("matmul_nn", M=1, N=64, K=TERMS), knowledge="none")
-    assert kernel.report.expert is not None  # type: ignore[union-attr]
+    assert kernel.report.expert is not None
     assert "blocked_sum" in str(kernel.trace)
     assert error(kernel) < ERROR
 

@@ -26,7 +26,7 @@ class Decoder:
 
     def weights(self) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(7)
-        made = {"emb": (self.words, self.width), "where": (self.room, self.width)}
+        made: dict[str, tuple[int, ...]] = {"emb": (self.words, self.width), "where": (self.room, self.width)}
         for layer in range(self.layers):
             made |= {f"{name}{layer}": (self.width, self.width) for name in ("wq", "wk", "wv", "wo")}
             made |= {f"up{layer}": (self.width, 2 * self.width), f"down{layer}": (2 * self.width, self.width)}
@@ -137,4 +137,4 @@ class Decoder:
             o = (p / p.sum(-1, keepdims=True)) @ v
             x = x + o.transpose(1, 0, 2).reshape(len(ids), self.width) @ w[f"wo{n}"]
             x = x + np.maximum(x @ w[f"up{n}"], 0) @ w[f"down{n}"]
-        return x @ w["emb"].T
+        return np.asarray(x @ w["emb"].T)

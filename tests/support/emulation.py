@@ -85,7 +85,7 @@ class TileModel:
         self._put(n, np.zeros(1024, np.uint8))
 
     def tileloadd64(self, n: int, at: int, stride: int) -> None:
-        rows = [np.frombuffer((ctypes.c_uint8 * 64).from_address(at + stride * r), np.uint8) for r in range(16)]
+        rows = [np.ctypeslib.as_array((ctypes.c_uint8 * 64).from_address(at + stride * r)) for r in range(16)]
         self._put(n, np.concatenate(rows))
 
     def tilestored64(self, n: int, at: int, stride: int) -> None:
@@ -130,7 +130,7 @@ class TileModel:
             self.errors.append(what)
 
 
-_OPERANDS = {
+_OPERANDS: dict[str, list[Any]] = {
     "ldtilecfg": [ctypes.c_void_p],
     "tilerelease": [],
     "tilezero": [ctypes.c_uint8],

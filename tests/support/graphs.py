@@ -75,16 +75,16 @@ def _looped(loop: LoopNode, known: Mapping[str, Any]) -> dict[str, Any]:
         for label, found in elements.items():
             found.append(made[label])
         goes_on, steps = not loop.goes_on or bool(np.reshape(made[loop.goes_on], ())), steps + 1
-    found = {}
-    for name, own in zip(loop.outputs, loop.gives, strict=True):
-        if own.kind is LoopOutputKind.ELEMENTS:
-            whole = np.zeros((loop.most, *types[own.body].shape), types[own.body].dtype.numpy)
-            for step, element in enumerate(elements[own.body]):
-                whole[-1 - step if own.backwards else step] = element
-            found[name] = whole
+    results: dict[str, Any] = {}
+    for name, result in zip(loop.outputs, loop.gives, strict=True):
+        if result.kind is LoopOutputKind.ELEMENTS:
+            whole = np.zeros((loop.most, *types[result.body].shape), types[result.body].dtype.numpy)
+            for step, element in enumerate(elements[result.body]):
+                whole[-1 - step if result.backwards else step] = element
+            results[name] = whole
         else:
-            found[name] = np.array(steps) if own.kind is LoopOutputKind.STEPS else states[own.body]
-    return found
+            results[name] = np.array(steps) if result.kind is LoopOutputKind.STEPS else states[result.body]
+    return results
 
 
 def in_memory(graph: Graph, memory: dict[str, Any], name: str) -> Any:

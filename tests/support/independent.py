@@ -83,7 +83,7 @@ def capsule(x: Array, k: Array, *, V: int, **params: Any) -> Array:
 
 
 def conv_bn_relu(x: Array, k: Array, bias: Array, scale: Array, offset: Array, **params: Any) -> Array:
-    return np.maximum((conv(x, k, **params) + bias) * scale + offset, 0)
+    return np.asarray(np.maximum((conv(x, k, **params) + bias) * scale + offset, 0))
 
 
 def conv_bn_relu_first(x: Array, k: Array, *rest: Array, **params: Any) -> Array:
@@ -106,7 +106,7 @@ def transpose_batch_matmul(q: Array, k: Array, **_: Any) -> Array:
 
 
 def dense_relu(a: Array, b: Array, bias: Array, **_: Any) -> Array:
-    return np.maximum(a @ b + bias, 0)
+    return np.asarray(np.maximum(a @ b + bias, 0))
 
 
 def dense_gelu(a: Array, b: Array, bias: Array, **_: Any) -> Array:
@@ -148,7 +148,7 @@ def _windows(x: Array, R: int, S: int, P: int, fill: float, D: int = 1) -> Array
     """[batch, *space, channel, taps]"""
     space = tuple(range(1, x.ndim - 1))
     padded = np.pad(x, [(0, 0), *[(P, P)] * len(space), (0, 0)], constant_values=fill)
-    seen = np.lib.stride_tricks.sliding_window_view(padded, (D * (R - 1) + 1,) * len(space), axis=space)  # type: ignore[call-overload]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (D * (R - 1) + 1,) * len(space), axis=space)
     chosen = seen[:, *(slice(None, None, S),) * len(space), :, *(slice(None, None, D),) * len(space)]
     return np.asarray(chosen.reshape(*chosen.shape[: x.ndim], -1))
 
@@ -196,7 +196,7 @@ def swiglu(x: Array, g: Array, **_: Any) -> Array:
 
 
 def scale_shift_add_relu(x: Array, scale: Array, shift: Array, r: Array, **_: Any) -> Array:
-    return np.maximum(x * scale + shift[:, None], 0) + r
+    return np.asarray(np.maximum(x * scale + shift[:, None], 0) + r)
 
 
 def pad2d(x: Array, *, TOP: int, BOTTOM: int, LEFT: int, RIGHT: int, **_: Any) -> Array:

@@ -78,11 +78,14 @@ class LirInterpreter:
             return [env for env in lanes if self.value(stmt.cond, env)]
         if len(lanes) != 1:
             raise LirError("a place inside a vector loop")
-        place = int(self.value(stmt.place, lanes[0]))
+        place = self.number(stmt.place, lanes[0])
         return [{**lanes[0], stmt.var: place}] if 0 <= place < stmt.extent else []
 
+    def number(self, e: Expr, env: dict[str, object]) -> int:
+        return int(self.value(e, env))  # type: ignore[call-overload, no-any-return]
+
     def extent(self, e: Expr, lanes: list[dict[str, object]]) -> int:
-        extents = {int(self.value(e, env)) for env in lanes}
+        extents = {self.number(e, env) for env in lanes}
         if len(extents) != 1:
             raise LirError("an extent differs between lanes")
         return extents.pop()
@@ -169,7 +172,7 @@ class LirInterpreter:
         return frozenset({e.name}) if isinstance(e, Var) else frozenset[str]().union(*names)
 
     def at(self, name: str, index: Expr, env: dict[str, object]) -> int:
-        return self.place(name, int(self.value(index, env)))
+        return self.place(name, self.number(index, env))
 
     def place(self, name: str, at: int) -> int:
         if not 0 <= at < self.data[name].size:
@@ -210,7 +213,8 @@ class _Evaluator(ExpressionSource):
         text = self.value(e)
         exec("".join(self.functions), self.names)
         self.functions.clear()
-        return eval(f"lambda env: {text}", self.names)  # noqa: S307
+        made: Callable[[dict[str, object]], object] = eval(f"lambda env: {text}", self.names)  # noqa: S307
+        return made
 
     def variable(self, name: str) -> str:
         return f"env[{name!r}]"

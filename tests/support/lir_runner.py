@@ -42,7 +42,7 @@ class Guarded:
         self._mapped.append((start, total))
         offset = inside - source.nbytes if at_end else 0
         raw = (ctypes.c_uint8 * source.nbytes).from_address(start + _PAGE + offset)
-        array = np.frombuffer(raw, np.uint8).view(source.dtype).reshape(source.shape)
+        array: np.ndarray = np.ctypeslib.as_array(raw).view(source.dtype).reshape(source.shape)
         array[...] = source
         return array
 
@@ -101,8 +101,8 @@ def run(
                 values[array.name] = memory.copy(np.full(array.size, 77, array.dtype.numpy), at_end=at_end)
         code(*[values[name] for name in kernel.order])
         results.append({a.name: np.array(values[a.name]) for a in outputs})
-        for name, array in given.items():
-            np.testing.assert_array_equal(np.asarray(values[name]), array.reshape(-1), err_msg="an input was written")
+        for name, before in given.items():
+            np.testing.assert_array_equal(np.asarray(values[name]), before.reshape(-1), err_msg="an input was written")
         values.clear()
         memory.close()
     for name, first in results[0].items():

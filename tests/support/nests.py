@@ -96,10 +96,11 @@ def loops(spec: list[tuple[str, int] | tuple[str, int, LoopKind | int]], body: S
     """
     for n, (var, extent, *kind) in reversed(list(enumerate(spec))):
         notes = (Annotation("unroll_limit", c(limit)),) if limit is not None and n == 0 else ()
-        if kind and isinstance(kind[0], int):
-            body = For(var, c(extent), body, LoopKind.VECTORIZED, c(kind[0]), notes)
+        said = kind[0] if kind else LoopKind.SERIAL
+        if isinstance(said, int):
+            body = For(var, c(extent), body, LoopKind.VECTORIZED, c(said), notes)
         else:
-            body = For(var, c(extent), body, kind[0] if kind else LoopKind.SERIAL, None, notes)
+            body = For(var, c(extent), body, said, None, notes)
     return body
 
 

@@ -57,8 +57,8 @@ def _require_equal_blocks(a: Block, b: Block, loops: tuple[For, ...], values: Va
     _require_equal_notes(a, b, values)
     points = _points(loops)
     ours = dict(points) | dict(values)
-    for x, y in zip((*a.bindings, *a.guards), (*b.bindings, *b.guards), strict=True):
-        left, right = evaluate(x, ours), evaluate(y, points)
+    for own, other in zip((*a.bindings, *a.guards), (*b.bindings, *b.guards), strict=True):
+        left, right = evaluate(own, ours), evaluate(other, points)
         shape = np.broadcast_shapes(np.shape(left), np.shape(right))
         np.testing.assert_array_equal(np.broadcast_to(left, shape), np.broadcast_to(right, shape), str(a.name))
 

@@ -56,7 +56,7 @@ class Knows:
     def predict(self, features: Features) -> Array:
         logs = features[:, : len(PEAK)].astype(np.float64)
         self.asked.update(map(tuple, np.rint(2.0**logs).astype(int).tolist()))
-        return -np.abs(logs - np.log2(PEAK)).sum(axis=1) - features[:, len(PEAK)]
+        return np.asarray(-np.abs(logs - np.log2(PEAK)).sum(axis=1) - features[:, len(PEAK)])
 
 
 def measured(arms: Toys, candidates: list[Candidate]) -> list[Observation]:

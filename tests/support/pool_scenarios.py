@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import resource
 import runpy
 import signal
@@ -12,12 +11,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from metasched.compiler.cpu.emit.thread_pool import MAX_CHUNKS
 from metasched.runtime.shared_pool import SHARED_POOL
+from tests.support.forking import in_child
 from tests.support.pool_regions import dependent_regions, region
 from tests.support.threads_support import expected, inputs, make_kernel
 
@@ -42,20 +43,6 @@ def meet(chunks: int, phases: int = 1) -> None:
     """A region that needs as many threads as it has chunks."""
     meeting = threading.Barrier(chunks, timeout=60)
     region(lambda *_: meeting.wait(), phases, chunks)
-
-
-def in_child(body: Callable[[], object]) -> None:
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(40)  # a child that hangs is not left behind
-        try:
-            body()
-            os._exit(0)
-        except BaseException as error:  # noqa: BLE001 -- the child must not return into the parent's code
-            os.write(2, f"child: {error!r}\n".encode())
-            os._exit(1)
-    code = os.waitpid(pid, 0)[1]
-    assert code == 0, f"the child ended with status {code}"
 
 
 def right(count: int, phases: int, chunks: int) -> None:
@@ -175,8 +162,12 @@ def waiting_takes_about_as_long_as_threads_look() -> None:
     rng = np.random.default_rng(0)
     nanosleep = ctypes.CDLL(None).usleep
     nanosleep.argtypes = [ctypes.c_uint]
+
+    def sleep(delays: np.ndarray, phase: int, chunk: int) -> None:
+        nanosleep(int(delays[phase, chunk]))
+
     for delays in rng.integers(0, 120, (2000, 2, 3)):
-        region(lambda phase, chunk, delays=delays: nanosleep(int(delays[phase, chunk])), 2, 3)
+        region(partial(sleep, delays), 2, 3)
 
 
 def exported_kernels_and_the_package_share_a_pool() -> None:

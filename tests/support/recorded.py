@@ -33,10 +33,26 @@ def records_of(program: Program, count: int, batch: int = 0, seed: int = 0, targ
         traces += [text for text in (str(sketch.trace_of(tuple(row))) for row in legal[:2]) if text not in traces]
     key = TaskKey.of(program, target)
     visits = [(Visit((1e-4 * (1 + n % 7),) * 3), Visit((1e-4 * (1 + n % 7),) * 3)) for n in range(count)]
-    common = {"space": "s", "code_version": code_version()}
     text, params = str(program), program.params
     return [
-        Record(key, text, params, trace, visits[n], None, False, (), 1e9 + n, seed, n, batch, n, f"c{n}", **common)
+        Record(
+            key,
+            text,
+            params,
+            trace,
+            visits[n],
+            None,
+            False,
+            (),
+            1e9 + n,
+            seed,
+            n,
+            batch,
+            n,
+            f"c{n}",
+            space="s",
+            code_version=code_version(),
+        )
         for n, trace in enumerate(traces[:count])
     ]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import metasched as ms
 from metasched.compiler.cpu import codegen
+from tests.support.forking import in_child
 
 A = np.arange(12, dtype=np.float32).reshape(4, 3)
 B = np.ones((3, 5), np.float32)
@@ -48,20 +49,6 @@ def during(module: Any, name: str, act: Callable[[], object]) -> None:
 def signalled() -> None:
     os.kill(os.getpid(), signal.SIGUSR1)
     time.sleep(0.3)
-
-
-def in_child(body: Callable[[], object]) -> None:
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(40)  # a child that hangs is not left behind
-        try:
-            body()
-            os._exit(0)
-        except BaseException as error:  # noqa: BLE001 -- the child must not return into the parent's code
-            os.write(2, f"child: {error!r}\n".encode())
-            os._exit(1)
-    status = os.waitpid(pid, 0)[1]
-    assert status == 0, f"the child ended with status {status}"
 
 
 def handler_calls_the_function_that_compiles() -> None:

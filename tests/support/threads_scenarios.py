@@ -17,6 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numba
 import numpy as np
@@ -24,30 +25,11 @@ from numba.core.errors import NumbaWarning
 
 from metasched.compiler.cpu.emit import runtime
 from metasched.runtime.threads import state
+from tests.support.forking import in_child
 from tests.support.threads_support import COLUMNS, ROWS, expected, inputs, make_kernel
 
 LAYER = sys.argv[1]
 LAUNCH = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
-
-
-def in_child(body: Callable[[], object]) -> None:
-    """Run in a forked child, which has to end well."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            body()
-            os._exit(0)
-        except BaseException as error:  # noqa: BLE001 -- the child must not return into the parent's code
-            os.write(2, f"child: {error!r}\n".encode())
-            os._exit(1)
-    deadline = time.monotonic() + 60
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            assert status == 0, status
-            return
-        assert time.monotonic() < deadline, "the child hangs"
-        time.sleep(0.01)
 
 
 def check(kernel: Callable[..., np.ndarray], times: int = 1) -> None:
@@ -56,7 +38,7 @@ def check(kernel: Callable[..., np.ndarray], times: int = 1) -> None:
         np.testing.assert_array_equal(kernel(x), expected(x))
 
 
-def scratch(kernel: object) -> np.ndarray:
+def scratch(kernel: Any) -> np.ndarray:
     """A workspace of the kernel, one row a thread."""
     size = kernel.workspace_bytes
     raw = np.zeros(size + 64, np.uint8)
@@ -116,7 +98,7 @@ def numba_thread_count_is_respected_everywhere() -> None:
         chunks.append(arguments[-1])
         LAUNCH(plain)(*arguments)
 
-    table[runtime.LAUNCH] = ctypes.cast(counting, ctypes.c_void_p).value
+    table[runtime.LAUNCH] = ctypes.cast(counting, ctypes.c_void_p).value or 0
     for threads in (1, 2, 3):
         numba.set_num_threads(threads)
         for call in (kernel, called):

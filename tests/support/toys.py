@@ -47,10 +47,10 @@ class Toy:
         return out
 
     def repair(self, rows: np.ndarray) -> np.ndarray:
-        return np.clip(rows, 1, 64)
+        return np.asarray(np.clip(rows, 1, 64))
 
     def mask(self, rows: np.ndarray) -> np.ndarray:
-        return rows.prod(axis=1) <= self.most
+        return np.asarray(rows.prod(axis=1) <= self.most)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         out = np.zeros((len(rows), len(NAMES)), np.float32)

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 import metasched as ms
-from metasched.graph.ir import Compute, Graph
+from metasched.graph.ir import Compute, Graph, ShapeView
 
 
 def run_graph(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a graph, each of its programs run by the reference."""
     values: dict[str, Any] = {**graph.constants, **dict(zip(graph.inputs, inputs, strict=True))}
     for node in graph.nodes:
-        if not isinstance(node, Compute):
+        if isinstance(node, ShapeView):
             values[node.output] = values[node.input].reshape(graph.types[node.output].shape)
             continue
+        assert isinstance(node, Compute)
         made = ms.reference(node.program)(*(np.require(values[name], requirements="C") for name in node.inputs))
         values.update(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True))
     return [values[name] for _, name in graph.outputs]

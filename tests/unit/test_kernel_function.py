@@ -145,7 +145,7 @@ def test_tuning_takes_a_budget_and_patience_and_says_where_other_options_are(cac
         ({"inputs": {"Z": (0, 1)}}, "inputs: kernel has no argument `Z`; it has A, B"),
     ):
         with pytest.raises(ms.MetaschedError, match=re.escape(message)):
-            f.tune(a, b, **options)  # type: ignore[arg-type]
+            f.tune(a, b, **options)
 
 
 @pytest.mark.parametrize(

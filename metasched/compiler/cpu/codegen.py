@@ -26,7 +26,7 @@ _NAME = "metasched"
 
 
 def _generator(target: Target) -> CodeGenerator:
-    """One of its own for each kernel that is loaded."""
+    """A code generator for one kernel: each that is loaded has its own."""
     return CodeGenerator(target.name, target.llvm_features())
 
 

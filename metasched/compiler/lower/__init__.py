@@ -113,8 +113,8 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
 
 
 def lower_counted(func: Func, target: Target, most: int) -> tuple[lir.LoopProgram, tuple[CountedPart, ...]]:
-    """The same program with counters around its parts, and these. A part inside of loops begins at most `most` times on
-    one thread. Raises BuildError as `lower` does.
+    """The program that `lower` makes, with counters around its parts, and these parts. A part inside of loops begins at
+    most `most` times on one thread. Raises BuildError as `lower` does.
     """
     lowered = _lowered(func, target)
     counters = NestCounters(target.threads, most)

@@ -153,7 +153,7 @@ class ReductionLanes:
 def _positions(
     positions: ArgPositions, name: str, place: tuple[Expr, ...]
 ) -> tuple[ArgPositions, ArgPositions, ArgPositions]:
-    """Those that lanes start from, those of lanes, and those of the fold."""
+    """The positions that lanes start from, those of lanes, and those of the fold."""
     narrow = positions.narrow
     value = recast(positions.value, narrow)
     # A lane has none of its own until it finds more than what it starts from. Where positions rise, all start from the

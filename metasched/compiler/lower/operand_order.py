@@ -54,7 +54,7 @@ class _Tile:
         return registers_needed(storage.size, self.lanes.lanes, storage.dtype, target)
 
     def ordered(self, accumulators: int, target: Target, lanes: int, names: NameSupply) -> NestStmt:
-        """In the order that the registers left beside so many accumulators, each of so many lanes, ask for."""
+        """The update in the order that suits the registers left beside so many accumulators, each of so many lanes."""
         narrow = self._in_registers(lanes)
         order = operand_order(*narrow.counts(), accumulators, target.registers)
         if order is OperandOrder.AS_WRITTEN:

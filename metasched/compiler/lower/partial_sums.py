@@ -101,7 +101,9 @@ def _splits(loop: NestLoop) -> bool:
 
 
 def _even(steps: int, most: int) -> int:
-    """At most so many of the steps, so that blocks are equal where that does not make them less than half as long."""
+    """The length of a block of steps: at most `most`, and such that blocks are equal unless that more than halves
+    it.
+    """
     return next((n for n in range(most, most // 2, -1) if steps % n == 0), most)
 
 

@@ -153,7 +153,7 @@ class JitFunction:
         return self.network(*args, **kwargs).graph
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: the instance is an argument that is no array."""
+        """The function as a method: the instance is an argument that is no array."""
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:

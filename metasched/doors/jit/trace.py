@@ -54,7 +54,7 @@ class TracedOperand:
 
     @property
     def value(self) -> GraphValue:
-        """Its elements as they are now. Raises Unsupported where a view cannot be expressed."""
+        """The array's elements as they are now. Raises Unsupported where a view cannot be expressed."""
         if self.view is not None:
             whole, step = self.view
             elements = whole.value

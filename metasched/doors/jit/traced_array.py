@@ -204,7 +204,7 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: None = None, *, stable: Any = None) -> None:
-        """In place."""
+        """Sort the elements along an axis, in place."""
         self[...] = np.sort(self, axis)
 
     def astype(
@@ -278,7 +278,7 @@ class MaskedElements(TracedArray):
         return np.dtype(self.part.everywhere.type.dtype.numpy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Of numbers, and elements of the same mask."""
+        """A ufunc of numbers and of elements that the same mask picks."""
         (out,) = kwargs.pop("out", (None,))
         if method != "__call__" or kwargs or (out is not None and out is not self):
             raise TraceError(f"np.{ufunc.__name__} of what a mask picks cannot be traced so", MASK)

@@ -32,7 +32,7 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Reshaped:
-    """The same elements, in the same order, in another shape."""
+    """A view of all elements, in their order, in another shape."""
 
     shape: tuple[int, ...]
 
@@ -80,7 +80,7 @@ def viewed(trace: ArrayTrace, array: Any, step: ViewStep) -> Any:
 
 
 def reshaped(trace: ArrayTrace, array: Any, shape: tuple[int, ...]) -> Any:
-    """The same elements in another shape: a view where NumPy makes one, and a copy where it has to."""
+    """An array in another shape: a view where NumPy makes one, and a copy where it has to."""
     if not isinstance(array, TracedOperand) or is_view(array.layout(), shape):
         return viewed(trace, array, Reshaped(shape))
     return trace.nodes.view(array.value, shape)

@@ -32,8 +32,8 @@ _DOUBLE = (
 
 
 def arc(f: Formula, size: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """Of a size in [0, 1]: whether it is above 1/2, and asin(t) as t and the rest, where t is the size itself, or the
-    root of (1 - size) / 2 where it is above; NaN beyond 1.
+    """Whether a size in [0, 1] is above 1/2, and asin(t) as t and the rest, where t is the size itself, or the root of
+    (1 - size) / 2 where it is above; NaN beyond 1.
     """
     above = size > 0.5
     z = f.select(above, 0.5 - size * 0.5, size * size)
@@ -42,7 +42,7 @@ def arc(f: Formula, size: Lanes) -> tuple[Lanes, Lanes, Lanes]:
 
 
 def slopes(x: Expr) -> tuple[Expr]:
-    """Of both functions."""
+    """The size of the slope, which is that of both functions."""
     return (double("rsqrt", 1.0 - x * x),)
 
 

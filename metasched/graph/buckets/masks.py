@@ -159,7 +159,9 @@ class MaskedStage:
         return IfElse(changed, both(conditions), zero(self.form.types[node.buffer].dtype))
 
     def _comparison(self, node: Operation) -> SourceExpr:
-        """Where it is below a number, it is below that of the largest graph, too: what it guards stays inside."""
+        """A comparison with what the call's sizes say: where it is below a number, it is below that of the largest
+        graph, too, so what it guards stays inside.
+        """
         dtypes = self.form.dtypes
         kind = dtype_of(node.a, dtypes) or dtype_of(node.b, dtypes) or INDEX
         a, b = self._visit(node.a, kind), self._visit(node.b, kind)

@@ -72,7 +72,7 @@ class OpenType:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of each dimension the name of its size, '' for one that is fixed."""
+        """The names of the dimensions' sizes, '' for one that is fixed."""
         return tuple(dim if isinstance(dim, str) else "" for dim in self.dims)
 
     def at(self, sizes: Mapping[str, int]) -> ValueType:

@@ -135,7 +135,7 @@ _Rule: TypeAlias = Callable[[NodeSite], "list[GraphValue] | None"]
 
 
 def _moved(move: Callable[[NodeSite, Array], Sequence[Array]]) -> _Rule:
-    """Of nodes that move elements of their first input, or some of them."""
+    """The rule of nodes that move elements of their first input, or some of them."""
 
     def rule(site: NodeSite) -> list[GraphValue] | None:
         x = site.operand(0)
@@ -264,7 +264,7 @@ def _elementwise(how: _Operation) -> _Rule:
 
 
 def _reduced(how: _Operation) -> _Rule:
-    """Of all elements of a row."""
+    """The rule of nodes that reduce all elements of a row."""
 
     def rule(site: NodeSite) -> list[GraphValue] | None:
         x, axes = site.operand(0), site.optional(1)

@@ -53,7 +53,7 @@ def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]
 
 
 def _needed(stages: Stages) -> Stages:
-    """Without what no output depends on."""
+    """Stages without those that no output depends on."""
     needed = set(stages.outputs)
     kept: list[Stage] = []
     for stage in reversed(stages.stages):
@@ -64,7 +64,7 @@ def _needed(stages: Stages) -> Stages:
 
 
 def _ordered(stages: Stages) -> Stages:
-    """Each stage just after what it needs, in the order in which the outputs need them."""
+    """Stages in another order: each just after what it needs, as the outputs need them."""
     by_buffer, order = stages.by_buffer, list[Stage]()
     done: set[str] = set()
 
@@ -152,7 +152,7 @@ def _renamed_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
 
 
 def simplified(stages: Stages) -> Stages:
-    """With index expressions in linear form, and without conditions that always hold or sums of one term."""
+    """Stages with index expressions in linear form, and without conditions that always hold or sums of one term."""
     made = tuple(replace(s, value=_simplified(_term_alone(s, stages), stages.extents(s))) for s in stages.stages)
     return replace(stages, stages=made)
 
@@ -169,7 +169,7 @@ def _term_alone(stage: Stage, stages: Stages) -> SourceExpr:
 
 
 def _along_own_axes(stages: Stages) -> Stages:
-    """With each read of as many dimensions as its stage has, along dimensions of one element, by the stage's index."""
+    """Stages whose reads have as many dimensions as the stage; along dimensions of one element they go by its index."""
     made = tuple(replace(s, value=with_reads(s.value, partial(_with_own_axes, stages, s))) for s in stages.stages)
     return replace(stages, stages=made)
 
@@ -186,7 +186,7 @@ def _with_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
 
 
 def _computed_first(stages: Stages) -> Stages:
-    """With what stages compute before what is given, in sums and products of two: `T[i] + A[i]`."""
+    """Stages with what other stages compute ahead of what is given, in sums and products of two: `T[i] + A[i]`."""
     computed = {name for stage in stages.stages for name in stage.targets}
     return replace(stages, stages=tuple(replace(s, value=_in_order(s.value, computed)) for s in stages.stages))
 
@@ -224,7 +224,7 @@ def index_text(e: SourceExpr, extents: Extents) -> SourceExpr:
 
 
 def _with_reciprocals(stages: Stages) -> Stages:
-    """With divisions by numbers as products: vector units divide many times slower.
+    """Stages with divisions by numbers as products: vector units divide many times slower.
 
     A result may differ in its last place where the number is no power of two, so what is rounded to whole numbers
     stays as it is.

@@ -44,5 +44,5 @@ def through_view(last: Last, given: Shape, made: Shape) -> Last | None:
 
 
 def long_only(last: Collection[int], shape: Shape) -> Last:
-    """Without dimensions of one element, which are innermost anyway."""
+    """Dimensions without those of one element, which are innermost anyway."""
     return tuple(dim for dim in last if shape[dim] > 1)

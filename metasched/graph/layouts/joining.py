@@ -54,7 +54,9 @@ def _innermost_units(shape: tuple[int, ...]) -> set[int]:
 
 
 def _without_unit_dimensions(stages: Stages) -> Stages:
-    """Without dimensions of one element that weights have, or that other inputs are read along by a literal zero."""
+    """Stages without dimensions of one element that weights have, or that other inputs are read along by a literal
+    zero.
+    """
     return _without(stages, {name: _dropped(stages, name) for name in stages.inputs})
 
 

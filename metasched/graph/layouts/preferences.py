@@ -46,7 +46,7 @@ class Preference:
         return any(moves_elements(innermost(len(shape), last), shape) for shape, last in shapes)
 
     def wishes(self) -> dict[str, Last]:
-        """By the buffer's name: what is to be innermost."""
+        """What is to be innermost, by the buffer's name."""
         return {self.data.buffer: self.data_last, self.stage.buffer: self.result_last}
 
 

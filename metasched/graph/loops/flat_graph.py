@@ -75,7 +75,7 @@ class FlatLoop:
     depth: int
 
     def renamed(self, names: Mapping[str, str]) -> FlatLoop:
-        """The same with other names of values."""
+        """The loop with other names of values."""
 
         def rows(given: tuple[FlatElements, ...]) -> tuple[FlatElements, ...]:
             return tuple(FlatElements(names[row.name], names[row.whole], row.backwards) for row in given)

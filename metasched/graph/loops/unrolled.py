@@ -103,7 +103,7 @@ def _holds(condition: GraphValue) -> bool:
 
 
 def _element(site: NodeSite, row: LoopElements, place: int) -> GraphValue:
-    """What of a value is at a place along the axis that steps go through."""
+    """The part of a value at a place along the axis that steps go through."""
     x, axis = row.value, row.axis
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if x.constant is not None:

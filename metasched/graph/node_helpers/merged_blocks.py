@@ -8,6 +8,8 @@ their own: one of all steps takes seconds to schedule.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
@@ -19,18 +21,23 @@ from metasched.support.data_classes import dataclass
 _WHOLE, _BLOCK = 512, 128
 
 
+class SortOrder(Enum):
+    """What comes first in a row. NaN counts as the largest."""
+
+    SMALLEST_FIRST = "smallest first"
+    LARGEST_FIRST = "largest first"
+
+
 @dataclass(frozen=True)
-class Order:
-    """What comes first in a row.
-
-    Attributes:
-        dtype: the type of its elements.
-        largest: whether the largest come first, not the smallest. NaN counts as the largest.
-
-    """
+class RowOrder:
+    """The order of a row of elements of a type, as text that compares them."""
 
     dtype: DType
-    largest: bool
+    order: SortOrder
+
+    @property
+    def largest(self) -> bool:
+        return self.order is SortOrder.LARGEST_FIRST
 
     def no_later(self, one: str, other: str) -> str:
         """The text of whether an element comes ahead of another or is equal to it."""
@@ -77,7 +84,7 @@ class _Blocks:
         return self.elements.shape[self.axis + 1]
 
     def shape(self, *extents: int) -> tuple[int, ...]:
-        """That of the elements, with other dimensions in place of blocks and elements."""
+        """The elements' shape with other dimensions in place of blocks and elements."""
         shape = self.elements.shape
         return (*shape[: self.axis], *extents, *shape[self.axis + 2 :])
 
@@ -92,17 +99,17 @@ def _along(name: str, around: int, axis: int, *inside: str) -> str:
     return at(name, [*over[:axis], *inside, *over[axis:]])
 
 
-def sorted_row(site: NodeSite, x: GraphValue, axis: int, k: int, *, largest: bool) -> tuple[GraphValue, GraphValue]:
+def sorted_row(site: NodeSite, x: GraphValue, axis: int, k: int, order: SortOrder) -> tuple[GraphValue, GraphValue]:
     """The first `k` elements along an axis, and their places, i64; of equal ones that of the lower place is first."""
-    order = Order(x.type.dtype, largest)
-    blocks = _ranked(site, x, axis, k, order)
+    row_order = RowOrder(x.type.dtype, order)
+    blocks = _ranked(site, x, axis, k, row_order)
     while blocks.count > 1:
-        blocks = _merged(site, blocks, k, order)
+        blocks = _merged(site, blocks, k, row_order)
     shape = blocks.shape(k)
     return site.view(blocks.elements, shape), site.cast(site.view(blocks.places, shape), DType.I64)
 
 
-def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: Order) -> _Blocks:
+def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: RowOrder) -> _Blocks:
     """The first elements of each block, by their ranks; a power of two of blocks, so that each has another one."""
     extent, around = x.shape[axis], x.rank - 1
     count = 1 if extent <= _WHOLE else 1 << ((extent - 1) // _BLOCK).bit_length()
@@ -129,7 +136,7 @@ def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: Order) -> _
     return _Blocks(elements, places, axis, size, extent)
 
 
-def _merged(site: NodeSite, blocks: _Blocks, k: int, order: Order) -> _Blocks:
+def _merged(site: NodeSite, blocks: _Blocks, k: int, order: RowOrder) -> _Blocks:
     """Pairs of blocks as one each, of which the first elements go on."""
     pairs, length = blocks.count // 2, min(k, 2 * blocks.whole)
     numbers = ValueType(DType.I32, blocks.shape(pairs, length))
@@ -148,7 +155,7 @@ def _merged(site: NodeSite, blocks: _Blocks, k: int, order: Order) -> _Blocks:
     return _Blocks(elements, places, blocks.axis, 2 * blocks.whole, blocks.extent)
 
 
-def _searched(site: NodeSite, blocks: _Blocks, order: Order, numbers: ValueType, step: int) -> GraphValue:
+def _searched(site: NodeSite, blocks: _Blocks, order: RowOrder, numbers: ValueType, step: int) -> GraphValue:
     """How many of the elements before each one of a pair are of its first block, by halves: first `step` or none.
 
     All steps after the first are one task, as how many elements they try is data.
@@ -167,7 +174,7 @@ def _searched(site: NodeSite, blocks: _Blocks, order: Order, numbers: ValueType,
     return found
 
 
-def _ahead(blocks: _Blocks, order: Order, first: str, second: str) -> str:
+def _ahead(blocks: _Blocks, order: RowOrder, first: str, second: str) -> str:
     """The text of whether an element of a pair's first block comes ahead of one of its second, by their places there.
 
     One that is not there comes after one that is, and nothing comes ahead of what would be before the second block.

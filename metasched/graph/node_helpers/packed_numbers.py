@@ -44,7 +44,7 @@ class PackedWeights:
 
     @property
     def parts(self) -> dict[str, GraphValue]:
-        """By their names in programs."""
+        """The arrays by their names in programs."""
         zeros = {} if isinstance(self.zeros, int) else {"Z": self.zeros}
         return {"Q": self.bytes, "S": self.scales, **zeros}
 

@@ -44,7 +44,7 @@ class Scan:
 
     @property
     def relation(self) -> str:
-        """That of an element's place to the place whose result it is part of."""
+        """The comparison of an element's place with that of a result, which holds where it is part of the result."""
         return (">" if self.reverse else "<") + ("" if self.exclusive else "=")
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.node_helpers.merged_blocks import Order
+from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType
@@ -64,10 +64,10 @@ def _of_ranks(count: int, k: int) -> int:
 
 
 def selected(
-    site: NodeSite, x: GraphValue, axis: int, k: int, levels: Levels, *, largest: bool
+    site: NodeSite, x: GraphValue, axis: int, k: int, levels: Levels, order: SortOrder
 ) -> tuple[GraphValue, GraphValue]:
     """The first `k` elements along an axis, and their places, i64; of equal ones that of the lower place is first."""
-    selection = _Selection(site, axis, k, levels.block, Order(x.type.dtype, largest))
+    selection = _Selection(site, axis, k, levels.block, RowOrder(x.type.dtype, order))
     heads = [x]
     for extent in levels.extents[1:]:
         heads.append(selection.heads(heads[-1], extent))
@@ -85,7 +85,7 @@ class _Selection:
     axis: int
     k: int
     block: int
-    order: Order
+    order: RowOrder
 
     def heads(self, x: GraphValue, count: int) -> GraphValue:
         """The first element of each block."""

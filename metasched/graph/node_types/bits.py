@@ -42,6 +42,8 @@ def bitwise_not(site: NodeSite) -> Results:
 
 @node_type("BitShift")
 def bit_shift(site: NodeSite) -> Results:
-    """Where all bits are shifted out, nothing is left but the sign of a number that is shifted to the right."""
+    """A shift of bits. Where all are shifted out, nothing is left but the sign of a number that is shifted to the
+    right.
+    """
     left = site.one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT"
     return _of_two(site, "{0} << {1}" if left else "{0} >> {1}")

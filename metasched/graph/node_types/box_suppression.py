@@ -70,7 +70,7 @@ class _Candidates:
 
 
 def _rooms(classes: int, count: int) -> Iterator[int]:
-    """So many boxes of each class may be good enough, less and less of them, as long as that saves something."""
+    """How many boxes of each class may be good enough: fewer and fewer of them, as long as that saves something."""
     while classes * count > _MANY:
         count = -(-count // _FEWER)
         yield count

@@ -16,7 +16,7 @@ Results = tuple[GraphValue, ...]
 
 @node_type("Col2Im")
 def column_to_image(site: NodeSite) -> Results:
-    """Each element is the sum of those of all blocks that lie on it."""
+    """Blocks put together to an image: each element is the sum of those of all blocks that lie on it."""
     x, image, block = site.operand(0), site.integers(1, "shape of the image"), site.integers(2, "shape of a block")
     dims = len(image)
     strides, dilations = (tuple(site.attribute(name) or (1,) * dims) for name in ("strides", "dilations"))

@@ -7,7 +7,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.node_types.microsoft_products import product_of_bytes, quantised_by_range
-from metasched.graph.node_types.recurrent import KINDS, layers
+from metasched.graph.node_types.recurrent import KINDS, WeightOrder, layers
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
 from metasched.support.data_classes import dataclass
@@ -75,7 +75,7 @@ def lstm_of_bytes(site: NodeSite) -> Results:
         )
         return _Bytes(site, of_inputs, of_hidden)
 
-    return layers(site, KINDS["LSTM"], hidden, weights, turned=True)
+    return layers(site, KINDS["LSTM"], hidden, weights, WeightOrder.INPUTS_FIRST)
 
 
 def _require_scales(site: NodeSite, number: int, scale: int) -> None:

@@ -18,7 +18,9 @@ Results = tuple[GraphValue | None, ...]
 
 @node_type("BatchNormalization")
 def batch_normalization(site: NodeSite) -> Results:
-    """By given statistics of each channel; in training mode by those of the batch, as of standardised weights."""
+    """A normalisation by given statistics of each channel; in training mode by those of the batch, as of standardised
+    weights.
+    """
     if site.flag("training_mode"):
         return _by_own_statistics(site)
     x, *statistics = site.operands

@@ -197,7 +197,9 @@ def global_pool(site: NodeSite) -> Results:
 
 @node_type("MaxUnpool")
 def max_unpool(site: NodeSite) -> Results:
-    """Each output looks for the element whose position is its own."""
+    """The elements at the positions that are given, zeros elsewhere: each output looks for the element whose position
+    is its own.
+    """
     x, index = site.operand(0), site.operand(1)
     kernel = tuple(int(n) for n in site.required("kernel_shape"))
     rank = x.rank - 2

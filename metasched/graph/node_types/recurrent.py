@@ -7,6 +7,7 @@ its gates. Steps are the same programs, so they are the same tasks, however many
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -133,7 +134,7 @@ class _Layer:
 
     @property
     def type(self) -> ValueType:
-        """That of what a step makes."""
+        """The type of one step's output."""
         return ValueType(DType.F32, (self.inputs.shape[1], self.inputs.shape[3]))
 
     @property
@@ -185,7 +186,7 @@ def _gru_step(
 
 
 def _mixed(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
-    """What is new, and so much of what was before, `C`, as the update gate says."""
+    """The new state: `new`, and so much of the one before, `C`, as the update gate says."""
     stages = [declared("N", layer.type), f"N[i, j] = {new}", f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])"]
     return layer.site.single(stages, layer.type, **given)
 
@@ -268,7 +269,7 @@ def _one(
     hidden: GraphValue | None,
     cells: GraphValue | None,
 ) -> tuple[GraphValue, GraphValue, GraphValue | None]:
-    """What a step gives out of what is added for it and of which rows have it, and what the next begins with."""
+    """What a step gives and what the next begins with, out of what is added for the step and which rows have it."""
     added, active = given
     made, after = step(layer, added, hidden, cells)
     if active is None:
@@ -281,6 +282,13 @@ def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValu
     """What is new for rows that have a step, and what was before, or zero, for the others."""
     other = "0.0" if before is None else "C[i, j]"
     return layer.site.single([f"Y[i, j] = B[i, j] if A[i] else {other}"], layer.type, A=active, B=new, C=before)
+
+
+class WeightOrder(Enum):
+    """Which of two dimensions of a direction's weights is the first."""
+
+    GATES_FIRST = "gates first"
+    INPUTS_FIRST = "what they are multiplied with first"
 
 
 @dataclass(frozen=True)
@@ -320,7 +328,11 @@ def recurrent(site: NodeSite) -> Results:
 
 
 def layers(
-    site: NodeSite, kind: LayerKind, hidden: int, weights: Callable[[int], LayerWeights], *, turned: bool = False
+    site: NodeSite,
+    kind: LayerKind,
+    hidden: int,
+    weights: Callable[[int], LayerWeights],
+    order: WeightOrder = WeightOrder.GATES_FIRST,
 ) -> Results:
     """What a node of a layer gives, in one direction or two. Raises Unsupported.
 
@@ -329,7 +341,7 @@ def layers(
         kind: what its steps compute.
         hidden: how many hidden values there are.
         weights: those of a direction, by its number.
-        turned: whether the first dimension of weights is what they are multiplied with, and not that of gates.
+        order: which dimension of weights is the first.
 
     """
     x = site.operand(0)
@@ -344,7 +356,7 @@ def layers(
         raise Unsupported("input and forget gates that are one are not known")
     word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
     backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
-    _require_shapes(site, kind, (len(backwards), batch, width, hidden), turned=turned)
+    _require_shapes(site, kind, (len(backwards), batch, width, hidden), order)
     functions = _functions(site, kind, len(backwards))
     active = _active(site, steps, batch)
     outputs, last, cells = [], [], []
@@ -363,16 +375,17 @@ def layers(
     return tuple(None if value is None else site.cast(value, dtype) for value in (whole, *ends))
 
 
-def _require_shapes(site: NodeSite, kind: LayerKind, sizes: tuple[int, int, int, int], *, turned: bool) -> None:
+def _require_shapes(site: NodeSite, kind: LayerKind, sizes: tuple[int, int, int, int], order: WeightOrder) -> None:
     """Raise Unsupported for an input that does not fit; `sizes` are how many directions there are, the batch's, the
     inputs' in a step, and how many hidden values there are.
     """
     directions, batch, width, hidden = sizes
     rows = kind.gates * hidden
     state = (batch, directions, hidden) if site.flag("layout") else (directions, batch, hidden)
+    gates_first = order is WeightOrder.GATES_FIRST
     wanted = {
-        1: ("W", (directions, width, rows) if turned else (directions, rows, width)),
-        2: ("R", (directions, hidden, rows) if turned else (directions, rows, hidden)),
+        1: ("W", (directions, rows, width) if gates_first else (directions, width, rows)),
+        2: ("R", (directions, rows, hidden) if gates_first else (directions, hidden, rows)),
         3: ("B", (directions, 2 * rows)),
         4: ("sequence_lens", (batch,)),
         5: ("initial_h", state),
@@ -441,7 +454,7 @@ def _functions(site: NodeSite, kind: LayerKind, directions: int) -> list[list[st
 
 
 def _with_numbers(site: NodeSite, activations: Sequence[_Activation]) -> Iterator[str]:
-    """Their texts; those that have numbers take the next that is said, each in turn."""
+    """The activations' texts; those that have numbers take the next that is said, each in turn."""
     alphas, betas = (iter(site.attribute(f"activation_{name}") or ()) for name in ("alpha", "beta"))
     for own in activations:
         text = own.text

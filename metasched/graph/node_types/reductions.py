@@ -106,7 +106,7 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
 
 
 def _final(site: NodeSite, made: GraphValue, x: GraphValue, axes: tuple[int, ...]) -> GraphValue:
-    """Without the reduced axes, unless the node keeps them."""
+    """The result without the reduced axes, unless the node keeps them."""
     if site.flag("keepdims", 1):
         return made
     return site.view(made, [n for axis, n in enumerate(x.shape) if axis not in axes])

@@ -82,7 +82,7 @@ class _Taps:
     weights: Array
 
     def used(self) -> _Taps:
-        """Without taps whose weights are all zero."""
+        """The taps without those whose weights are all zero."""
         kept = (self.weights != 0).any(axis=0)
         return _Taps(self.places[:, kept], self.weights[:, kept])
 

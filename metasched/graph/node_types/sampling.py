@@ -9,8 +9,42 @@ from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType
+from metasched.support.data_classes import dataclass
 
 Results = tuple[GraphValue, ...]
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How places are made into values.
+
+    Attributes:
+        mode: `nearest`, `linear` or `cubic`.
+        padding: what is outside: `zeros`, or the element at the `border` or at its `reflection`.
+        corners: whether -1 and 1 are the first and the last element, and not half an element outside of these.
+        first: which element is the first that a place is made of, relative to the one before it.
+        taps: how many elements a place is made of along an axis.
+
+    """
+
+    mode: str
+    padding: str
+    corners: bool
+    first: int
+    taps: int
+
+
+def _sampling(site: NodeSite, x: GraphValue, grid: GraphValue) -> _Sampling:
+    """What the node's attributes say. Raises Unsupported, for operands that do not fit as well."""
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(site.attribute("mode"), site.attribute("mode"))
+    dims = x.rank - 2
+    if mode not in ("linear", "nearest", "cubic") or dims < 1 or grid.rank != x.rank or grid.shape[-1] != dims:
+        raise Unsupported(f"it samples {x.type} at {grid.type} by {mode!r}")
+    if not x.type.dtype.is_float:
+        raise Unsupported(f"it samples floats, and its input is {x.type}")
+    padding = site.one_of("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    first, taps = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
+    return _Sampling(mode, padding, site.flag("align_corners"), first, taps)
 
 
 @node_type("GridSample")
@@ -18,39 +52,22 @@ def grid_sample(site: NodeSite) -> Results:
     """The value at each place of the grid: the nearest element, or a sum of the 2 or 4 nearest along each axis."""
     x, grid = site.operand(0), site.operand(1)
     dims = x.rank - 2
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(site.attribute("mode"), site.attribute("mode"))
-    if mode not in ("linear", "nearest", "cubic") or dims < 1 or grid.rank != x.rank or grid.shape[-1] != dims:
-        raise Unsupported(f"it samples {x.type} at {grid.type} by {mode!r}")
-    if not x.type.dtype.is_float:
-        raise Unsupported(f"it samples floats, and its input is {x.type}")
-    padding = site.one_of("padding_mode", "zeros", ("zeros", "border", "reflection"))
-    corners = site.flag("align_corners")
+    sampling = _sampling(site, x, grid)
     outputs, wide = grid.shape[1:-1], x.type.dtype.compute
     over = indices(dims, "h")
-    first, taps = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
     stages: list[str] = []
     spots = ValueType(wide, (x.shape[0], *outputs))
-    for dim in range(dims):
-        extent = x.shape[2 + dim]
+    for dim, extent in enumerate(x.shape[2:]):
         # The last entry of the grid is the place along the last axis.
         given = f"{wide}({at('G', ('n', *over, str(dims - 1 - dim)))})"
-        place = f"({given} + 1.0) / 2.0 * {extent - 1}.0" if corners else f"(({given} + 1.0) * {extent}.0 - 1.0) / 2.0"
-        here = at(f"P{dim}", ("n", *over))
-        stages += [declared(f"P{dim}", spots), f"{here} = {place}"]
-        if padding != "zeros" and mode != "cubic":
-            stages += [
-                declared(f"B{dim}", spots),
-                f"{at(f'B{dim}', ('n', *over))} = {_brought_in(here, extent, corners, padding)}",
-            ]
-            here = at(f"B{dim}", ("n", *over))
-        stages += _axis_taps(dim, here, over, spots, extent, (mode, padding, corners, first, taps))
+        stages += _axis_stages(dim, given, over, spots, extent, sampling)
     total = at("T", ("n", "c", *over))
     shape = (x.shape[0], x.shape[1], *outputs)
     names = [f"k{dim}" for dim in range(dims)]
     places = [at(f"I{dim}", ("n", *over, k)) for dim, k in enumerate(names)]
     inside = " and ".join(f"{p} >= 0 and {p} < {x.shape[2 + dim]}" for dim, p in enumerate(places))
     weights = " * ".join(at(f"W{dim}", ("n", *over, k)) for dim, k in enumerate(names))
-    ranges = ", ".join(f"{k} < {taps}" for k in names)
+    ranges = ", ".join(f"{k} < {sampling.taps}" for k in names)
     stages += [
         declared("T", ValueType(wide, shape)),
         f"{total} = sum[{ranges} if {inside}]({weights} * {wide}({at('A', ('n', 'c', *places))}))",
@@ -90,17 +107,27 @@ def _own_place(index: str, extent: int, dtype: DType, corners: bool) -> str:
     return f"({dtype}(2 * {index} + 1) / {extent}.0 - 1.0)"
 
 
+def _axis_stages(
+    dim: int, given: str, over: tuple[str, ...], spots: ValueType, extent: int, sampling: _Sampling
+) -> list[str]:
+    """Stages of an axis: the place that the grid gives, inside if it has to be, and what is taken of it."""
+    corners = sampling.corners
+    place = f"({given} + 1.0) / 2.0 * {extent - 1}.0" if corners else f"(({given} + 1.0) * {extent}.0 - 1.0) / 2.0"
+    here = at(f"P{dim}", ("n", *over))
+    stages = [declared(f"P{dim}", spots), f"{here} = {place}"]
+    if sampling.padding != "zeros" and sampling.mode != "cubic":
+        inside = at(f"B{dim}", ("n", *over))
+        stages += [declared(f"B{dim}", spots), f"{inside} = {_brought_in(here, extent, corners, sampling.padding)}"]
+        here = inside
+    return stages + _axis_taps(dim, here, over, spots, extent, sampling)
+
+
 def _axis_taps(
-    dim: int,
-    here: str,
-    over: tuple[str, ...],
-    spots: ValueType,
-    extent: int,
-    how: tuple[str, str, bool, int, int],
+    dim: int, here: str, over: tuple[str, ...], spots: ValueType, extent: int, sampling: _Sampling
 ) -> list[str]:
     """Stages that compute, along an axis, the elements that a place is made of and their weights."""
-    mode, padding, corners, first, taps = how
-    many = (*spots.shape, taps)
+    mode, padding, first = sampling.mode, sampling.padding, sampling.first
+    many = (*spots.shape, sampling.taps)
     left = ("n", *over, "k")
     place, weight = at(f"I{dim}", left), at(f"W{dim}", left)
     base = f"rint({here})" if mode == "nearest" else f"floor({here})"
@@ -117,7 +144,7 @@ def _axis_taps(
     if padding != "zeros" and mode == "cubic":
         spot = at(f"R{dim}", left)
         stages = [declared(f"R{dim}", ValueType(spots.dtype, many)), f"{spot} = {raw}"]
-        spread = _brought_in(spot, extent, corners, padding)
+        spread = _brought_in(spot, extent, sampling.corners, padding)
         if padding == "reflection":
             spread = f"rint({spread})"
     elif padding != "zeros":

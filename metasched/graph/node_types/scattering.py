@@ -69,7 +69,7 @@ class _Updates:
 
 @node_type("ScatterElements", "Scatter", counts=True)
 def scatter_elements(site: NodeSite) -> Results:
-    """Each element looks through the updates of its line for those that are for it."""
+    """Updates of single elements: each element looks through the updates of its line for those that are for it."""
     x, index, updates = site.operand(0), site.operand(1), site.operand(2)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
     count = _count_of_updates(site, index, updates)
@@ -133,7 +133,9 @@ def _target(text: str, x: GraphValue, axis: int) -> str:
 
 @node_type("ScatterND", counts=True)
 def scatter_nd(site: NodeSite) -> Results:
-    """Where the places are a box, its elements are replaced; otherwise rows look for the updates that are for them."""
+    """Updates of rows. Where the places are a box, its elements are replaced; otherwise rows look for the updates that
+    are for them.
+    """
     x, index, updates = site.operand(0), site.operand(1), site.operand(2)
     count = _count_of_updates(site, index, updates)
     if count is not None and (count.axis or index.rank != 2):

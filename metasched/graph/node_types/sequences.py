@@ -33,7 +33,7 @@ def sequence_construct(site: NodeSite) -> Results:
 
 @node_type("SequenceInsert")
 def sequence_insert(site: NodeSite) -> Results:
-    """Before a position, by default at the end."""
+    """A sequence with a tensor before a position, by default at the end."""
     elements, value = _elements(site), site.operand(1)
     at = len(elements) if site.optional(2) is None else _position(site, 2, len(elements), len(elements) + 1)
     return (_sequence(site, (*elements[:at], value, *elements[at:]), value.type.dtype),)
@@ -41,7 +41,7 @@ def sequence_insert(site: NodeSite) -> Results:
 
 @node_type("SequenceErase")
 def sequence_erase(site: NodeSite) -> Results:
-    """Without the element at a position, by default the last."""
+    """A sequence without the element at a position, by default the last."""
     elements = _elements(site)
     at = _position(site, 1, len(elements), len(elements)) if site.optional(1) is not None else len(elements) - 1
     if at < 0:
@@ -74,7 +74,9 @@ def concat_from_sequence(site: NodeSite) -> Results:
 
 @node_type("SplitToSequence")
 def split_to_sequence(site: NodeSite) -> Results:
-    """By default in parts of one, without their axis unless `keepdims`; else in parts of a size, or of given sizes."""
+    """Parts along an axis: by default of one, without the axis unless `keepdims`; else of one size, or of given
+    sizes.
+    """
     x = site.operand(0)
     axis = site.axis(site.attribute("axis", 0), x.rank)
     extent = x.shape[axis]

@@ -21,7 +21,7 @@ from metasched.graph.counted.absent_elements import with_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
+from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sorted_row
 from metasched.graph.node_helpers.moved_elements import stacked
 from metasched.graph.node_helpers.selected_elements import OF_A_KERNEL, OF_AN_ELEMENT, cheapest_levels, selected
 from metasched.graph.registry import node_type
@@ -48,7 +48,7 @@ class _Row:
         return self.elements.shape[self.axis]
 
     def shape(self, *extents: int) -> tuple[int, ...]:
-        """That of the elements, with other dimensions in place of the row's."""
+        """The elements' shape with other dimensions in place of the row's."""
         shape = self.elements.shape
         return (*shape[: self.axis], *extents, *shape[self.axis + 1 :])
 
@@ -74,7 +74,9 @@ def top_k(site: NodeSite) -> tuple[GraphValue | None, ...]:
 
 
 def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Results:
-    """As many of the elements that are there as are asked for, or all of them; those that are not there come last."""
+    """The first elements of rows of which data decide how many are there: as many as are asked for, or all of them.
+    Elements that are not there come last.
+    """
     there, room = sizes_of(x)[axis], x.shape[axis]
     asked = k.most if isinstance(k, DataSize) else k
     if not isinstance(k, DataSize) and not 0 <= k <= room:
@@ -82,18 +84,22 @@ def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Result
     most = min(asked, room)
     taken = site.elementwise(f"min(min({{0}}, {{1}}), {most})", *(number_of(site, size) for size in (k, there)))
     inputs = (
-        with_absent(site, x, Order(x.type.dtype, site.flag("largest", 1)).last),
+        with_absent(site, x, RowOrder(x.type.dtype, _order(site)).last),
         site.constant(np.array([most], np.int64)),
     )
     made = _first(replace(site, inputs=inputs))
     return tuple(with_count(site, value, ValueCount(taken, axis)) for value in made)
 
 
+def _order(site: NodeSite) -> SortOrder:
+    return SortOrder.LARGEST_FIRST if site.flag("largest", 1) else SortOrder.SMALLEST_FIRST
+
+
 def _first(site: NodeSite) -> Results:
     """A known number of elements of each row."""
     x = site.operand(0)
     row = _Row(x, site.axis(int(site.attribute("axis", -1)), x.rank))
-    k, largest = site.integers(1, "k")[0], site.flag("largest", 1)
+    k, order = site.integers(1, "k")[0], _order(site)
     if not 0 <= k <= row.extent:
         raise Unsupported(f"it takes {k} of {row.extent} elements")
     elements = prod(row.shape()) * row.extent
@@ -101,13 +107,13 @@ def _first(site: NodeSite) -> Results:
     picked = k * (OF_A_KERNEL + OF_AN_ELEMENT * elements)
     levels = cheapest_levels(row.extent, k, prod(row.shape())) if k else None
     if levels is not None and levels.cost < min(picked, ranked):
-        return selected(site, x, row.axis, k, levels, largest=largest)
+        return selected(site, x, row.axis, k, levels, order)
     if 0 < picked < ranked:
-        return _one_by_one(site, row, k, largest=largest)
-    return sorted_row(site, x, row.axis, k, largest=largest)
+        return _one_by_one(site, row, k, order)
+    return sorted_row(site, x, row.axis, k, order)
 
 
-def _one_by_one(site: NodeSite, row: _Row, k: int, *, largest: bool) -> Results:
+def _one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:
     """The first `k` elements, each of them the first of those that come after the one before.
 
     What an element is compared by is its value and, among equal ones, its turn: its place, or for half of the elements,
@@ -116,7 +122,7 @@ def _one_by_one(site: NodeSite, row: _Row, k: int, *, largest: bool) -> Results:
     step: tuple[GraphValue, ...] = ()
     turns = []
     for _ in range(k):
-        step = _next(site, row, step, largest=largest)
+        step = _next(site, row, step, order)
         turns.append(step[1])
     turn, own = at("T", row.along("s")), at("I", row.along("s"))
     picked, first = at("A", row.along(own)), at("A", row.along("0"))
@@ -129,9 +135,9 @@ def _one_by_one(site: NodeSite, row: _Row, k: int, *, largest: bool) -> Results:
     return site.program(stages, outputs, A=row.elements, T=stacked(site, turns, row.axis))
 
 
-def _next(site: NodeSite, row: _Row, before: Sequence[GraphValue], *, largest: bool) -> Results:
+def _next(site: NodeSite, row: _Row, before: Sequence[GraphValue], order: SortOrder) -> Results:
     """The value and the turn of the first element after another, whose own `before` has; of all where that is empty."""
-    dtype, over = row.elements.type.dtype, row.along()
+    dtype, over, largest = row.elements.type.dtype, row.along(), order is SortOrder.LARGEST_FIRST
     value, turn = at("A", row.along("r0")), "r0"
     if dtype.is_float:
         nan = f"{value} != {value}"

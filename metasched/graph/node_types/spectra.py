@@ -99,7 +99,9 @@ def _table(length: int, taken: int, made: int, parts: int, *, inverse: bool) -> 
 
 
 def _real_table(length: int, taken: int) -> Array:
-    """The same, `[taken, 2, made, 1]`, where the second half of the spectrum mirrors the first and is not there."""
+    """The table of the inverse of half a spectrum, `[taken, 2, made, 1]`; the other half mirrors it and is not
+    there.
+    """
     cosines, sines = _waves(length, taken, length)
     number = np.arange(taken)
     # All but the first, and the middle one of an even count, stand for their mirror images, too.

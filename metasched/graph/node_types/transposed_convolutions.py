@@ -204,7 +204,9 @@ def _way(w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Way:
 
 
 def _by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
-    """Each phase is a convolution: an output is a step and, where the stride is more than one, a phase."""
+    """A transposed convolution as one for each phase: an output is a step and, where the stride is more than one, a
+    phase.
+    """
     over, phases = (indices(len(axes), letter) for letter in "hp")
     left, shape = ["n", "o"], [x.shape[0], w.shape[1] * groups]
     for axis, step, phase in zip(axes, over, phases, strict=True):
@@ -264,7 +266,9 @@ def _convolved(
 
 
 def _gathered(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
-    """Each output sums the inputs that reach it: those at whole multiples of the stride."""
+    """A transposed convolution by its outputs: each sums the inputs that reach it, those at whole multiples of the
+    stride.
+    """
     over, inner = indices(len(axes), "h"), indices(len(axes), "r")
     met, places = [], []
     for axis, output, tap in zip(axes, over, inner, strict=True):

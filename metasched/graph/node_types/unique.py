@@ -18,7 +18,7 @@ from metasched.graph.counted.places_that_hold import places_that_hold
 from metasched.graph.counted.views import reshaped
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.node_helpers.merged_blocks import Order, sorted_row
+from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sorted_row
 from metasched.graph.node_helpers.running_reductions import Scan, scanned
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -101,8 +101,10 @@ def _ascending(site: NodeSite, keys: GraphValue) -> _Groups:
     type_ = ValueType(DType.I64, (n,))
     there = None if keys.count is None else site.view(keys.count.number, ())
     number = str(n) if there is None else "S[]"
-    ordered = site.cast(with_absent(site, keys, Order(keys.type.dtype, largest=False).last), _ordered(keys.type.dtype))
-    row, places = sorted_row(site, ordered, 0, n, largest=False)
+    ordered = site.cast(
+        with_absent(site, keys, RowOrder(keys.type.dtype, SortOrder.SMALLEST_FIRST).last), _ordered(keys.type.dtype)
+    )
+    row, places = sorted_row(site, ordered, 0, n, SortOrder.SMALLEST_FIRST)
     other = _differ("A[s]", f"A[{place_within('s - 1', n)}]", row.type.dtype)
     begins = site.single([f"Y[s] = (s == 0 or {other}) and s < {number}"], ValueType(DType.BOOL, (n,)), A=row, S=there)
     found = places_that_hold(site, begins)

@@ -153,7 +153,7 @@ class QuantisedToSigned:
     zero: Read | None
 
     def unsigned(self, zero: SourceExpr | None) -> SourceExpr:
-        """The same whole numbers as unsigned bytes, with another zero point."""
+        """The whole numbers as unsigned bytes, with another zero point."""
         whole = self.rounded if zero is None else Operation(BinOp.ADD, self.rounded, Apply("f32", (zero,)))
         low = Apply("max", (whole, FloatLit(0.0)))
         return Apply(str(DType.U8), (Apply("min", (low, FloatLit(255.0))),))

@@ -56,7 +56,7 @@ class StepInfo:
 
 
 class ResultCount(NamedTuple):
-    """Where it says how many elements an output has along a dimension."""
+    """The place that says how many elements an output has along a dimension."""
 
     place: RootOffset
     axis: int

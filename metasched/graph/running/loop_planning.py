@@ -360,7 +360,9 @@ class LoopActions:
         return self._where.place[state.following].root if in_turns else _next(state.name)
 
     def _flag(self, number: int) -> str:
-        """Where it says after a step whether there is another: not where the step's end moves it."""
+        """The place that says after a step whether there is another: a cell where the step's end moves the value
+        itself.
+        """
         loop = self._flat.loops[number]
         assert loop.goes_on is not None, loop
         moves = self._where.place[loop.goes_on].root in self._memory.moving

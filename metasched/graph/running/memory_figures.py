@@ -12,14 +12,13 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class MemberMemory:
-    """Of one of the networks that calls run on.
+    """The memory of one of the networks that calls run on.
 
     Attributes:
         name: which it is; empty where there is no other.
         weight_bytes: of weights that none of those before it has.
         code_bytes: of its machine code.
         arena: the plan of what lives during a call.
-
     """
 
     name: str

@@ -29,7 +29,7 @@ def digest(content: memoryview, fill: Callable[[memoryview], None] = _NOTHING) -
 
 
 def digest_in_this_thread(content: memoryview) -> str:
-    """The same digest without other threads, of which there may be none any more while Python ends."""
+    """The digest that `digest` gives, without other threads, of which there may be none any more while Python ends."""
     return _joined(len(content), [_hashed(piece) for piece in _pieces(content)])
 
 

@@ -91,7 +91,6 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
     code = b"".join(pieces)
     signature = network.signature
     members = [_member(member.signature, plan, numbers) for member, plan in zip(network.members, plans, strict=True)]
-    count = iter(range(len(members)))
     description = {
         "name": signature.name,
         "machine": EXPORTED_MACHINE,
@@ -102,6 +101,16 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
         "weight_bytes": plans[0].weight_bytes,
         "code_hash": hashlib.sha256(code).hexdigest(),
         "code_bytes": [len(piece) for piece in pieces],
+        **_functions(has_loops=has_loops),
+        "members": members,
+        "parts": _parts(network),
+    }
+    return description, code
+
+
+def _functions(*, has_loops: bool) -> dict[str, Any]:
+    """The names in the machine code that the loader looks up, and where it puts them."""
+    return {
         "state": runtime.STATE,
         "slots": runtime.SLOTS,
         "pool_functions": runtime.PROCESS_FUNCTIONS,
@@ -110,17 +119,20 @@ def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: T
         "step": STEP,
         "run": STEPS,
         "actions": [(int(action), name) for action, name in ACTION_FUNCTIONS.items() if has_loops],
-        "members": members,
-        "parts": [
-            {
-                "sizes": dict(part.sizes),
-                "members": [next(count) for _ in part.members],
-                "forms": None if part.forms is None else described_forms(part.forms),
-            }
-            for part in network.parts
-        ],
     }
-    return description, code
+
+
+def _parts(network: NetworkExport) -> list[dict[str, Any]]:
+    """The sizes that each part is for, and the numbers of its members among all."""
+    numbers = iter(range(len(network.members)))
+    return [
+        {
+            "sizes": dict(part.sizes),
+            "members": [next(numbers) for _ in part.members],
+            "forms": None if part.forms is None else described_forms(part.forms),
+        }
+        for part in network.parts
+    ]
 
 
 def _member(signature: Signature, plan: ExecutionPlan, numbers: Mapping[bytes, int]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class NetworkExport:
 
     @property
     def members(self) -> tuple[ExportedMember, ...]:
-        """Those of all parts, in order."""
+        """The members of all parts, in order."""
         return tuple(member for part in self.parts for member in part.members)
 
 

@@ -201,7 +201,7 @@ def budget_without(budget: float, seconds: float) -> float:
 
 
 def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:
-    """Each of the kernels is so small that it runs as it is written."""
+    """Whether each of the kernels is so small that it runs as it is written."""
     tables = tuple(TaskTable([TaskRow(task) for task in tasks_of(graph)]) for graph, _ in tuned)
     nothing = (0.0,) * len(tuned)
     return NetworkReport(tables, {}, nothing, nothing, 0, 0, elapsed, choices=({},) * len(tuned))

@@ -93,7 +93,7 @@ class _Turns:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Of all steps."""
+        """The times of all steps together, by each of the two executables."""
         return self.of_steps(range(len(self.steps[0])))
 
 

@@ -103,7 +103,8 @@ def most_groups(budget: float) -> int:
 
 
 def open_groups(groups: Sequence[StripGroup], decided: Collection[str], most: int) -> list[StripGroup]:
-    """Those whose ways are to be timed: at most so many different ones, the ones with the most bytes between first.
+    """The groups whose ways are to be timed: at most so many different ones, the ones with the most bytes between
+    first.
 
     A group whose nodes share their names with others is none of them, since its steps cannot be told.
     """

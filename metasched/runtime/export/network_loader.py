@@ -129,7 +129,7 @@ class ExportedNetwork:
         self._lock = threading.Lock()
 
     def session(self) -> ExportedNetwork:
-        """The same network with a state of its own, zeros at first."""
+        """A network that shares the code and weights, with a state of its own, zeros at first."""
         other = copy.copy(self)
         other.begin()
         return other

@@ -15,7 +15,7 @@ from metasched.schedule.context import Context
 
 @annotation(on=AnnotationPlace.BLOCK, values=AnnotationValues.COUNT, counts="terms", of_sums=True)
 def blocked_sum(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """Only the rounding error of a sum of floats grows with its length."""
+    """Require a sum of floats: only its rounding error grows with its length."""
     assert isinstance(target, Block)
     if target.reducer is not Reducer.SUM or not target.store.value.dtype.is_float:
         raise ScheduleError(

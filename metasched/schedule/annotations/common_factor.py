@@ -15,7 +15,7 @@ from metasched.schedule.context import Context
 
 @annotation(on=AnnotationPlace.BLOCK, values=AnnotationValues.ON, of_sums=True)
 def common_factor(ctx: Context, op: str, target: Block | For, value: Expr) -> None:
-    """Only the blocks of a sum have factors in common."""
+    """Require a sum in blocks: only these have factors in common."""
     assert isinstance(target, Block)
     if blocked_sum.value(target.annotations) is None:
         raise ScheduleError(

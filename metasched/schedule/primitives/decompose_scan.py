@@ -252,11 +252,11 @@ class _Blocks:
         return substitute(self.scan.term, {self.scan.over.name: self._place()})
 
     def _inside(self) -> list[Expr]:
-        """That a term is one, where the last block has fewer."""
+        """The guard that a term is inside, where the last block has fewer; none where all are whole."""
         return [] if self.scan.extent % self.size == 0 else [self._below_last()]
 
     def _below_last(self) -> Expr:
-        """That a term is none after the last that belongs to an element."""
+        """The condition that a term is not behind the last that belongs to an element."""
         left_out = self.scan.leaves_out_itself and not self.scan.is_reverse
         return Binary(BinOp.LT, self._place(), const(self.scan.extent - left_out))
 

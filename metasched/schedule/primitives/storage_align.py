@@ -17,7 +17,7 @@ OP = "storage_align"
 
 
 def _in_batches(batching: Batching, instruction: Instruction) -> None:
-    """The same dimension of an element, behind those of the batch."""
+    """Align the dimension of an element, behind those of the batch."""
     buffer, dims = batching.written(instruction)
     if buffer.layout is None and dims != tuple(range(len(dims))):
         names = tuple(f"d{n}" for n in range(len(buffer.shape) - len(dims)))

@@ -147,7 +147,7 @@ class _Exponential:
     scale: Const | None
 
     def relative_to(self, other: Expr) -> Expr:
-        """The same relative to another number than the maximum."""
+        """The exponential relative to another number than the maximum."""
         argument: Expr = Binary(BinOp.SUB, self.exponent, other)
         if self.scale is not None:
             argument = Binary(BinOp.MUL, argument, self.scale)

@@ -52,7 +52,7 @@ OP = "winograd"
 
 
 def _amplification(func: Func, block: str, tile: int) -> tuple[float, float]:
-    """That of the transforms along both axes, by the 1-norm and by the 2-norm."""
+    """How much the transforms along both axes enlarge errors, by the 1-norm and by the 2-norm."""
     ctx = Context(func)
     axes = [fast_filter(tile, axis.window) for axis in find_convolution(ctx, OP, ctx.block(OP, block)).axes]
     return math.prod(axis.amplification(1) for axis in axes), math.prod(axis.amplification(2) for axis in axes)

@@ -119,7 +119,7 @@ def _digits(block: Block, guard: Expr, loops: frozenset[str]) -> list[Binary]:
 
 
 def _apart(rest: Expr, terms: Terms, digits: list[Binary], loops: frozenset[str]) -> tuple[Expr, Terms]:
-    """The same sum with `e` replaced by `n*(e//n) + e%n`, for the given remainders."""
+    """The sum with `e` replaced by `n*(e//n) + e%n`, for the given remainders."""
     left = list(digits)
     while True:
         for digit in left:

@@ -99,7 +99,7 @@ class _Form:
 
 
 def _form_of(text: str) -> _Form | None:
-    """None for a text that is not a trace."""
+    """The form of a trace's text; None for a text that is not a trace."""
     try:
         random = [i for i in Trace.parse(text).instructions if i.random]
     except (LanguageError, RecursionError):

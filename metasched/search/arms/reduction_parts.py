@@ -41,7 +41,7 @@ class ReductionPart:
 
 
 def further_parts(program: Program, anchor: Anchor) -> Iterator[ReductionPart]:
-    """Those of the other reductions of an unscheduled program that have a share of the anchor's work."""
+    """The parts for the other reductions of an unscheduled program that have a share of the anchor's work."""
     for other in further_anchors(program.func, anchor, _SHARE):
         yield ReductionPart(program.func, other, excerpt(program, _belonging(program.func, other.block)))
 

@@ -90,7 +90,7 @@ class SpaceArms:
         return self._number(self._structures.first())
 
     def known(self) -> list[int]:
-        """Those of what is carried over from similar programs."""
+        """The arms of what is carried over from similar programs."""
         found = (self._at(one.sketch.structure) for one in self.transferred)
         return list(dict.fromkeys(at[0] for at in found if at is not None))
 

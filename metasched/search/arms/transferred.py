@@ -164,7 +164,7 @@ class _KnownOfOthers:
 
 
 def _known_of_others(known: Iterable[tuple[ReductionPart, TransferResult]]) -> _KnownOfOthers:
-    """What is most promising of what is known of each part alone."""
+    """The most promising of what is known of each part alone, together."""
     structure: dict[str, Decision] = {}
     numbers: dict[str, Decision] = {}
     for part, transferred in known:
@@ -404,5 +404,5 @@ class _Transferring:
 
 
 def _instead(decided: Sequence[tuple[Decision | None, Decision]]) -> Decision | None:
-    """What was decided in place of what was wanted, if anything was."""
+    """The decision taken in place of the one wanted, if any was."""
     return next((taken for taken, wanted in decided if taken is not None and taken != wanted), None)

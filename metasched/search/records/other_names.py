@@ -126,7 +126,7 @@ def own_trace(record: Record, program: Program) -> Trace:
 
 
 def applying_trace(record: Record, program: Program) -> Trace | None:
-    """The same, or None where `own_trace` raises, as for a record of an older version; the log says why."""
+    """As `own_trace`, or None where that raises, as for a record of an older version; the log says why."""
     try:
         return own_trace(record, program)
     except (ScheduleError, LanguageError, DatabaseError) as error:

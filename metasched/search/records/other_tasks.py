@@ -54,7 +54,7 @@ class _Recorded:
     taught: tuple[tuple[int, ...], TaskTimes] | None = None
 
     def before(self, limit: int) -> list[Summary]:
-        """Those up to a number that were measured with this version, of equal code the first."""
+        """Summaries of the records up to a number that were measured with this version, of equal code the first."""
         by_code: dict[str, Summary] = {}
         for number, summary in self.summaries.items():
             if number <= limit and summary.structure and summary.code_version == code_version():

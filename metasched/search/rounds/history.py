@@ -115,7 +115,7 @@ class History:
 
     @property
     def features(self) -> Features:
-        """Of every observation, in order: (n, F)."""
+        """The features of every observation, in order: (n, F)."""
         known = len(self._features)
         if known < len(self._seen):
             new = np.empty((len(self._seen) - known, len(NAMES)), np.float32)
@@ -146,7 +146,7 @@ class History:
         return self._asked(arm).rows
 
     def _asked(self, number: int) -> _ArmHistory:
-        """That of an arm, of which nothing is remembered where nothing was measured."""
+        """The history of an arm, which is empty where nothing was measured."""
         return self._arms.get(number) or _ArmHistory(self._of[number])
 
     def elite(self, arm: int, count: int) -> Rows:

@@ -72,7 +72,7 @@ class _Block:
 
     @property
     def features(self) -> Features:
-        """Of all rows, in order."""
+        """The features of all rows, in order."""
         if len(self._keys) > 1:
             self._keys, self._features = [np.concatenate(self._keys)], [np.concatenate(self._features)]
         return self._features[0]

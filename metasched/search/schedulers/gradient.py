@@ -78,7 +78,7 @@ class Gradient:
         return [value * fall for value, fall in zip(worth, falls, strict=True)]
 
     def _falls(self, task: TaskProgress, now: float, speeds: Mapping[str, tuple[float, int]]) -> float:
-        """By how much a task's time, which is `now`, is expected to fall in a unit of trials."""
+        """The seconds by which a task's time, which is `now`, is expected to fall in a unit of trials."""
         config = self._config
         units = max(task.trials / config.unit, 1.0)
         fastest, alike = speeds.get(task.facts.kind, (0.0, 0))
@@ -94,7 +94,7 @@ class Gradient:
         return config.alpha * achieved + (1 - config.alpha) * forward
 
     def _speeds(self, tasks: Sequence[TaskProgress]) -> dict[str, tuple[float, int]]:
-        """Of each structure, the operations a second of the fastest task, and how many tasks were measured."""
+        """The operations a second of the fastest task of each structure, and how many of its tasks were measured."""
         found: dict[str, tuple[float, int]] = {}
         for task in tasks:
             if task.best_s < inf:

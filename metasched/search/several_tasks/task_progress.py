@@ -85,7 +85,7 @@ class TaskProgress:
 
     @cached_property
     def course(self) -> Course:
-        """How its best time developed, batch by batch."""
+        """The course of the task's best time, batch by batch."""
         return self.read_course()
 
     @property

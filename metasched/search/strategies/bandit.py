@@ -54,7 +54,7 @@ class Bandit:
             strategy.observe(results)
 
     def propose(self, count: int) -> list[Candidate]:
-        """Those of the strategy that is taken; where it finds none, of the others in turn."""
+        """The candidates of the strategy that is taken; where it finds none, of the others in turn."""
         taken = self.taken()
         for name in [taken, *(name for name in self.config.among if name != taken)]:
             found = self._strategies[name].propose(count)

@@ -22,7 +22,9 @@ from metasched.support.data_classes import dataclass
 
 @dataclass(frozen=True)
 class DropletConfig:
-    """How it descends; `fresh` draws of the `active` structures that look best come before anything is measured."""
+    """How the strategy descends; `fresh` draws of the `active` structures that look best come before anything is
+    measured.
+    """
 
     descent: DescentConfig = DescentConfig()
     active: int = 3

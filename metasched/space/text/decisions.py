@@ -25,7 +25,7 @@ def outside(draw: Draw) -> str | None:
 
 
 def _plain_arguments(call: Apply) -> dict[str, Any]:
-    """By parameter, the arguments with literal values, and the defaults of those left out."""
+    """The arguments with literal values, and the defaults of those left out, by parameter."""
     if any(isinstance(arg, Starred) for arg in call.args):
         return {}
     params = registry()[call.func].params

@@ -45,7 +45,7 @@ class TextModule:
 
     @property
     def place(self) -> Place:
-        """Where it is defined."""
+        """The place where the module is defined."""
         return Place(self.file.filename, self.definition.at.line)
 
     @property
@@ -88,5 +88,5 @@ class TextModule:
         return tuple(result) if isinstance(result, list) else result
 
     def run(self, schedule: Schedule, *handles: Any, **settings: Any) -> Any:
-        """As a call, but in the caller's scope; several results are a list."""
+        """Run the module as a call does, but in the caller's scope; several results are a list."""
         return known(run_module(self.file, self.definition, schedule, handles, self.parameters | settings))

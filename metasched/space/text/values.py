@@ -59,7 +59,9 @@ class TextFunction:
 def _of_integers(
     exact: Callable[[int, int], int], symbolic: Callable[[Int | int, Int | int], Int]
 ) -> Callable[[Any, Any], Any]:
-    """On integers the number, on random variables the expression. Raises TypeError for anything else."""
+    """An operation on integers, which gives a number, or on random variables, which gives an expression. Raises
+    TypeError for anything else.
+    """
 
     def run(a: Any, b: Any) -> Int | int:
         if isinstance(a, int) and isinstance(b, int):

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from tests.property.fuzz.fuzz_programs import FLOATS, Extent, Source, pick
+from tests.property.fuzz.fuzz_programs import FLOATS, Drawing, Extent, Source, pick
 
 _TYPES = (
     *("f32", "f32", "u8", "u8", "u16", "u16", "i8", "i16", "i32", "i64", "i64", "u32", "u64"),
@@ -20,7 +20,7 @@ _HEIGHTS, _WIDTHS = (1, 2, 4, 5, 7), (3, 8, 17, 21, 34, 40)
 _SHORTEST = 2  # what a dimension has left, at least, after a filter
 
 
-class _Maker:
+class _Maker(Drawing):
     """One random pipeline; every stage has two dimensions, named `i` and `j`."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -30,9 +30,6 @@ class _Maker:
         self.types = {"X": self.dtype}
         self.shapes: dict[str, tuple[Extent, Extent]] = {"X": self.sizes}
         self.lines: list[str] = []
-
-    def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
 
     def source(self) -> Source:
         kinds = (self._border, self._filter, self._filter, self._beyond, self._beyond, self._pixels, self._pixels)

@@ -79,7 +79,16 @@ class _Stage:
     reduced: list[Index]
 
 
-class _Maker:
+class Drawing:
+    """What draws from a random stream, `rng`."""
+
+    rng: np.random.Generator
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+
+class _Maker(Drawing):
     """One random program."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -89,9 +98,6 @@ class _Maker:
         self.buffers: dict[str, tuple[str, tuple[Extent, ...]]] = {}
         self.inputs: list[str] = []
         self.lines: list[str] = []
-
-    def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
 
     def source(self) -> Source:
         made = [self._stage(number) for number in range(int(self.rng.integers(1, 5)))]

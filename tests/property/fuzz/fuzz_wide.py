@@ -13,7 +13,7 @@ import numpy as np
 from metasched.dtypes import integer_range
 from metasched.ir.nodes import Func
 from metasched.measure.inputs import arguments
-from tests.property.fuzz.fuzz_programs import SIZES, Source, pick
+from tests.property.fuzz.fuzz_programs import SIZES, Drawing, Source, pick
 
 _LARGE = (
     *(2**62, 2**62 + 1000, 2**61 + 1, 2**63 - 1, -(2**63), -(2**62), 2**60, 2**48 + 1, 2**32, 2**32 - 1, 2**31),
@@ -22,7 +22,7 @@ _LARGE = (
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 
 
-class _Maker:
+class _Maker(Drawing):
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.shapes: dict[str, list[int]] = {"X": [self._size() for _ in range(int(rng.integers(1, 3)))]}
@@ -33,9 +33,6 @@ class _Maker:
 
     def _size(self) -> int:
         return int(pick(self.rng, SIZES))
-
-    def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
 
     def source(self) -> Source:
         lines = []

@@ -14,7 +14,7 @@ from metasched.lang import parse_program
 from metasched.measure.check import LARGE_BYTE, NAN_BYTE, Bench, Cases, CheckCase, Guarded, mismatch, prepare
 from metasched.measure.inputs import Given, Inputs, given_inputs, integer_inputs, random_inputs
 from metasched.measure.records import CheckError, Failure, Reason
-from metasched.measure.tolerance import exact_magnitude, roundings
+from metasched.measure.tolerance import DataKind, exact_magnitude, roundings
 
 Array = NDArray[Any]
 LONG = 2304
@@ -165,8 +165,8 @@ program chain[K=64](A: f32[K, K]) -> D: f32[K, K]:
 
 def test_roundings_grow_with_the_root_for_our_data_and_linearly_for_the_callers() -> None:
     func = parse_program(MATMUL).func
-    assert roundings(func, drawn=True)[DType.F32] == pytest.approx(8 * LONG**0.5, rel=0.02)
-    assert roundings(func, drawn=False)[DType.F32] == pytest.approx(LONG, rel=0.01)
+    assert roundings(func, DataKind.DRAWN)[DType.F32] == pytest.approx(8 * LONG**0.5, rel=0.02)
+    assert roundings(func, DataKind.GIVEN)[DType.F32] == pytest.approx(LONG, rel=0.01)
 
 
 def test_a_program_with_nothing_finite_asks_for_a_range() -> None:

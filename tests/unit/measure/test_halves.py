@@ -12,7 +12,7 @@ from metasched.lang import parse_program
 from metasched.measure.archive import read_arrays, write_arrays
 from metasched.measure.check import Cases, mismatch, prepare
 from metasched.measure.inputs import given_inputs
-from metasched.measure.tolerance import exact_magnitude, roundings
+from metasched.measure.tolerance import DataKind, exact_magnitude, roundings
 
 MATMUL = """
 program matmul[M=4, N=5, K=300, T=bf16](A: T[M, K], B: T[K, N]) -> (C: T[M, N], S: f32[M, N]):
@@ -70,7 +70,7 @@ def test_every_type_of_storage_is_drawn_and_checked(dtype: DType) -> None:
 
 
 def test_roundings_count_by_type() -> None:
-    counts = roundings(parse_program(MATMUL).func, drawn=False)
+    counts = roundings(parse_program(MATMUL).func, DataKind.GIVEN)
     assert counts[DType.BF16] == 1
     assert 300 < counts[DType.F32] < 310
 

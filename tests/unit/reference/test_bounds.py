@@ -11,7 +11,7 @@ from metasched.lang import parse_program
 from metasched.measure.arithmetic import Computation
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import Given
-from metasched.measure.tolerance import position_tolerances, tolerances
+from metasched.measure.tolerance import DataKind, position_tolerances, tolerances
 from metasched.reference.bounds import rounded_buffers
 from metasched.reference.execution import reference, reference_with_bound
 
@@ -44,7 +44,7 @@ def test_what_f32_gives_is_right_and_nearly_all_elements_are_told_from_others(re
     p, given = program(rest), inputs()
     ((expected, bound),) = reference_with_bound(p)(*given)
     (output,) = p.func.outputs
-    allowed = tolerances(Computation(p.func), bound, output.dtype, drawn=True)
+    allowed = tolerances(Computation(p.func), bound, output.dtype, DataKind.DRAWN)
     assert allowed is not None
     found = reference(p)(*given)
     assert isinstance(found, np.ndarray)
@@ -116,7 +116,7 @@ def test_what_is_on_a_jump_but_for_rounding_may_be_beside_it() -> None:
     found = reference_with_bound(p)(*given, np.array([0.4776509, 0.4776509, 300.0, 2.0], np.float32))
     for expected, bound in found[:2]:
         assert expected.tolist() == [234, 164, 0, 255]
-        allowed = tolerances(Computation(p.func), bound, DType.U8, drawn=True)
+        allowed = tolerances(Computation(p.func), bound, DType.U8, DataKind.DRAWN)
         assert allowed is not None
         assert (allowed >= 1).tolist() == [True, False, False, False]
 
@@ -126,7 +126,7 @@ def test_what_wraps_may_be_at_either_end() -> None:
     ((expected, bound),) = reference_with_bound(p)(*inputs())
     found = reference(p)(*inputs())
     assert isinstance(found, np.ndarray)
-    assert mismatch(found, expected, tolerances(Computation(p.func), bound, DType.U8, drawn=True)) is None
+    assert mismatch(found, expected, tolerances(Computation(p.func), bound, DType.U8, DataKind.DRAWN)) is None
 
 
 OVERFLOWS = {
@@ -143,7 +143,7 @@ def computed(rest: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the program's own types give, what is right, and how far from it that may be."""
     p, given = parse_program(f"program p[N={N}](X: f32[N]) -> {rest}\n"), inputs()[:1]
     ((expected, bound),) = reference_with_bound(p)(*given)
-    allowed = tolerances(Computation(p.func), bound, p.func.outputs[0].dtype, drawn=True)
+    allowed = tolerances(Computation(p.func), bound, p.func.outputs[0].dtype, DataKind.DRAWN)
     with np.errstate(over="ignore", under="ignore"):
         found = reference(p)(*given)
     assert isinstance(found, np.ndarray)
@@ -199,7 +199,7 @@ def test_positions_of_what_is_the_same_in_the_type_are_all_right(value: str) -> 
     )
     x = inputs()[0][:12000].reshape(400, 30)
     (_, (places, bound)) = reference_with_bound(p)(x)
-    allowed = position_tolerances(Computation(p.func), bound, drawn=True)
+    allowed = position_tolerances(Computation(p.func), bound, DataKind.DRAWN)
     with np.errstate(over="ignore", under="ignore"):
         _, found = reference(p)(x)
     assert not np.array_equal(found, places)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,17 +10,10 @@ import pytest
 from metasched.cost.model import CostModel
 from metasched.cost.trained import shipped
 from metasched.database.base import Database
-from metasched.database.database_registry import open_database
 from metasched.search.space_protocol import Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
 from metasched.search.strategy_registry import StrategyInputs
 from tests.support.toy_search import ToyRunner, ToySpace, key, toy_session
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/t.db") as found:
-        yield found
 
 
 def test_what_the_model_expected_is_recorded_before_it_learns_of_the_batch(database: Database) -> None:

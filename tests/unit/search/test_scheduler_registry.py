@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,6 @@ from metasched.search.several_tasks.task_progress import TaskFacts, TaskProgress
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
 
 GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/t.db") as found:
-        yield found
 
 
 def session(database: Database, tasks: int, **settings: object) -> TuningSession:

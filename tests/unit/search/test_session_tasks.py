@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,12 +32,6 @@ from metasched.target import Target, TargetError
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, key, strategy, tuned
 
 GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/t.db") as found:
-        yield found
 
 
 def task(n: int, guesses: Guesses = GUESSES) -> ToyTask:

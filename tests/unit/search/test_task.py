@@ -42,7 +42,7 @@ def trace(first: object) -> ms.Trace:
     sch = ms.Schedule(PROGRAM, seed=0)
     i, *_ = sch.get_loops(sch.get_block("dense"))
     sch.split(i, sch.sample_tile(i, parts=2))
-    return sch.trace.with_decisions(dict.fromkeys(sch.trace.decisions, first))  # type: ignore[dict-item]
+    return sch.trace.with_decisions(dict.fromkeys(sch.trace.decisions, first))
 
 
 def fingerprint(space: object = None, **settings: int) -> str:

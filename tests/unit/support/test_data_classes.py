@@ -45,7 +45,7 @@ def shapes(declare: Declare) -> list[type[Any]]:
         d: int = field(default=4, kw_only=True)
 
     @declare(frozen=True)
-    class Derived(Frozen):  # type: ignore[valid-type, misc]
+    class Derived(Frozen):
         b: tuple[int, ...] = (1,)
         e: int = 5
 
@@ -186,7 +186,7 @@ def test_they_derive_from_one_another(first: Declare, second: Declare) -> None:
     assert (Derived(3).a, Derived(3).b) == (3, 2)
     assert Derived(1) != Base(1)
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'a'"):
-        Derived().a = 2  # type: ignore[misc]
+        Derived().a = 2
     one: Any = Plain()
     one.other = 3
     assert one.other == 3

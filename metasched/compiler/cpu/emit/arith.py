@@ -44,7 +44,9 @@ class Arithmetic:
         self._flags = _STRICT
 
     def opaque(self, value: SSAValue) -> SSAValue:
-        """The same integer, of which LLVM cannot tell what it is: a constant, or what it was computed of."""
+        """An integer with the value of the one given, of which LLVM cannot tell what it was computed of, or that it is
+        a constant.
+        """
         return SSAValue(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
 
     @contextmanager
@@ -195,7 +197,7 @@ class Arithmetic:
         return SSAValue(self._text.pure(f"call nsz {a.type} {symbol}({a.typed}, {b.typed})"), a.dtype, a.width)
 
     def _shift(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
-        """By less than 0 places, or by as many as there are or more, all bits are those that come in."""
+        """A shift, which for less than 0 places, or as many as there are or more, fills all bits with what comes in."""
         signed = op is BinOp.SHIFT_RIGHT and not _unsigned(a.dtype)
         name = "shl" if op is BinOp.SHIFT_LEFT else "ashr" if signed else "lshr"
         bits = a.dtype.bits
@@ -236,12 +238,13 @@ class Arithmetic:
         return self.select(adjust, self._result("add", quotient, constant(-1, a.dtype, a.width)), quotient)
 
     def nonnegative_divide(self, op: BinOp, a: SSAValue, divisor: int) -> SSAValue:
-        """The same for a dividend known to be non-negative and a positive constant."""
+        """A quotient or remainder of a dividend known to be non-negative by a positive constant."""
         return self._result("udiv" if op is BinOp.FLOORDIV else "urem", a, constant(divisor, a.dtype, a.width))
 
     def short_divide(self, op: BinOp, a: SSAValue, divisor: int) -> SSAValue:
-        """The same for numbers known to fit in 32 bits, where a constant takes a multiplication and a shift: in 64 bits
-        it takes three times as many instructions, and in lanes ten times."""
+        """As `nonnegative_divide`, of numbers known to fit in 32 bits, where a constant takes a multiplication and a
+        shift: in 64 bits it takes three times as many instructions, and in lanes ten times.
+        """
         narrow = self._convert("trunc", a, DType.U32)
         return self._convert("zext", self.nonnegative_divide(op, narrow, divisor), a.dtype)
 

@@ -47,7 +47,7 @@ class TickCounters:
         self._text.line(f"store i64 {after}, ptr {total}")
 
     def add_up(self) -> None:
-        """At the function's end: add its counters to the module's."""
+        """Add the function's counters to the module's, at the function's end."""
         for number, total in self._sums.items():
             value = self._text.fresh(f"load i64, ptr {total}")
             ticks = self._text.fresh(f"getelementptr i64, ptr @{COUNTERS}, i64 {2 * number}")

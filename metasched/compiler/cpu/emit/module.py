@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from metasched.compiler import lir
 from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.arith import Arithmetic
@@ -193,33 +195,35 @@ class _ModuleEmitter:
         extents = [caller.index(self._indices.form(loop.extent)).text for loop in phases]
         longest = self._largest(text, extents)
         some = text.fresh(f"icmp sgt i64 {longest}, 0")
-
-        def start() -> None:
-            state = text.fresh(f"load ptr, ptr @{runtime.STATE}")
-            allowed = self._runtime_function(text, state, runtime.ALLOWED)
-            threads = text.fresh(f"call i64 {allowed}(ptr {state}, i64 {self._threads})")
-            chunks = [self._chunks(text, extent, threads) for extent in extents]
-            values = [f"ptr {_pointer(a)}" for a in self._memory]
-            values += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
-            values += [f"i64 {caller.scope.variables[name][0].text}" for name in captured]
-            most = self._largest(text, chunks)
-            values += ["ptr %workspace", f"ptr {self._counts(text, number, len(long), most)}"]
-            values += [f"i64 {value}" for pair in zip(extents, chunks, strict=True) for value in pair]
-            context = f"%context.{number}"
-            text.entry.append(f"  {context} = alloca [{len(values)} x i64]")
-            for n, value in enumerate(values):
-                place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
-                text.line(f"store {value}, ptr {place}, align 8")
-            if self._fences:
-                self._fence(text)
-            launch = self._runtime_function(text, state, runtime.LAUNCH)
-            text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {len(phases)}, i64 {most})")
-            if needs_tiles(self._kernel.body):
-                # This thread has run a chunk of its own, and given them up.
-                text.line(configure(self._declarations))
-
         written = frozenset[str]().union(*(caller.written(loop.body) for loop in phases))
+        start = partial(self._start, caller, number, extents, len(long), captured)
         caller.branch(SSAValue(some, DType.BOOL), written, start)
+
+    def _start(self, caller: Statements, number: int, extents: list[str], long: int, captured: list[str]) -> None:
+        """Have the pool run a region, whose phases have these numbers of iterations."""
+        text = caller.text
+        state = text.fresh(f"load ptr, ptr @{runtime.STATE}")
+        allowed = self._runtime_function(text, state, runtime.ALLOWED)
+        threads = text.fresh(f"call i64 {allowed}(ptr {state}, i64 {self._threads})")
+        chunks = [self._chunks(text, extent, threads) for extent in extents]
+        values = [f"ptr {_pointer(a)}" for a in self._memory]
+        values += [f"{memory_text(s.dtype)} {_scalar(s)}" for s in self._kernel.scalars]
+        values += [f"i64 {caller.scope.variables[name][0].text}" for name in captured]
+        most = self._largest(text, chunks)
+        values += ["ptr %workspace", f"ptr {self._counts(text, number, long, most)}"]
+        values += [f"i64 {value}" for pair in zip(extents, chunks, strict=True) for value in pair]
+        context = f"%context.{number}"
+        text.entry.append(f"  {context} = alloca [{len(values)} x i64]")
+        for n, value in enumerate(values):
+            place = text.fresh(f"getelementptr i64, ptr {context}, i64 {n}")
+            text.line(f"store {value}, ptr {place}, align 8")
+        if self._fences:
+            self._fence(text)
+        launch = self._runtime_function(text, state, runtime.LAUNCH)
+        text.line(f"call void {launch}(ptr @task.{number}, ptr {context}, i64 {len(extents)}, i64 {most})")
+        if needs_tiles(self._kernel.body):
+            # This thread has run a chunk of its own, and given them up.
+            text.line(configure(self._declarations))
 
     def _counts(self, text: FunctionText, number: int, long: int, chunks: str) -> str:
         """Where the pieces are counted that were taken of each chunk of each long phase: none yet."""
@@ -241,7 +245,7 @@ class _ModuleEmitter:
         return largest
 
     def _chunks(self, text: FunctionText, extent: str, threads: str) -> str:
-        """As many chunks as there are threads, or iterations."""
+        """The number of chunks of a phase: that of threads, or of iterations where these are fewer."""
         fewer = text.fresh(f"icmp slt i64 {extent}, {threads}")
         return text.fresh(f"select i1 {fewer}, i64 {extent}, i64 {threads}")
 

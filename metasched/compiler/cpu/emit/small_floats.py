@@ -53,7 +53,7 @@ class SmallFloats:
         return kind.sign < _HALF.exponent + kind.kept or (kind.bias, kind.beyond) == (_HALF.bias, _HALF.beyond)
 
     def extended_by_f16(self, code: SSAValue) -> SSAValue:
-        """The same for such a type, where the target has an instruction for f16."""
+        """The f32 of a code of a type that `in_f16` holds of, by the target's instruction for f16."""
         on, kind = self._on, float_format(code.dtype)
         bits = on.convert("zext", code, DType.I16)
         # The sign goes to its place, and the rest back by as many as the exponent has less bits.
@@ -126,12 +126,14 @@ class SmallFloats:
         return on.op("sub", on.op("lshr", rounded, dropped), (_SINGLE.bias - kind.bias) << kind.kept)
 
     def _subnormal(self, size: SSAValue, to: DType) -> SSAValue:
-        """The same below the smallest normal number: adding a number whose last digit is worth a step rounds to it."""
+        """The code of a size below the smallest normal number: adding a number whose last digit is worth a step rounds
+        to it.
+        """
         on, kind = self._on, float_format(to)
         steps = 2.0 ** (kind.smallest_exponent - kind.kept + _SINGLE.kept)
         return on.op("sub", on.bits(on.op("fadd", on.single(size), steps)), _bits(steps))
 
 
 def _bits(value: float) -> int:
-    """Of a number as an f32."""
+    """The bits of a number as an f32."""
     return int(struct.unpack("<I", struct.pack("<f", value))[0])

@@ -87,7 +87,7 @@ def joined(text: FunctionText, runs: Sequence[str], dtype: DType) -> str:
 
 
 def transposed(text: FunctionText, rows: Sequence[str], dtype: DType, width: int, unit: int = 1) -> list[str]:
-    """As many vectors as there are rows: the first has the first element of each run of each row, and so on.
+    """Rows transposed, in as many vectors: the first has the first element of each run of each row, and so on.
 
     Args:
         width: lanes of a row, a multiple of a run's.

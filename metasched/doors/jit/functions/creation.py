@@ -109,7 +109,7 @@ def linspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Any:
-    """Between numbers that are data."""
+    """Numbers at equal steps between two that are data."""
     divisions = num - 1 if endpoint else num
     kind = np.result_type(together((start, stop)), 1.0)
     start, stop = (trace.array(trace.value(bound, language_type(kind))) for bound in (start, stop))
@@ -161,6 +161,6 @@ def vander(trace: ArrayTrace, x: Any, N: int | None = None, increasing: bool = F
 
 @traces("fill_diagonal")
 def fill_diagonal(trace: ArrayTrace, a: Any, val: Any, wrap: bool = False) -> None:
-    """In place."""
+    """Set the elements on the diagonal, in place."""
     places = np.arange(math.prod(np.shape(a)[:1]) if wrap else min(np.shape(a)))
     a[(places,) * np.ndim(a)] = val

@@ -90,7 +90,7 @@ def _joined(arrays: Any, depth: int, rank: int) -> Any:
 
 @traces("delete")
 def delete(trace: ArrayTrace, arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """At places that are known."""
+    """The array without what is at some places, which have to be known."""
     x = np.ravel(arr) if axis is None else arr
     place = axis_of(axis or 0, np.ndim(x))
     kept = np.delete(np.arange(np.shape(x)[place]), obj if isinstance(obj, slice) else _known(trace, obj))
@@ -103,7 +103,7 @@ def _known(trace: ArrayTrace, obj: Any) -> Any:
 
 @traces("insert")
 def insert(trace: ArrayTrace, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """Before one place that is known."""
+    """An array with values before one place, which has to be known."""
     x = np.ravel(arr) if axis is None else arr
     place = axis_of(axis or 0, np.ndim(x))
     if not isinstance(obj, int | np.integer):
@@ -128,7 +128,7 @@ def resize(trace: ArrayTrace, a: Any, new_shape: Any) -> Any:
 
 @traces("put_along_axis")
 def put_along_axis(trace: ArrayTrace, arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """In place."""
+    """Set the elements at indices along an axis, in place."""
     target, place = (np.reshape(arr, (-1,)), 0) if axis is None else (arr, axis_of(axis, np.ndim(arr)))
     shape = np.shape(indices)
     keys = [
@@ -140,13 +140,13 @@ def put_along_axis(trace: ArrayTrace, arr: Any, indices: Any, values: Any, axis:
 
 @traces("copyto")
 def copyto(trace: ArrayTrace, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """In place."""
+    """Set the elements of `dst`, in place."""
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
 @traces("place")
 def place(trace: ArrayTrace, arr: Any, mask: Any, vals: Any) -> None:
-    """In place: one value, since of several each goes to the next element of the mask."""
+    """Set what a mask picks, in place, to one value: of several each would go to the next element of the mask."""
     if np.size(vals) != 1:
         raise Unsupported("np.place is traced with one value; np.putmask takes one for each element")
     putmask(trace, arr, mask, vals)
@@ -154,7 +154,7 @@ def place(trace: ArrayTrace, arr: Any, mask: Any, vals: Any) -> None:
 
 @traces("putmask")
 def putmask(trace: ArrayTrace, a: Any, mask: Any, values: Any) -> None:
-    """In place."""
+    """Set what a mask picks, in place."""
     if np.size(values) != 1 and np.shape(values) != np.shape(a):
         raise Unsupported("as many values as there are elements, or one, can be traced")
     a[...] = np.where(mask, np.reshape(values, ()) if np.size(values) == 1 else values, a)
@@ -162,7 +162,7 @@ def putmask(trace: ArrayTrace, a: Any, mask: Any, values: Any) -> None:
 
 @traces("put")
 def put(trace: ArrayTrace, a: Any, ind: Any, v: Any) -> None:
-    """In place, at numbers of elements: as many values as places, or one."""
+    """Set elements by their numbers, in place, to as many values or to one."""
     if np.size(v) not in (1, np.size(ind)):
         raise Unsupported("np.put is traced with as many values as places, or one")
     places = np.reshape(ind, -1)

@@ -33,7 +33,7 @@ def pad(trace: ArrayTrace, array: Any, pad_width: Any, mode: str = "constant", *
 
 
 def _bordered(array: Any, borders: Any, values: Any) -> Any:
-    """With a value for each border: the later axes' go over the earlier ones'."""
+    """An array padded with a value for each border: the later axes' go over the earlier ones'."""
     for axis, sides in enumerate(zip(borders, np.broadcast_to(np.asarray(values), borders.shape), strict=True)):
         for last, (width, value) in enumerate(zip(*sides, strict=True)):
             only = [(0, 0)] * len(borders)

@@ -58,7 +58,7 @@ def dot(trace: ArrayTrace, a: Any, b: Any, out: None = None) -> Any:
 
 
 def _scaled(trace: ArrayTrace, a: Any, b: Any) -> Any:
-    """By a number: here NumPy takes Python's numbers for arrays, whose types are not weak."""
+    """A product with a number: here NumPy takes Python's numbers for arrays, whose types are not weak."""
     return apply_ufunc(trace, np.multiply, [x if isinstance(x, TracedOperand) else np.asarray(x) for x in (a, b)])
 
 
@@ -139,7 +139,7 @@ def cross(
 
 @traces("linalg.multi_dot")
 def multi_dot(trace: ArrayTrace, arrays: Any, *, out: None = None) -> Any:
-    """In an order that takes few multiplications, as NumPy's."""
+    """The product of all matrices, in an order that takes few multiplications, as NumPy's."""
     given = list(arrays)
     while len(given) > 1:
         sizes = [np.size(a) * np.shape(b)[-1] for a, b in itertools.pairwise(given)]
@@ -150,7 +150,7 @@ def multi_dot(trace: ArrayTrace, arrays: Any, *, out: None = None) -> Any:
 
 @traces("linalg.matrix_power")
 def matrix_power(trace: ArrayTrace, a: Any, n: int) -> Any:
-    """By squares."""
+    """The power of a matrix, by squaring."""
     if n < 0:
         raise Unsupported("a negative power is of an inverse")
     if n == 0:

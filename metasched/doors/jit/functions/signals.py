@@ -135,7 +135,7 @@ def _derivative(f: Any, axis: int, by: Any, edge_order: int) -> Any:
 
 @traces("interp")
 def interp(trace: ArrayTrace, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """Between samples, by straight lines, in f64."""
+    """Values between samples, by straight lines, in f64."""
     if period is not None:
         raise Unsupported("np.interp with a period has no form here; np.remainder(x, period) before it has")
     at_, places, samples = (trace.array(trace.value(given, DType.F64)) for given in (x, xp, fp))

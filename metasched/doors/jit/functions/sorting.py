@@ -56,7 +56,7 @@ def argpartition(
 
 @traces("lexsort")
 def lexsort(trace: ArrayTrace, keys: Any, axis: int = -1) -> Any:
-    """By the last key, and those that are equal by the one before."""
+    """The places of elements in the order of the last key, and where that is equal, of the one before."""
     rows = list(keys)
     found = np.argsort(rows[0], axis=axis)
     for row in rows[1:]:

@@ -68,7 +68,7 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Any:
-    """At places that are known."""
+    """Quantiles, at places that have to be known."""
     if method not in _POSITIONS:
         raise Unsupported(f"method={method!r}: {', '.join(_POSITIONS)} can be traced")
     wanted = known(trace.value(q).constant, "a quantile's place") if not isinstance(q, int | float) else np.asarray(q)

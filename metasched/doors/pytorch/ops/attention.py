@@ -115,7 +115,7 @@ def _attended(
 
 
 def _third(site: AtenSite, x: GraphValue, number: int) -> GraphValue:
-    """One of three parts that lie one behind another."""
+    """The first, second or last third of a tensor along its first dimension, by its number."""
     count = x.shape[0] // 3
     return sliced(site.nodes.site("Slice"), x, {0: (number * count, 1, count)})
 

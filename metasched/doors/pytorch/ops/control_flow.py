@@ -40,7 +40,7 @@ def cond(
     else_graph: NestedGraph,
     operands: Sequence[Operand] = (),
 ) -> Results:
-    """One of two graphs of the same operands; the other is not computed."""
+    """What one of two graphs gives, chosen by a condition; the other is not computed."""
     given = list(operands)
     runs = [lambda _, name, graph=graph: graph.run(given, name) for graph in (then_graph, else_graph)]
     return branched(site.nodes.site("If"), condition, runs)

@@ -64,7 +64,7 @@ def _ufunc(name: str) -> AtenOperator:
 
 
 def _of_operands(name: str) -> AtenOperator:
-    """In the type of the operands together; the result is a bool."""
+    """An operator that computes in the type of the operands together; the result is a bool."""
     return lambda site, *operands: site.form(name, *operands, computed=site.promoted)
 
 

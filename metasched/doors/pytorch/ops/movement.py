@@ -29,7 +29,7 @@ def copy(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
 def as_strided(
     site: AtenSite, x: GraphValue, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> GraphValue:
-    """The same elements, or some of those of a tensor that lies in memory in their order."""
+    """A tensor's elements at other places of its memory, in which it has to lie in its order."""
     same = tuple(size) == x.shape and storage_offset in (None, site.first.storage_offset())
     if same and all(n <= 1 or a == b for n, a, b in zip(size, stride, site.first.stride(), strict=True)):
         return x

@@ -124,7 +124,7 @@ def batch_norm_in_training(
     momentum: float,
     eps: float,
 ) -> tuple[GraphValue | None, ...]:
-    """With the statistics of the batch, of which running ones go on."""
+    """A batch normalisation with the statistics of the batch, and the running ones after it."""
     if not training:
         known = batch_norm(site, x, weight, bias, running_mean, running_var, momentum, eps)
         return (*known, running_mean, running_var)

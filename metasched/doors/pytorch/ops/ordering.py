@@ -12,6 +12,7 @@ from metasched.doors.pytorch.site import AtenSite
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_helpers.merged_blocks import SortOrder
 from metasched.graph.node_helpers.moved_elements import sliced
 from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scanned
 
@@ -23,7 +24,8 @@ def sort(site: AtenSite, x: GraphValue, dim: int = -1, descending: bool = False)
     """Equal elements stay in their order."""
     if not x.rank:
         return x, site.nodes.constant("place", np.zeros((), np.int64))
-    return sorted_along(site.nodes, x, site.axis(dim, x.rank), largest=descending)
+    order = SortOrder.LARGEST_FIRST if descending else SortOrder.SMALLEST_FIRST
+    return sorted_along(site.nodes, x, site.axis(dim, x.rank), order=order)
 
 
 @aten("sort.stable")

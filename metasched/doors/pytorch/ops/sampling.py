@@ -62,7 +62,7 @@ def averaged_resize(
 
 @aten("_cdist_forward")
 def distances(site: AtenSite, x: GraphValue, y: GraphValue, p: float, compute_mode: int | None = None) -> GraphValue:
-    """Of each point of one set to each of another."""
+    """The distances of each point of one set to each of another."""
     batch = broadcast(x.shape[:-2], y.shape[:-2])
     one = site.nodes.view(x, (*x.shape[:-1], 1, x.shape[-1]))
     other = site.nodes.view(y, (*y.shape[:-2], 1, *y.shape[-2:]))

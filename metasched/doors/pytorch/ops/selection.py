@@ -69,7 +69,7 @@ def first_of(places: Mapping[int, GraphValue]) -> int:
 def top_k(
     site: AtenSite, x: GraphValue, k: int, dim: int = -1, largest: bool = True, *order: Any, **named: Any
 ) -> tuple[GraphValue | None, ...]:
-    """In order whether that is asked for or not."""
+    """The first elements and their places, in order even where that is not asked for."""
     del order, named
     axis = site.axis(dim, x.rank)
     return site.nodes.several("TopK", x, site.integers([k]), outputs=2, axis=axis, largest=int(largest))

@@ -276,7 +276,7 @@ DOT, DISTANCE = "i32(A[k]) * i32(B[j, k])", "max(i32(A[k]) - i32(B[j, k]), i32(B
 @pytest.mark.parametrize(("extent", "lanes"), [(8, 8), (8, 64), (16, 16), (64, 64)])
 def test_sums_of_bytes_are_whole(term: str, types: str, extent: int, lanes: int) -> None:
     left, right = types.split()
-    sch = Schedule(parse_program(BYTES.format(term=term), K=extent, T=left, U=right))  # type: ignore[arg-type]
+    sch = Schedule(parse_program(BYTES.format(term=term), K=extent, T=left, U=right))
     sch.vectorize(sch.get_loops(sch.get_block("dot"))[1], lanes=lanes)
     agrees(sch, high=100)
     agrees(sch, high=100, target=HERE.without(f for f in HERE.features if f.startswith("avx")))

@@ -12,6 +12,7 @@ from metasched.reference.execution import reference
 from metasched.runtime.compiled import build
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
+from tests.support.matrices import multiplies
 from tests.support.targets import AVX512
 
 PRODUCT = """
@@ -46,22 +47,13 @@ def extents(stmt: LStmt, mode: LoopMode) -> list[str]:
     ]
 
 
-def right(sch: Schedule) -> None:
-    shapes = [tuple(int(e.value) for e in b.shape) for b in sch.func.inputs]
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
-    out = np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
-    build(sch.func, Target.detect())(a, b, out)
-    np.testing.assert_array_equal(out, a @ b)
-
-
 @pytest.mark.parametrize(("terms", "block"), [(20, 8), (17, 8), (23, 8), (9, 8), (64, 24)])
 def test_the_last_block_has_code_of_its_own_without_conditions(terms: int, block: int) -> None:
     sch = blocked(terms, block)
     body = lower(sch.func, AVX512).body
     assert conditions(body) == 0
     assert extents(body, LoopMode.UNROLLED) == [str(block), str(terms % block)]
-    right(sch)
+    multiplies(sch)
 
 
 def test_a_loop_over_a_single_whole_block_is_none() -> None:
@@ -80,7 +72,7 @@ def test_unrolled_blocks_are_repeated_without_conditions() -> None:
     body = lower(sch.func, AVX512).body
     assert conditions(body) == 0
     assert extents(body, LoopMode.UNROLLED) == ["2", "8", "4"]
-    right(sch)
+    multiplies(sch)
 
 
 def test_long_blocks_are_not_repeated() -> None:
@@ -96,7 +88,7 @@ def test_a_block_with_other_statements_is_left_alone() -> None:
     copy = sch.cache_read(block, "A", scope="local")
     sch.compute_at(copy, sch.get_loops(block)[0])
     assert conditions(lower(sch.func, AVX512).body) > 0
-    right(sch)
+    multiplies(sch)
 
 
 @pytest.mark.parametrize(("blocks", "condition"), [(3, "l < 2*q"), (5, "q*3 + l < 12"), (3, "l + 1 < 4 - 2*q")])

@@ -14,6 +14,7 @@ from metasched.lang import parse_program
 from metasched.runtime.compiled import build
 from metasched.schedule.trace import Schedule
 from metasched.target import Target
+from tests.support.matrices import multiplies
 from tests.support.targets import AVX512
 
 MATMUL = """
@@ -66,15 +67,6 @@ def written_inside_the_reduction(kernel: LoopProgram, *, around: str = "k_1") ->
     return {kinds[stmt.array] for stmt, inside in found if isinstance(stmt, Write) and inside}
 
 
-def run_against_numpy(sch: Schedule) -> None:
-    shapes = [tuple(int(e.value) for e in b.shape) for b in sch.func.inputs]
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
-    out = np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
-    build(sch.func, Target.detect())(a, b, out)
-    np.testing.assert_array_equal(out, a @ b)
-
-
 SIZES = pytest.mark.parametrize(("n", "m"), [(127, 127), (128, 127), (127, 128), (7, 7), (9, 33), (131, 61), (16, 64)])
 
 
@@ -100,7 +92,7 @@ def test_imperfect_tiles_have_no_condition_inside_the_reduction(n: int, m: int) 
     sch = tiled(n, m)
     kernel = lower(sch.func, Target.detect())
     assert conditions_inside_the_reduction(kernel) == 0
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 @SIZES
@@ -109,7 +101,7 @@ def test_imperfect_tiles_under_fused_loops(n: int, m: int) -> None:
     i0, j0, *_ = sch.get_loops(sch.get_block("C"))
     sch.parallel(sch.fuse(i0, j0))
     assert conditions_inside_the_reduction(lower(sch.func, Target.detect())) == 0
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 def test_imperfect_tiles_of_an_intrinsic() -> None:
@@ -130,7 +122,7 @@ def test_imperfect_tiles_of_an_intrinsic() -> None:
 
 @SIZES
 def test_tile_levels_inside_the_reduction(n: int, m: int) -> None:
-    run_against_numpy(tiled(n, m, rows=(3, 4), columns=(2, 16)))
+    multiplies(tiled(n, m, rows=(3, 4), columns=(2, 16)))
 
 
 def test_every_case_accumulates_in_registers_from_the_start_of_the_reduction() -> None:
@@ -146,7 +138,7 @@ def test_cases_of_tiles_accumulate_in_registers_where_the_last_block_of_a_sum_is
     sch = tiled(n, m, rows=(3, 4), columns=(2, 16))
     sch.annotate(sch.get_block("C"), "blocked_sum", 16)
     assert written_inside_the_reduction(lower(sch.func, AVX512)) == {ArrayKind.REGISTER}
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 @SIZES
@@ -164,7 +156,7 @@ def test_tiles_inside_a_loop_over_terms_are_cases_where_other_tiles_come_between
     kernel = lower(sch.func, Target.detect())
     assert conditions_inside_the_reduction(kernel) == 0
     assert written_inside_the_reduction(kernel) == {ArrayKind.REGISTER}
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 def test_sums_of_partial_sums_do_not_keep_tiles_from_cases() -> None:
@@ -184,7 +176,7 @@ def test_sums_of_partial_sums_do_not_keep_tiles_from_cases() -> None:
     kernel = lower(sch.func, AVX512)
     assert not any(isinstance(stmt, If) and inside for stmt, inside in walk(kernel.body, around="k_C_2"))
     assert written_inside_the_reduction(kernel, around="k_C_2") == {ArrayKind.REGISTER}
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 @pytest.mark.parametrize(("n", "m"), [(128, 130), (7, 32), (15, 50), (30, 34)])
@@ -201,7 +193,7 @@ def test_unrolled_levels_of_a_tile_are_no_cases_of_their_own(n: int, m: int) -> 
     wide = "name=x threads=1 l1=32768 l2=1048576 l3=33554432 cacheline=64 features=avx,avx2,avx512f,sse"
     kernel = lower(sch.func, Target.parse(wide))
     assert not any(isinstance(node, Load) and node.buffer == "C" for node in kernel.body.walk())
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
@@ -209,7 +201,7 @@ def test_tiles_that_are_whole_or_left_out_are_one_case() -> None:
     kernel = lower(sch.func, Target.detect())
     assert conditions_inside_the_reduction(kernel) == 0
     assert len([a for a in kernel.arrays if a.kind is ArrayKind.REGISTER]) == 1
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 def test_perfect_tiles_are_left_alone() -> None:
@@ -224,7 +216,7 @@ def test_a_copy_that_every_tile_needs_is_made_in_every_case() -> None:
     copy = sch.cache_read(block, "B", scope="local")
     loops = sch.get_loops(block)
     sch.compute_at(copy, loops[2])
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 def test_a_fused_consumer_is_in_cases_of_its_own() -> None:
@@ -262,7 +254,7 @@ def test_whole_tiles_in_strips_that_they_do_not_divide_have_no_condition_inside_
     kinds = {array.name: array.kind for array in kernel.arrays}
     whole = [s for body in inside if not any(isinstance(s, If) for s in body) for s in body if isinstance(s, Write)]
     assert {kinds[write.array] for write in whole} == {ArrayKind.REGISTER}
-    run_against_numpy(sch)
+    multiplies(sch)
 
 
 @pytest.mark.parametrize(("step", "is_apart"), [(1, False), (2, True)])

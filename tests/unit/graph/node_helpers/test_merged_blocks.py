@@ -9,6 +9,7 @@ import pytest
 
 from metasched.graph.node_helpers import merged_blocks
 from tests.support.onnx_models import run
+from tests.support.sorted_rows import places_in_order
 
 
 @pytest.fixture
@@ -16,14 +17,6 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of which a test has many, and programs that take no time to compile."""
     monkeypatch.setattr(merged_blocks, "_WHOLE", 8)
     monkeypatch.setattr(merged_blocks, "_BLOCK", 8)
-
-
-def _in_order(x: Any, k: int, axis: int, largest: bool) -> Any:
-    """Places of the first elements, of which NaN is the largest, and of equal ones that of the lower place first."""
-    nan, keys = x != x, np.where(x != x, 0, x.astype(np.float64))
-    keys = -keys if largest else keys
-    order = np.lexsort((keys, ~nan if largest else nan), axis=axis)
-    return order.take(range(k), axis)
 
 
 # Blocks that are short at the end, one that is behind the end, pairs of which as many go on as a block has, and a row
@@ -46,6 +39,6 @@ def test_blocks_are_merged(shape: Any, k: int, axis: int, largest: bool, dtype: 
     if x.dtype.kind == "f":
         x[rng.random(shape) < 0.1], x[rng.random(shape) < 0.1] = np.nan, -np.inf
     values, places = run("TopK", x, np.array([k]), constants=(1,), outputs=2, largest=int(largest), axis=axis)
-    expected = _in_order(x, k, axis, largest)
+    expected = places_in_order(x, k, axis, largest)
     np.testing.assert_array_equal(places, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))

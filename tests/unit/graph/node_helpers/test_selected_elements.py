@@ -11,6 +11,7 @@ import pytest
 import metasched as ms
 from metasched.graph.node_helpers.selected_elements import cheapest_levels
 from tests.support.onnx_models import model, node, run, value
+from tests.support.sorted_rows import places_in_order
 
 
 @pytest.fixture
@@ -18,14 +19,6 @@ def _always_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of any length are looked at in blocks where that is possible, so that programs take no time to compile."""
     monkeypatch.setattr("metasched.graph.node_types.sorting._OF_A_SORTED_ELEMENT", 1 << 40)
     monkeypatch.setattr("metasched.graph.node_types.sorting.OF_A_KERNEL", 1 << 40)
-
-
-def _in_order(x: Any, k: int, axis: int, largest: bool) -> Any:
-    """Places of the first elements, of which NaN is the largest, and of equal ones that of the lower place first."""
-    nan, keys = x != x, np.where(x != x, 0, x.astype(np.float64))
-    keys = -keys if largest else keys
-    order = np.lexsort((keys, ~nan if largest else nan), axis=axis)
-    return order.take(range(k), axis)
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -54,7 +47,7 @@ def test_first_elements_lie_in_blocks_taken(
         for number in (-np.inf, np.inf, np.nan):
             x[rng.random(shape) < special] = number
     values, places = run("TopK", x, np.array([k]), constants=(1,), outputs=2, largest=int(largest), axis=axis)
-    expected = _in_order(x, k, axis, largest)
+    expected = places_in_order(x, k, axis, largest)
     np.testing.assert_array_equal(places, expected)
     picked = np.take_along_axis(x, expected, axis)
     np.testing.assert_array_equal(np.asarray(values).view(np.uint8), picked.view(np.uint8))

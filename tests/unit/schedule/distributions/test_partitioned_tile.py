@@ -83,7 +83,7 @@ def test_conditions_say_what_is_in_the_support(dist: PartitionedTile, seed: int)
 def _holds(condition: object) -> bool:
     if isinstance(condition, bool):
         return condition
-    found = simplify(condition)  # type: ignore[arg-type]
+    found = simplify(condition)
     assert isinstance(found, Const)
     return bool(found.value)
 

@@ -172,7 +172,7 @@ def test_steps_that_do_not_take_it() -> None:
 def test_validity_asks_for_what_sums_start_from() -> None:
     ctx = fused()
     validate(ctx.func)
-    nest = ctx.func.body.stmts  # type: ignore[attr-defined]
+    nest = ctx.func.body.stmts
     with pytest.raises(InvalidProgram, match="it reads `s` before anything writes it"):
         validate(replace(ctx.func, body=Seq((nest[1], nest[0], nest[2]))))
 

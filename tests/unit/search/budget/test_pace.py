@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,6 @@ from tests.support.toy_search import ToyRunner, ToySpace, key, toy_session, tune
 
 SLOW = "[0, 1, 64, 1, 64]"
 GUESSES = Guesses(SLOW, SLOW)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/t.db") as found:
-        yield found
 
 
 class Clock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from metasched.cost.core import DEFAULT_CORE
 from metasched.database.base import Database
-from metasched.database.database_registry import open_database
 from metasched.database.record import SearchKey, TaskKey, code_version
 from metasched.ir.program import Program
 from metasched.search.records.feature_cache import FeatureCache
@@ -20,12 +18,6 @@ from tests.support.recorded import add, dense, records_of
 from tests.support.targets import AVX512
 
 MINE, OTHER, THIRD = dense(), dense(N=48), dense(N=64)
-
-
-@pytest.fixture
-def database() -> Iterator[Database]:
-    with open_database("sqlite:///:memory:") as opened:
-        yield opened
 
 
 def search_of(program: Program) -> SearchKey:

@@ -69,15 +69,15 @@ def agrees(sch: Schedule, *threads: int) -> None:
                 np.testing.assert_array_equal(x, y)
 
 
-def lowered(sch: Schedule, threads: int = 3) -> lir.Kernel:
+def lowered(sch: Schedule, threads: int = 3) -> lir.LoopProgram:
     return lower(sch.func, Target.detect(threads=threads))
 
 
-def kinds(kernel: lir.Kernel) -> dict[str, ArrayKind]:
+def kinds(kernel: lir.LoopProgram) -> dict[str, ArrayKind]:
     return {a.name: a.kind for a in kernel.arrays}
 
 
-def regions(kernel: lir.Kernel) -> list[lir.Region]:
+def regions(kernel: lir.LoopProgram) -> list[lir.Region]:
     return [stmt for stmt in kernel.body.walk() if isinstance(stmt, lir.Region)]
 
 

@@ -1,0 +1,118 @@
+"""What intermediates take in memory and in registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from metasched.compiler.lir import ArrayKind
+from metasched.compiler.lower.nest import Many, NestLoop
+from metasched.compiler.lower.storage import Budget, Storage, in_registers, relative, shrink
+from metasched.dtypes import DType
+from metasched.ir.affine import ZERO
+from metasched.ir.nodes import Expr, Load, LoopKind, Var
+from tests.support.targets import AVX512
+
+NOTHING = Many(())
+ROW, COLUMN, BLOCK = Var("i"), Var("j"), Var("r")
+
+
+def storage(*shape: int, kind: ArrayKind = ArrayKind.THREAD) -> Storage:
+    return Storage("T", DType.F32, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))))
+
+
+def rows(extent: int, *, unroll: bool = True, kind: LoopKind = LoopKind.SERIAL) -> NestLoop:
+    return NestLoop("i", extent, NOTHING, kind, unroll=unroll)
+
+
+def lanes(var: str, extent: int, count: int = 16) -> NestLoop:
+    return NestLoop(var, extent, NOTHING, LoopKind.VECTORIZED, count, unroll=True)
+
+
+def test_rows_are_as_far_apart_as_their_alignment_says_and_no_further() -> None:
+    aligned = replace(storage(3, 5, 8), alignments=((1, 16, 4),))
+    assert storage(3, 5, 8).strides == (40, 8, 1)
+    assert aligned.strides == (100, 20, 1), "20 is the first number from 8 on that is 4 modulo 16"
+    assert aligned.size == 300
+
+
+def test_a_callers_array_ends_with_its_last_element() -> None:
+    """What lies behind the last row up to where another would begin is not the caller's to give."""
+    padded = replace(storage(3, 8, kind=ArrayKind.INPUT), alignments=((0, 16, 0),))
+    assert padded.strides == (16, 1)
+    assert padded.size == 2 * 16 + 8
+    assert replace(padded, kind=ArrayKind.THREAD).size == 3 * 16
+
+
+def test_an_array_has_the_elements_that_are_used_while_its_loops_run() -> None:
+    inside = {"i": rows(4), "j": NestLoop("j", 8, NOTHING)}
+    tile = shrink(storage(64, 64), [((BLOCK * 4 + ROW, COLUMN), inside), ((BLOCK * 4 + ROW + 2, COLUMN), inside)])
+    assert tile.shape == (6, 8)
+    assert relative(tile, (BLOCK * 4 + ROW + 2, COLUMN)) == (ROW + 2, COLUMN)
+
+
+def test_a_dimension_that_is_used_in_no_known_part_stays_whole() -> None:
+    inside = {"i": rows(4)}
+    data = Load("P", (ROW,), DType.I64)
+    assert shrink(storage(64, 32), [((ROW, data), inside)]).shape == (4, 32)
+
+
+def test_an_element_of_a_window_is_at_its_index_modulo_the_window() -> None:
+    folded = replace(storage(3, 8), fold=(0, 3))
+    row, column = relative(folded, (BLOCK, COLUMN))
+    assert row == BLOCK % 3
+    assert column == COLUMN
+
+
+def test_vectors_lie_along_the_last_dimension_in_whole_registers() -> None:
+    loops = {"i": rows(3), "j": lanes("j", 20)}
+    found = in_registers(storage(20, 3), [((COLUMN, ROW), loops)], AVX512)
+    assert found is not None
+    laid_out, count = found
+    assert (laid_out.shape, laid_out.axes, laid_out.kind) == ((3, 32), (1, 0), ArrayKind.REGISTER)
+    assert count == 6
+
+
+def test_rows_that_a_stride_leaves_out_take_no_registers() -> None:
+    loops = {"i": rows(3), "j": lanes("j", 16)}
+    found = in_registers(storage(9, 16), [((ROW * 4, COLUMN), loops)], AVX512)
+    assert found is not None
+    assert found[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("indices", "loops"),
+    [
+        ((ROW, COLUMN), {"i": rows(4, unroll=False), "j": lanes("j", 16)}),
+        ((ROW, COLUMN), {"i": rows(4, kind=LoopKind.PARALLEL), "j": lanes("j", 16)}),
+        ((Load("P", (ROW,), DType.I64), COLUMN), {"i": rows(4), "j": lanes("j", 16)}),
+        ((ROW, COLUMN * 2), {"i": rows(4), "j": lanes("j", 16)}),
+        ((ROW, COLUMN + 1), {"i": rows(4), "j": lanes("j", 16)}),
+        ((COLUMN, COLUMN), {"i": rows(4), "j": lanes("j", 16)}),
+    ],
+    ids=["not unrolled", "parallel", "data", "every other lane", "across two registers", "a diagonal"],
+)
+def test_what_cannot_be_in_registers(indices: tuple[Expr, ...], loops: dict[str, NestLoop]) -> None:
+    assert in_registers(storage(64, 64), [(indices, loops)], AVX512) is None
+
+
+def test_accesses_agree_on_how_vectors_lie() -> None:
+    across, along = {"i": lanes("i", 16), "j": NestLoop("j", 16, NOTHING, unroll=True)}, {"i": rows(16)}
+    along["j"] = lanes("j", 16)
+    assert in_registers(storage(16, 16), [((ROW, COLUMN), along)], AVX512) is not None
+    assert in_registers(storage(16, 16), [((ROW, COLUMN), along), ((ROW, COLUMN), across)], AVX512) is None
+
+
+def test_registers_count_where_their_loops_are_around_or_inside() -> None:
+    budget = Budget(32)
+    outer, inner, other = rows(4), NestLoop("j", 4, NOTHING), NestLoop("k", 4, NOTHING)
+    budget.take((outer, inner), 20)
+    assert budget.left((outer,)) == 12, "they live inside"
+    assert budget.left((outer, inner)) == budget.left((outer, inner, other)) == 12
+    assert budget.left((other,)) == 32, "another nest runs before or after"
+    assert budget.used((outer,)) == 20
+
+
+def test_an_array_without_dimensions_is_one_element() -> None:
+    assert storage().size == 1
