@@ -25,13 +25,7 @@ from metasched.search.batch import NOTHING, Meanwhile
 from metasched.search.budget.goal import Goal, goal_of
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
-from metasched.search.scheduler_registry import (
-    DEFAULT_SCHEDULER,
-    MakeScheduler,
-    SchedulerInputs,
-    made_scheduler,
-    scheduler_of,
-)
+from metasched.search.scheduler_registry import DEFAULT_SCHEDULER, SCHEDULERS, MakeScheduler, SchedulerInputs
 from metasched.search.seeds import seed_of
 from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
 from metasched.search.several_tasks.side_by_side import SideBySide
@@ -116,7 +110,7 @@ class TuningSession:
         self._strategy, self._model = strategy_of(strategy), model_of(model)
         run_by = weights_of(networks, len(self.tasks))
         for_scheduler = SchedulerInputs(run_by, objective_of(objective), seed)
-        self._scheduler = made_scheduler(scheduler_of(scheduler), for_scheduler)
+        self._scheduler = SCHEDULERS.make(SCHEDULERS.resolve(scheduler), for_scheduler)
         self._runner = OpenedOnce(runner, max(task.target.threads for task in self.tasks))
         self._own = ExitStack()
         self._own.callback(self._runner.close)
