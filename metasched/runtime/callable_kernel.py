@@ -248,7 +248,7 @@ class CallableKernel(Generic[Report_co]):
         Raises KernelError on another kind of machine, and for a path that does not end in `.py`; OSError where the file
         cannot be written.
         """
-        from metasched.runtime.export import export
+        from metasched.runtime.export.artefact import export
 
         return export(self._compiled.binary, path)
 

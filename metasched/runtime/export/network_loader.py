@@ -12,6 +12,7 @@ import copy
 import ctypes
 import hashlib
 import json
+import math
 import mmap
 import threading
 from collections.abc import Mapping, Sequence
@@ -243,7 +244,9 @@ class ExportedNetwork:
             made = np.zeros(member.shapes[name], array.dtype)
             made[tuple(map(slice, array.shape))] = array
             padded.append(made)
-        return [_cut(array, cut) for array, cut in zip(self._run(member, [*padded, *more]), cuts, strict=True)]
+        return [
+            without_padding(array, cut) for array, cut in zip(self._run(member, [*padded, *more]), cuts, strict=True)
+        ]
 
     # --- sizes that grow
 
@@ -355,13 +358,16 @@ def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:
     return float(np.float32(1 / total)) if kind == "inverse32" else float(1 / total)
 
 
-def _cut(array: Array, dims: Sequence[Sequence[tuple[int, int]]]) -> Array:
-    """The elements of a result that are those of a call's sizes."""
+def without_padding(array: Array, dims: Sequence[Sequence[tuple[int, int]]]) -> Array:
+    """The elements of a result that are those of a call's sizes: each dimension has factors, at most and in the call.
+
+    An array without any others is returned itself.
+    """
     if all(large == small for factors in dims for large, small in factors):
         return array
     apart = array.reshape([large for factors in dims for large, _ in factors])
     taken = apart[tuple(slice(small) for factors in dims for _, small in factors)]
-    shape = [int(np.prod([small for _, small in factors], dtype=np.int64)) for factors in dims]
+    shape = [math.prod(small for _, small in factors) for factors in dims]
     return np.ascontiguousarray(taken).reshape(shape)
 
 
