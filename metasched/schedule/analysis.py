@@ -37,6 +37,7 @@ from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
 from metasched.schedule.term_share import share_of_terms
+from metasched.support.cached import kept_with
 from metasched.support.data_classes import dataclass
 
 _COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
@@ -199,10 +200,7 @@ _DESCRIBED = "_described"
 
 def describe_block(func: Func, name: str) -> BlockInfo:
     """The properties of a block, kept with the program. Raises KeyError if there is no such block."""
-    known: dict[str, BlockInfo] | None = func.__dict__.get(_DESCRIBED)
-    if known is None:
-        known = {}
-        object.__setattr__(func, _DESCRIBED, known)
+    known: dict[str, BlockInfo] = kept_with(func, _DESCRIBED, dict)
     if name not in known:
         known[name] = _described(func, query.find_block(func, name))
     return known[name]
