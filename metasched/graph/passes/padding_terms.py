@@ -8,6 +8,7 @@ looked at: they are constants. Columns are left as they are: a tile in registers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -58,7 +59,7 @@ def _without_padding(stage: Stage, form: Stages, weights: Mapping[str, Array]) -
         return stage
     inside = list(_rows_inside(found, form, weights))
     extents = form.extents(stage)
-    if not inside or np.prod([_share(condition, extents) for condition in inside]) > _WORTH:
+    if not inside or math.prod(_share(condition, extents) for condition in inside) > _WORTH:
         return stage
     return replace(stage, value=replace(found.reduction, cond=_all(inside)))
 
