@@ -56,10 +56,9 @@ from metasched.database.summary import Summary
 from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
 from metasched.permissions import EVERYTHING, Permission
+from metasched.settings import IN_MEMORY, SQLITE
 from metasched.support import interrupts
 
-_PREFIX = "sqlite:///"
-_MEMORY = ":memory:"
 _APPLICATION_ID = 0x6D736368  # "msch", in the file's header: tells our files from anyone else's
 _BUSY_SECONDS = 10.0
 
@@ -270,10 +269,10 @@ def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
     """
     path = _path(url)
     with explained(url, _BUSY_SECONDS):
-        if path != _MEMORY:
+        if url != IN_MEMORY:
             _require_there(url, Path(path), access)
         is_kept = access is Access.CREATE and not _may_write(Path(path))
-        if path != _MEMORY and (access is Access.READ or is_kept):
+        if url != IN_MEMORY and (access is Access.READ or is_kept):
             return SQLiteDatabase(url, _reading(url, Path(path)))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
@@ -317,12 +316,12 @@ def _reading(url: str, file: Path) -> sqlite3.Connection:
 
 
 def _path(url: str) -> str:
-    if not url.startswith(_PREFIX) or url == _PREFIX:
+    if not url.startswith(SQLITE) or url == SQLITE:
         raise DatabaseError(
             f"`{url}` names no file. Hint: `sqlite:///NAME.db` is relative to the working folder, "
             "`sqlite:////FOLDER/NAME.db` is absolute"
         )
-    return url.removeprefix(_PREFIX)
+    return url.removeprefix(SQLITE)
 
 
 def _prepare(url: str, connection: sqlite3.Connection) -> None:

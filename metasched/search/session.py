@@ -13,7 +13,7 @@ from typing import Self
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
+from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
@@ -34,6 +34,7 @@ from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task_protocol import SearchableTask
 from metasched.search.task_search import Parts, Step, TaskSearch
+from metasched.settings import DEFAULT_DATABASE
 from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
 

@@ -9,7 +9,6 @@ from typing import Any, overload
 
 import numpy as np
 
-from metasched.database.database_registry import DEFAULT_DATABASE
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
@@ -19,6 +18,7 @@ from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.settings import DEFAULT_DATABASE
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target

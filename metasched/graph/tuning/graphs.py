@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.base import Database
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
+from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.database.record import Record
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice
@@ -39,6 +39,7 @@ from metasched.search.session import TuningSession
 from metasched.search.several_tasks.objectives import Objective
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
+from metasched.settings import DEFAULT_DATABASE
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
