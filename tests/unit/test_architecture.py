@@ -398,16 +398,6 @@ def test_data_classes_are_declared_by_what_takes_little_time_for_them() -> None:
     assert not wrong, "`dataclass` is imported from metasched.support.data_classes:\n" + "\n".join(wrong)
 
 
-def test_the_bytes_of_a_cache_line_are_said_once() -> None:
-    wrong = [
-        f"{path}:{node.lineno}"
-        for path in sources("metasched", "rules")
-        for node in parsed(path).body
-        if isinstance(node, ast.Assign) and re.fullmatch(r"\w*(LINE|ALIGN)\w* = 64", ast.unparse(node))
-    ]
-    assert [place.rpartition(":")[0] for place in wrong] == [str(ROOT / "metasched/target.py")], wrong
-
-
 def test_products_of_sizes_are_integers_of_any_length() -> None:
     """NumPy's are of 64 bits, or floats; along an axis of an array there is no other."""
     wrong = [
