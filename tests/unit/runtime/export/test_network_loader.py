@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from fractions import Fraction
 
-from metasched.runtime.export.network_loader import without_padding
+import numpy as np
+import pytest
+
+from metasched.runtime.export.network_loader import NumberKind, without_padding
 
 
 def test_a_result_keeps_the_elements_of_a_calls_sizes() -> None:
@@ -19,3 +22,16 @@ def test_a_result_keeps_the_elements_of_a_calls_sizes() -> None:
 def test_a_result_without_padding_is_itself() -> None:
     array = np.zeros((2, 3))
     assert without_padding(array, [[(2, 2)], [(3, 3)]]) is array
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "dtype"),
+    [
+        (NumberKind.WHOLE, 3, np.int64),
+        (NumberKind.FLOAT, 3.0, np.float64),
+        (NumberKind.INVERSE, 1 / 3, np.float64),
+        (NumberKind.INVERSE32, float(np.float32(1 / 3)), np.float64),
+    ],
+)
+def test_what_a_number_is_of_a_sum_of_sizes(kind: NumberKind, number: float, dtype: type) -> None:
+    assert (kind.of(Fraction(3)), type(kind.of(Fraction(3))), kind.dtype) == (number, type(number), dtype)
