@@ -120,16 +120,16 @@ def judge(
     bias, spread = (float("nan"), float("nan")) if expected is None else calibration(expected, seconds)
     best = float(seconds.min())
     return Judgement(
-        task,
-        suite,
-        pair_accuracy(score, seconds),
-        pair_accuracy(score[fast], seconds[fast]),
-        recall(order, seconds),
-        {k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRETS, *TOPS))},
-        best,
-        best if known is None else min(best, known),
-        bias,
-        spread,
+        task=task,
+        suite=suite,
+        pairs=pair_accuracy(score, seconds),
+        fast_pairs=pair_accuracy(score[fast], seconds[fast]),
+        recall=recall(order, seconds),
+        best_of_top={k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRETS, *TOPS))},
+        best=best,
+        known=best if known is None else min(best, known),
+        bias=bias,
+        spread=spread,
     )
 
 

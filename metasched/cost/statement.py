@@ -358,7 +358,17 @@ class StatementView(StatementLoops):
             held = self.full(0.0)
         spills = held * self._spilled(accumulators, place)
         return RegisterTile(
-            place, runs, together, operations, vectors_of, accumulators, sums, loads, broadcasts, held, spills
+            place=place,
+            runs=runs,
+            together=together,
+            operations=operations,
+            vectors=vectors_of,
+            accumulators=accumulators,
+            sums=sums,
+            loads=loads,
+            broadcasts=broadcasts,
+            held=held,
+            spilled=spills,
         )
 
     def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:

@@ -232,7 +232,19 @@ class SQLiteDatabase(BaseDatabase):
         best_seconds = None if best is None else best.seconds
         code_versions = tuple(v for (v,) in versions)
         once = None if best is None else best.prologue_seconds
-        return TaskStats(task, name, settings, records, ranked, best_seconds, first, last, code_versions, spaces, once)
+        return TaskStats(
+            task=task,
+            program=name,
+            params=settings,
+            records=records,
+            failures=ranked,
+            best_seconds=best_seconds,
+            first=first,
+            last=last,
+            code_versions=code_versions,
+            spaces=spaces,
+            best_prologue_seconds=once,
+        )
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
         reader = RowReader(lambda row: record_of(task, row))

@@ -115,7 +115,17 @@ class NetworkBase(ABC):
         from metasched.graph.tuning.networks import tune_networks
 
         settings = NetworkSettings(
-            db, objective, scheduler, seed, progress, rules, allow, knowledge, runner, strategy, model
+            db=db,
+            objective=objective,
+            scheduler=scheduler,
+            seed=seed,
+            progress=progress,
+            rules=rules,
+            allow=allow,
+            knowledge=knowledge,
+            runner=runner,
+            strategy=strategy,
+            model=model,
         )
         return tune_networks([self], trials, budget=budget, patience=patience, settings=settings)
 

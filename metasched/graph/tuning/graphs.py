@@ -205,7 +205,16 @@ def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:
     """Each of the kernels is so small that it runs as it is written."""
     tables = tuple(TaskTable([TaskRow(task) for task in tasks_of(graph)]) for graph, _ in tuned)
     nothing = (0.0,) * len(tuned)
-    return NetworkReport(tables, {}, nothing, nothing, 0, 0, elapsed, choices=({},) * len(tuned))
+    return NetworkReport(
+        tables=tables,
+        reports={},
+        before_s=nothing,
+        after_s=nothing,
+        trials=0,
+        measured=0,
+        elapsed_s=elapsed,
+        choices=({},) * len(tuned),
+    )
 
 
 def _left(until: float | None) -> float | None:
@@ -316,15 +325,15 @@ def _report(
         before.append(sum(task.weight * (guess.get(task.key) or 0.0) for task in tasks))
         after.append(sum(task.weight * (best.get(task.key) or 0.0) for task in tasks))
     return NetworkReport(
-        tuple(tables),
-        by_key,
-        tuple(before),
-        tuple(after),
-        sum(report.records for report in reports),
-        sum(report.measured for report in reports),
-        elapsed,
-        session.interrupted,
-        {shared[n].task.key: reason for n, reason in session.unchecked.items()},
+        tables=tuple(tables),
+        reports=by_key,
+        before_s=tuple(before),
+        after_s=tuple(after),
+        trials=sum(report.records for report in reports),
+        measured=sum(report.measured for report in reports),
+        elapsed_s=elapsed,
+        interrupted=session.interrupted,
+        unchecked={shared[n].task.key: reason for n, reason in session.unchecked.items()},
     )
 
 
