@@ -25,13 +25,13 @@ FASTEST, FAVOURITES = 10, 30
 _LOW, _HIGH = 0.1587, 0.8413
 
 
-def pair_accuracy(score: Array, seconds: Array, gap: float = GAP) -> float:
-    """The share of pairs ranked right, among those whose times differ by over `gap`; a tied score is half right.
+def pair_accuracy(score: Array, seconds: Array) -> float:
+    """The share of pairs ranked right, among those whose times differ by over `GAP`; a tied score is half right.
 
     NaN where no two times differ so much.
     """
     _require_numbers(score)
-    slower = seconds[:, None] > seconds[None, :] * (1.0 + gap)
+    slower = seconds[:, None] > seconds[None, :] * (1.0 + GAP)
     asked = int(slower.sum())
     if asked == 0:
         return float("nan")
