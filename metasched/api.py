@@ -8,7 +8,7 @@ from metasched.calibration.calibration import MachineCalibration
 from metasched.calibration.store import core_of, save
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.base import Access
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseURLs, open_database, shown_urls
+from metasched.database.database_registry import DatabaseURLs, open_database, shown_urls
 from metasched.database.record import Record, TaskKey
 from metasched.errors import MetaschedError, NoRecord, a_or_an
 from metasched.ir.nodes import Func
@@ -37,6 +37,7 @@ from metasched.search.seeds import seed_of
 from metasched.search.session import TuningSession
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task import Task
+from metasched.settings import DEFAULT_DATABASE, IN_MEMORY
 from metasched.space.conditions import SpaceLike, space_of
 from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
@@ -46,7 +47,6 @@ from metasched.target import Target
 
 DEFAULT_TRIALS = 64
 ReportT = TypeVar("ReportT")
-_KEPT_NOWHERE = "sqlite:///:memory:"
 
 
 def parse_trace(text: str) -> Trace:
@@ -330,7 +330,7 @@ def _of_trials(
     knowledge: KnowledgeLike,
     inputs: Inputs | None,
 ) -> Kernel[TuningReport]:
-    kept = _KEPT_NOWHERE if db is None else db
+    kept = IN_MEMORY if db is None else db
     tuned = tune(program, trials, kept, rules, target=target, allow=allowed, knowledge=knowledge, inputs=inputs)
     return tuned if db is None or rules is not None else _best_over_spaces(tuned, db, allowed)
 

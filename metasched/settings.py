@@ -1,4 +1,4 @@
-"""What the environment sets: every variable that metasched reads, with what it does."""
+"""What the environment sets: every variable that metasched reads, with what it does; and the database without a URL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import logging
 
 from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
+
+# What URLs of SQLite files begin with.
+SQLITE = "sqlite:///"
+# Where what is measured goes unless somebody says.
+DEFAULT_DATABASE = f"{SQLITE}metasched.db"
+# One that is gone with the process.
+IN_MEMORY = f"{SQLITE}:memory:"
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,10 @@ class TargetError(MetaschedError):
 TRANSPOSED_BYTES = 16
 
 
+# Bytes of a line of the caches of every CPU that code is made for. Arrays begin at one: their vectors are aligned, too.
+CACHE_LINE = 64
+
+
 @dataclass(frozen=True)
 class Target:
     """A CPU: `name` is LLVM's, `features` LLVM's names of the instruction sets present, cache sizes in bytes.
@@ -117,7 +121,7 @@ class Target:
     l1: int
     l2: int
     l3: int
-    cacheline: int = 64
+    cacheline: int = CACHE_LINE
 
     @classmethod
     def detect(cls, threads: int | None = None) -> Self:

@@ -113,19 +113,19 @@ def _operands(sch: ms.Schedule, info: ms.BlockInfo, tiled: Tiled) -> list[_Opera
         along = next((name for name in reversed(spatial) if name in bare), None)
         out.append(
             _Operand(
-                read.buffer,
-                len(read.uses),
-                None if along is None or len(read.uses) < 2 else bare[along],
-                along or "",
-                read.buffer in constants,
-                spatial[-1] in read.uses[-1] and sum(spatial[-1] in use for use in read.uses) == 1,
-                spatial[-1] in read.iters and spatial[-1] not in read.uses[-1],
-                math.prod(extent for name, extent in extents.items() if name not in read.iters),
-                math.prod(extent for name, extent in extents.items() if name in read.iters) * read.dtype.bytes,
-                extents.get(along or "", 1),
-                read.dtype.bytes,
-                sch.target.lanes(read.dtype),
-                sch.target.lanes(info.dtype),
+                buffer=read.buffer,
+                rank=len(read.uses),
+                axis=None if along is None or len(read.uses) < 2 else bare[along],
+                along=along or "",
+                constant=read.buffer in constants,
+                in_lanes=spatial[-1] in read.uses[-1] and sum(spatial[-1] in use for use in read.uses) == 1,
+                strided=spatial[-1] in read.iters and spatial[-1] not in read.uses[-1],
+                reads=math.prod(extent for name, extent in extents.items() if name not in read.iters),
+                bytes=math.prod(extent for name, extent in extents.items() if name in read.iters) * read.dtype.bytes,
+                extent=extents.get(along or "", 1),
+                element=read.dtype.bytes,
+                lanes=sch.target.lanes(read.dtype),
+                multiplied=sch.target.lanes(info.dtype),
             )
         )
     return out

@@ -78,15 +78,15 @@ def as_here(there: Samples, here: Samples) -> TaskTimes:
 
 
 def seen_there(
-    tasks: Sequence[TimedTask], machine: Machine, times: Times, processes: int = 1, folder: Path | None = None
+    tasks: Sequence[TimedTask], machine: Machine, times: Times, folder: Path | None = None
 ) -> Iterator[TaskTimes]:
     """What a model learns from on a machine that was made up, of each task; features are kept in the folder."""
     moved = [replace(task, target=str(machine.target(Target.parse(task.target)))) for task in tasks]
-    theirs = samples(moved, machine.core(DEFAULT_CORE), processes, folder)
-    for there, here in zip(theirs, samples(tasks, DEFAULT_CORE, processes, folder), strict=True):
+    theirs = samples(moved, machine.core(DEFAULT_CORE), folder=folder)
+    for there, here in zip(theirs, samples(tasks, DEFAULT_CORE, folder=folder), strict=True):
         yield times(there, here)
 
 
-def seen_here(tasks: Sequence[TimedTask], processes: int = 1, folder: Path | None = None) -> Iterator[TaskTimes]:
+def seen_here(tasks: Sequence[TimedTask], folder: Path | None = None) -> Iterator[TaskTimes]:
     """What a model learns from on the machine that was measured on, of each task."""
-    yield from map(times_of, samples(tasks, DEFAULT_CORE, processes, folder))
+    yield from map(times_of, samples(tasks, DEFAULT_CORE, folder=folder))

@@ -62,12 +62,12 @@ def paired(courses: Courses, other: Courses, codes: int) -> Result:
     return {"over_other": mean, "interval_over_tasks": over_tasks, "interval_over_seeds": interval(ratios, codes)}
 
 
-def codes_until(courses: Courses, near: float = NEAR) -> float:
+def codes_until(courses: Courses) -> float:
     """The median over tasks and seeds of how many codes it took to come so near to the best known; infinite where
     that is more than half of the searches did not."""
     found: list[float] = []
     for of_task in courses.values():
-        reached = of_task <= near
+        reached = of_task <= NEAR
         first = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1.0, np.inf)
         found += first.tolist()
     return median_or_beyond(found)

@@ -52,19 +52,15 @@ class RandomModel:
 _Seen = Callable[[Sequence[TimedTask], Path | None], Iterable[TaskTimes]]
 
 
-def _here(tasks: Sequence[TimedTask], folder: Path | None) -> Iterable[TaskTimes]:
-    return seen_here(tasks, folder=folder)
-
-
 def _in_ratio(tasks: Sequence[TimedTask], folder: Path | None) -> Iterable[TaskTimes]:
-    return seen_there(tasks, DESKTOP, in_ratio, folder=folder)
+    return seen_there(tasks, DESKTOP, in_ratio, folder)
 
 
 def _as_here(tasks: Sequence[TimedTask], folder: Path | None) -> Iterable[TaskTimes]:
-    return seen_there(tasks, DESKTOP, as_here, folder=folder)
+    return seen_there(tasks, DESKTOP, as_here, folder)
 
 
-_SEEN: Mapping[str, _Seen] = {TRANSFERRED: _here, ELSEWHERE_IN_RATIO: _in_ratio, ELSEWHERE_AS_HERE: _as_here}
+_SEEN: Mapping[str, _Seen] = {TRANSFERRED: seen_here, ELSEWHERE_IN_RATIO: _in_ratio, ELSEWHERE_AS_HERE: _as_here}
 # What decides what is taught, beside the sources that features come from.
 _TAUGHT_BY = (Path(elsewhere.__file__), Path(__file__))
 

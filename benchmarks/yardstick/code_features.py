@@ -63,13 +63,13 @@ JOINED_NAMES = (*NAMES, *CODE_NAMES, *(f"code.{name}/roofline" for name in _COMP
 _ESTIMATE = NAMES.index("all.total_cycles")
 
 
-def code_features(kernel: lir.LoopProgram, target: Target, core: Core = DEFAULT_CORE) -> Features:
+def code_features(kernel: lir.LoopProgram, target: Target) -> Features:
     """Features of one lowered program, float32 of shape (len(CODE_NAMES),)."""
     runs = code_runs(kernel, target)
     totals = dict.fromkeys(TOTALS, 0.0)
     heaviest: tuple[float, CodeRun | None] = (0.0, None)
     for run in runs:
-        bound, waiting = _bound(run.counts, core), _waiting(run, core)
+        bound, waiting = _bound(run.counts, DEFAULT_CORE), _waiting(run, DEFAULT_CORE)
         cycles = run.executions * max(bound, waiting)
         instructions = _instructions(run.counts)
         totals["cycles"] += cycles

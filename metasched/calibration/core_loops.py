@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.machine_code import counted_loop, load_loop
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 # Enough independent multiply-adds for two a cycle of five cycles each, in sixteen registers.
 _ACCUMULATORS = 12
 _COPIES = 8
 _SHORT = 6
-_LINE = 64
 _ELSEWHERE = 8192  # bytes to where results go that are not loaded again
 
 
@@ -131,14 +130,14 @@ class CoreLoops:
         return [f"  %x = load volatile {self.vector}, ptr %p"]
 
     def _address(self, n: int) -> list[str]:
-        return [f"  %p.{n} = getelementptr i8, ptr %p, i64 {n * _LINE}"]
+        return [f"  %p.{n} = getelementptr i8, ptr %p, i64 {n * CACHE_LINE}"]
 
     def _load(self, n: int) -> list[str]:
         return [*self._address(n), f"  %v.{n} = load volatile {self.vector}, ptr %p.{n}, align 4"]
 
     def _store(self, n: int, value: str, further: int = 0) -> list[str]:
         return [
-            f"  %q.{n} = getelementptr i8, ptr %p, i64 {n * _LINE + further}",
+            f"  %q.{n} = getelementptr i8, ptr %p, i64 {n * CACHE_LINE + further}",
             f"  store volatile {self.vector} {value}, ptr %q.{n}, align 4",
         ]
 
@@ -167,7 +166,7 @@ class CoreLoops:
             "  br label %short",
             "short:",
             "  %k = phi i64 [ 0, %body ], [ %k.next, %short ]",
-            f"  %at = mul i64 %k, {_LINE}",
+            f"  %at = mul i64 %k, {CACHE_LINE}",
             "  %from = getelementptr i8, ptr %p, i64 %at",
             f"  %to = getelementptr i8, ptr %from, i64 {_ELSEWHERE}",
             f"  %v = load volatile {self.vector}, ptr %from, align 4",

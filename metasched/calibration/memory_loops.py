@@ -11,8 +11,8 @@ import ctypes
 from metasched.calibration.cycles import CycleCounter, Scratch
 from metasched.calibration.regions import Context, Regions
 from metasched.support.data_classes import dataclass
+from metasched.target import CACHE_LINE
 
-_LINE = 64
 _UNROLL = 8
 # A read of so many bytes at least, in as many passes as that takes.
 _MOVED = 2 << 20
@@ -21,7 +21,7 @@ _MIB = 1 << 20
 _MOST = 512 * _MIB
 _SAMPLES = 7
 # From a line to the next of another page.
-_STRIDE = 4096 + _LINE
+_STRIDE = 4096 + CACHE_LINE
 # Pages are gone through so often, each time so many bytes further.
 _SHIFTS, _SHIFT = 16, 256
 
@@ -51,16 +51,17 @@ class MemoryLoops:
         """How many times as long a line takes that is in another page than the one before, from the last cache."""
         span = min(8 * self.counter.target.l2, memory_bytes(self.counter.target.l3))
         pages = (span - _SHIFTS * _SHIFT) // _STRIDE // _UNROLL * _UNROLL
-        apart = self._cycles(_read_lines(_STRIDE), self._context(pages * _LINE, _SHIFTS, _SHIFT))
-        lines = span // (_UNROLL * _LINE) * _UNROLL
-        together = self._cycles(_read_lines(_LINE), self._context(lines * _LINE, 1))
+        apart = self._cycles(_read_lines(_STRIDE), self._context(pages * CACHE_LINE, _SHIFTS, _SHIFT))
+        lines = span // (_UNROLL * CACHE_LINE) * _UNROLL
+        together = self._cycles(_read_lines(CACHE_LINE), self._context(lines * CACHE_LINE, 1))
         return max(apart / (pages * _SHIFTS) / (together / lines), 1.0)
 
     def _read(self, size: int, threads: int, samples: int = _SAMPLES) -> float:
-        size = min(size, memory_bytes(self.counter.target.l3) // threads) // (_UNROLL * _LINE) * (_UNROLL * _LINE)
+        step = _UNROLL * CACHE_LINE
+        size = min(size, memory_bytes(self.counter.target.l3) // threads) // step * step
         passes = max(1, _MOVED // size)
         context = self._context(size, passes)
-        return size * passes / self._cycles(_read_lines(_LINE), context, threads, samples)
+        return size * passes / self._cycles(_read_lines(CACHE_LINE), context, threads, samples)
 
     def _cycles(self, text: str, context: Context, threads: int = 1, samples: int = _SAMPLES) -> float:
         body = self.regions.compiled(text)
@@ -86,11 +87,11 @@ def _read_lines(stride: int) -> str:
     for n in range(_UNROLL):
         reads += [
             f"  %p.{n} = getelementptr i8, ptr %at, i64 {n * stride}",
-            f"  %v.{n} = load volatile <{_LINE // 8} x i64>, ptr %p.{n}, align {_LINE}",
+            f"  %v.{n} = load volatile <{CACHE_LINE // 8} x i64>, ptr %p.{n}, align {CACHE_LINE}",
         ]
     return _READ.format(
         reads="\n".join(reads),
-        step=_UNROLL * _LINE,
+        step=_UNROLL * CACHE_LINE,
         stride=_UNROLL * stride,
     )
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metasched.space.text.modules import TextModule
     from metasched.space.text.rules import TextRule
 
-DEFAULT_DATABASE = "sqlite:///metasched.db"
 _ELEMENT_TYPES = frozenset(dtype.value for dtype in DType)
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_db, add_json, positive
+from metasched.cli.arguments import UsageError, add_db, add_json, positive
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
@@ -33,8 +33,8 @@ from metasched.knowledge.library import read_file
 from metasched.lang import read_source
 from metasched.report.progress_text import duration, failures
 from metasched.report.recorded import require_program, task_name
+from metasched.settings import DEFAULT_DATABASE, IN_MEMORY
 
-EMPTY = "sqlite:///:memory:"
 MOST_TOLD = 5  # of what is wrong in imported files
 
 
@@ -216,7 +216,7 @@ def _add_new(args: Namespace, found: Sequence[Record | DatabaseError], console: 
         raise DatabaseError(f"{_some(wrong)}\n  hint: nothing was added; --skip-invalid adds the others")
     with ExitStack() as stack:
         # A dry run makes no database where there is none.
-        url = args.db if not args.dry_run or _is_there(args.db) else EMPTY
+        url = args.db if not args.dry_run or _is_there(args.db) else IN_MEMORY
         database = stack.enter_context(open_database(url))
         new = new_records(database, read)
         if not args.dry_run:

@@ -50,13 +50,13 @@ CLOSED_PIPE = 141
 _OF_A_LIMIT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 
 
-def build_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="metasched", description="Search spaces of tensor programs, and the fast one on this CPU."
     )
     parser.add_argument("--version", action="version", version=f"metasched {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
-    for command in commands:
+    for command in COMMANDS:
         subparsers.add_parser(command.name, help=command.summary, description=command.summary, command=command)
     return parser
 

@@ -14,7 +14,7 @@ from functools import partial
 from math import isnan
 from pathlib import Path
 
-from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_json
+from metasched.cli.arguments import UsageError, add_json
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.cost.figures import figures
@@ -25,6 +25,7 @@ from metasched.cost.trained import MOST_BYTES, SHIPPED, UNTRAINED, TrainedModel,
 from metasched.cost.training import train
 from metasched.database import Access, Database, code_version, open_database
 from metasched.errors import NoRecord, counted
+from metasched.settings import DEFAULT_DATABASE
 
 # What a training may start from, besides a file.
 _SHIPPED, _NOTHING = "shipped", "nothing"

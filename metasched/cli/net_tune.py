@@ -6,7 +6,6 @@ import shlex
 from argparse import ArgumentParser, Namespace
 
 from metasched.cli.arguments import (
-    DEFAULT_DATABASE,
     add_db,
     add_rules,
     add_search,
@@ -21,6 +20,7 @@ from metasched.graph.tasks import joined_tables
 from metasched.graph.tuning.graphs import NetworkReport
 from metasched.graph.tuning.view import NetworkProgress, network_view
 from metasched.search.scheduler_registry import NETWORK_SCHEDULER, SCHEDULERS
+from metasched.settings import DEFAULT_DATABASE
 from metasched.support.data_classes import dataclass
 
 

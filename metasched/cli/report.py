@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from metasched.cli.arguments import DEFAULT_DATABASE, UsageError, add_db, add_json, params, setting
+from metasched.cli.arguments import UsageError, add_db, add_json, params, setting
 from metasched.cli.command import Console
 from metasched.cli.db import print_stats
 from metasched.database import Access, Database, TaskStats, open_database
@@ -13,6 +13,7 @@ from metasched.operators.named import program_named
 from metasched.report.page import save_page
 from metasched.report.recorded import named_tasks, recorded_analysis, task_name, tasks_of
 from metasched.report.winner import winner_profile
+from metasched.settings import DEFAULT_DATABASE
 
 _PROGRAMS = (".ms", ".ms::", "op:")
 

@@ -22,6 +22,7 @@ from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
 from metasched.search.strategy_registry import DEFAULT_STRATEGY
 from metasched.search.task import Task
+from metasched.settings import IN_MEMORY
 from metasched.space.registry import DEFAULT_PRESET, resolve
 from metasched.space.rule import Rule
 from metasched.space.rule_files import rules_of_file
@@ -33,7 +34,6 @@ from metasched.target import Target
 
 FIRST, LAST = "first", "last"
 WITHOUT, WITH = "without", "with"
-_MEMORY = "sqlite:///:memory:"
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def run_trial(
         sessions = []
         for name, space in ((WITHOUT, both.without), (WITH, both.rules)):
             task, tell = Task(program, space, target), progress(name)
-            session = TuningSession([task], db=_MEMORY, strategy=strategy, seed=seed, progress=tell, guess=False)
+            session = TuningSession([task], db=IN_MEMORY, strategy=strategy, seed=seed, progress=tell, guess=False)
             sessions.append(stack.enter_context(session))
         (without,), (rules,) = tune_in_turns(sessions, trials)
     trial = Trial(without, rules, None)

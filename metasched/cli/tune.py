@@ -7,7 +7,6 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from metasched.cli.arguments import (
-    DEFAULT_DATABASE,
     add_db,
     add_inputs,
     add_json,
@@ -31,6 +30,7 @@ from metasched.errors import counted
 from metasched.operators.named import trace_named
 from metasched.report.progress_text import duration, failures
 from metasched.search.report import TuningReport
+from metasched.settings import DEFAULT_DATABASE
 from metasched.target import Target
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 
 from metasched.cost.caches import capacities
 from metasched.cost.core import Core
-from metasched.cost.footprint import LINE, Array, Footprint, Levels, Mask, at_level, positions, usable_sets
+from metasched.cost.footprint import Array, Footprint, Levels, Mask, at_level, positions, usable_sets
 from metasched.cost.nest import Statement
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 
 class CacheUse:
@@ -62,7 +62,7 @@ class CacheUse:
         for access, footprint in zip(self._statement.accesses, self._footprints, strict=True):
             if not access.is_register:
                 total += footprint.lines
-        return total * LINE
+        return total * CACHE_LINE
 
     def _conflicting_set(self) -> Array:
         """The working set, or what the worst access takes with the part of the cache that its lines cannot use, if
@@ -73,7 +73,7 @@ class CacheUse:
         worst = self.working_set
         for access, pressure in zip(self._statement.accesses, self.pressures, strict=True):
             if not access.is_register:
-                worst = np.maximum(worst, pressure * LINE)
+                worst = np.maximum(worst, pressure * CACHE_LINE)
         return worst
 
     def _between_uses(self, touched: Array) -> Array:
@@ -111,12 +111,12 @@ class CacheUse:
         return [few + (many - few) * share for few, many in zip(found, all_anew, strict=True)]
 
     def _of_runs(self, level: Levels, absent: Array, past: float) -> list[Array]:
-        runs = at_level(self._outer, level) * (LINE * absent)
+        runs = at_level(self._outer, level) * (CACHE_LINE * absent)
         out: list[Array] = []
         for access, footprint in zip(self._statement.accesses, self._footprints, strict=True):
             moved = at_level(footprint.lines, level) * runs * (0.0 if access.is_register else 1.0)
             if access.is_store:
-                moved = np.where(self._streams, footprint.lines[0] * LINE * past, 2.0 * moved)
+                moved = np.where(self._streams, footprint.lines[0] * CACHE_LINE * past, 2.0 * moved)
             out.append(moved)
         return out
 

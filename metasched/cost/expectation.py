@@ -13,7 +13,6 @@ from metasched.cost.caches import last_cache, missing
 from metasched.cost.condition_cycles import there
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
-from metasched.cost.footprint import LINE
 from metasched.cost.groups import describe_in_part
 from metasched.cost.nest import Analyses, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
@@ -24,7 +23,7 @@ from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import constants, divide, main_part
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 # A clock by which cycles are shown as a time: what a CPU's own is, no target says.
 _CLOCK_HZ = 3e9
@@ -144,7 +143,7 @@ def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE)
             if access.alloc is None:
                 lines = written if access.is_store else read
                 lines[access.buffer] = max(lines.get(access.buffer, 0.0), share * float(footprint.lines[0][0]))
-    brought, stored = LINE * sum(read.values()), LINE * sum(written.values())
+    brought, stored = CACHE_LINE * sum(read.values()), CACHE_LINE * sum(written.values())
     moved, threads = np.array([brought + stored]), max(target.threads, 1)
     near = (moved + stored) * missing(moved / threads, target.l2, core) / core.l3_bytes / threads
     far = moved * missing(moved, last_cache(target, core), core) / core.memory_bytes * max(1 / threads, LEAST_OF_MEMORY)

@@ -20,9 +20,9 @@ import numpy as np
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess
 from metasched.support.data_classes import dataclass
+from metasched.target import CACHE_LINE
 
 Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
-LINE = 64
 PAGE = 4096
 Levels = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -325,7 +325,7 @@ def footprint_of(access: StatementAccess, ranges: Ranges) -> Footprint:
         if not np.count_nonzero(whole):
             break
         run = run * np.maximum(whole * spans[inner - 1], 1.0)
-    lines = _lines(elements, spans, counts, strides, LINE / access.element_bytes)
+    lines = _lines(elements, spans, counts, strides, CACHE_LINE / access.element_bytes)
     # Lines that are shared with what another iteration of an outer loop touches were counted for each.
     for level in range(1, ranges.depth + 1):
         np.minimum(lines[level], lines[level - 1], out=lines[level])
@@ -374,8 +374,8 @@ def usable_sets(footprint: Footprint, element_bytes: int) -> Array:
     It is that of a page: so it is for a first-level cache, whose ways are a page, and on average for a second-level
     one.
     """
-    lines = footprint.places * np.ceil(footprint.run * (element_bytes / LINE))
-    share: Array = np.minimum(lines * (LINE / PAGE), 1.0)
+    lines = footprint.places * np.ceil(footprint.run * (element_bytes / CACHE_LINE))
+    share: Array = np.minimum(lines * (CACHE_LINE / PAGE), 1.0)
     return share
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from metasched.cost.model import CostModel, Model
 from metasched.cost.trained import read_model
 from metasched.errors import MetaschedError
-from metasched.support.calls import lacking_methods, named
-from metasched.support.registry import Registry, UnfitError, checked_function
+from metasched.support.registry import Product, Registry, checked_function
 
 DEFAULT_MODEL = "trees"
 
@@ -21,7 +20,15 @@ def _checked(value: object) -> MakeModel:
     return checked_function(value, "a seed", "a seed")
 
 
-MODELS = Registry(None, "model", _checked, MetaschedError, "metasched.cost.models", "model")
+MODELS = Registry(
+    None,
+    "model",
+    _checked,
+    MetaschedError,
+    package="metasched.cost.models",
+    attribute="model",
+    product=Product("a seed", ("fit", "predict"), "return an object with `fit(own)` and `predict(features)`"),
+)
 
 
 def model_of(given: str | MakeModel) -> MakeModel:
@@ -31,10 +38,7 @@ def model_of(given: str | MakeModel) -> MakeModel:
     model.
     """
     if not isinstance(given, str):
-        try:
-            return _checked(given)
-        except UnfitError as error:
-            raise MetaschedError(f"this is no model: {error}\n  hint: a file is named by a text, its path") from None
+        return MODELS.resolve(given, "a file is named by a text, its path")
     if given in MODELS.names():
         return MODELS.get(given)
     path = Path(given)
@@ -44,14 +48,3 @@ def model_of(given: str | MakeModel) -> MakeModel:
     if path.suffix or len(path.parts) > 1:
         raise MetaschedError(f"there is no file `{given}`\n  hint: `metasched model train --out {given}` writes one")
     return MODELS.get(given)
-
-
-def made_model(make: MakeModel, seed: int) -> Model:
-    """The model that a function makes. Raises MetaschedError where it returns something else."""
-    made = make(seed)
-    if lacking := lacking_methods(made, "fit", "predict"):
-        raise MetaschedError(
-            f"{named(make)} made {made!r} of a seed, which is no model: it has no `{lacking[0]}`\n"
-            "  hint: return an object with `fit(own)` and `predict(features)`"
-        )
-    return made

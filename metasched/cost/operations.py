@@ -51,16 +51,16 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
     instructions = counter.instructions + (0.0 if fused else update)
     return Operations(
-        counter.arithmetic + (reducer is not None),
-        counter.divisions,
-        counter.special,
+        arithmetic=counter.arithmetic + (reducer is not None),
+        divisions=counter.divisions,
+        special=counter.special,
         # Of an arg-reduction: whether the position moves, and the position.
-        counter.choices + (2 if reducer is not None and reducer.is_arg else 0),
-        counter.casts,
-        max(instructions, 0.0 if counter.conversions else 1.0),
-        counter.conversions,
-        update,
-        _long(value, ranges),
+        choices=counter.choices + (2 if reducer is not None and reducer.is_arg else 0),
+        casts=counter.casts,
+        instructions=max(instructions, 0.0 if counter.conversions else 1.0),
+        conversions=counter.conversions,
+        of_update=update,
+        long=_long(value, ranges),
     )
 
 

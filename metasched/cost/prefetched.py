@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.footprint import LINE, PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
+from metasched.cost.footprint import PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
 from metasched.cost.statement import StatementView
+from metasched.target import CACHE_LINE
 
 # Rows that prefetchers follow at a time, and from how many on they follow none of those in memory.
 _FOLLOWED, _TOO_MANY = 8.0, 128.0
@@ -121,7 +122,7 @@ def _sharing(footprint: Footprint, element_bytes: int) -> Array:
     population.
     """
     apart = (footprint.strides[-2] * element_bytes).astype(np.int64)
-    found: Array = PAGE / np.clip(apart & -apart, LINE, PAGE)
+    found: Array = PAGE / np.clip(apart & -apart, CACHE_LINE, PAGE)
     return found
 
 
@@ -163,8 +164,8 @@ def unasked(view: StatementView, access: int) -> Array:
         for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
     )
     vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
-    operations = np.where(view.tile.held > 0, view.tile.operations * LINE / vectors, 1.0) * view.instructions
-    waits = np.maximum(core.line_latency * operations / core.window / LINE - 1.0 / core.l3_bytes, 0.0)
+    operations = np.where(view.tile.held > 0, view.tile.operations * CACHE_LINE / vectors, 1.0) * view.instructions
+    waits = np.maximum(core.line_latency * operations / core.window / CACHE_LINE - 1.0 / core.l3_bytes, 0.0)
     return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))
 
 
@@ -176,5 +177,5 @@ def _asked_for(view: StatementView, access: int) -> Mask:
     for loop, info in enumerate(view.statement.loops):
         if info.asks is not None:
             moved = np.abs(flat_step(place, footprint, view.ranges, loop)) * place.element_bytes
-            found |= (view.sizes[info.asks] > 0) & (moved >= LINE)
+            found |= (view.sizes[info.asks] > 0) & (moved >= CACHE_LINE)
     return found

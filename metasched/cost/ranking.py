@@ -25,13 +25,13 @@ FASTEST, FAVOURITES = 10, 30
 _LOW, _HIGH = 0.1587, 0.8413
 
 
-def pair_accuracy(score: Array, seconds: Array, gap: float = GAP) -> float:
-    """The share of pairs ranked right, among those whose times differ by over `gap`; a tied score is half right.
+def pair_accuracy(score: Array, seconds: Array) -> float:
+    """The share of pairs ranked right, among those whose times differ by over `GAP`; a tied score is half right.
 
     NaN where no two times differ so much.
     """
     _require_numbers(score)
-    slower = seconds[:, None] > seconds[None, :] * (1.0 + gap)
+    slower = seconds[:, None] > seconds[None, :] * (1.0 + GAP)
     asked = int(slower.sum())
     if asked == 0:
         return float("nan")
@@ -120,16 +120,16 @@ def judge(
     bias, spread = (float("nan"), float("nan")) if expected is None else calibration(expected, seconds)
     best = float(seconds.min())
     return Judgement(
-        task,
-        suite,
-        pair_accuracy(score, seconds),
-        pair_accuracy(score[fast], seconds[fast]),
-        recall(order, seconds),
-        {k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRETS, *TOPS))},
-        best,
-        best if known is None else min(best, known),
-        bias,
-        spread,
+        task=task,
+        suite=suite,
+        pairs=pair_accuracy(score, seconds),
+        fast_pairs=pair_accuracy(score[fast], seconds[fast]),
+        recall=recall(order, seconds),
+        best_of_top={k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRETS, *TOPS))},
+        best=best,
+        known=best if known is None else min(best, known),
+        bias=bias,
+        spread=spread,
     )
 
 

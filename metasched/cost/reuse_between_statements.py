@@ -9,10 +9,10 @@ import numpy as np
 from metasched.cost.caches import capacities
 from metasched.cost.core import Core
 from metasched.cost.earlier_uses import EarlierUse
-from metasched.cost.footprint import LINE, Sizes
+from metasched.cost.footprint import Sizes
 from metasched.cost.nest import Nest
 from metasched.cost.statement import StatementView
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 
 def views_of(nest: Nest, sizes: Sizes, rows: int, target: Target, core: Core) -> list[StatementView]:
@@ -36,7 +36,7 @@ def _leave_out(use: EarlierUse, views: Sequence[StatementView], sizes: Sequence[
     view, footprint = views[-1], views[-1].footprints[use.read]
     touched = footprint.lines[own]
     shared = np.minimum(views[use.earlier].footprints[use.used].lines[theirs], touched)
-    between = sum((views[n].working_set[level] for n, level in use.levels), -LINE * shared)
+    between = sum((views[n].working_set[level] for n, level in use.levels), -CACHE_LINE * shared)
     for cache, size in enumerate(sizes):
         moved = view.traffic[cache][use.read]
         view.traffic[cache][use.read] = np.where(

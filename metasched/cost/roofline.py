@@ -17,12 +17,13 @@ from metasched.cost.condition_cycles import (
 from metasched.cost.conditions import Below
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
-from metasched.cost.footprint import LINE, Array, flat_step
+from metasched.cost.footprint import Array, flat_step
 from metasched.cost.prefetched import longer_from_l3, longer_from_memory, unasked
 from metasched.cost.statement import StatementView, once, total
 from metasched.cost.statement_loops import Flags
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.support.data_classes import dataclass
+from metasched.target import CACHE_LINE
 
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
@@ -423,7 +424,7 @@ def _second_lines(view: StatementView) -> Array:
 
 def _straddled(view: StatementView, access: int) -> Array:
     """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both."""
-    found: Array = _in_two(view)[access] * (LINE / _width(view, access))
+    found: Array = _in_two(view)[access] * (CACHE_LINE / _width(view, access))
     return found
 
 
@@ -452,7 +453,7 @@ def _share_in_two(view: StatementView, access: int) -> Array:
         return view.full(0.0)
     width = _width(view, access)
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
-    steps = np.full(view.rows, LINE)
+    steps = np.full(view.rows, CACHE_LINE)
     for loop in range(view.statement.depth):
         if not any(dim.uses(loop) for dim in place.dims):
             continue
@@ -461,9 +462,9 @@ def _share_in_two(view: StatementView, access: int) -> Array:
         else:
             moved = np.abs(flat_step(place, view.footprints[access], view.ranges, loop)) * place.element_bytes
             bytes_of = np.where(view.iterates[loop], moved, 0.0)
-        steps |= np.fmod(bytes_of, LINE).astype(np.int64)
+        steps |= np.fmod(bytes_of, CACHE_LINE).astype(np.int64)
     unit = steps & -steps
-    found: Array = np.where(in_order, np.maximum(width - unit, 0.0) / LINE, 0.0)
+    found: Array = np.where(in_order, np.maximum(width - unit, 0.0) / CACHE_LINE, 0.0)
     return found
 
 
@@ -481,5 +482,5 @@ def _handed_over(view: StatementView, share: Array) -> Array:
             part = view.part_of_a_thread(access) < 1.0
             read = np.where(part, share if access.by_one else 0.0, 1.0)
             lines = lines + view.footprints[n].lines[0] * read
-    others: Array = lines * (LINE * (1.0 - 1.0 / max(view.target.threads, 1)))
+    others: Array = lines * (CACHE_LINE * (1.0 - 1.0 / max(view.target.threads, 1)))
     return others

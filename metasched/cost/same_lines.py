@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.cost.footprint import LINE, Array, Footprint, Ranges, ones
+from metasched.cost.footprint import Array, Footprint, Ranges, ones
 from metasched.cost.nest import Statement, StatementAccess
+from metasched.target import CACHE_LINE
 
 # With so many reads of a buffer before it is each compared.
 _NEAREST = 3
@@ -42,7 +43,7 @@ def _shared(access: StatementAccess, other: StatementAccess, ranges: Ranges) -> 
     for n, (mine, its) in enumerate(zip(access.dims, other.dims, strict=True)):
         if mine.terms == its.terms:
             apart = np.abs(ranges.sizes[mine.constant] - ranges.sizes[its.constant])
-            span = ranges.reach(mine) + (LINE / access.element_bytes if n == last else 1.0)
+            span = ranges.reach(mine) + (CACHE_LINE / access.element_bytes if n == last else 1.0)
             share = share * np.maximum(1.0 - apart / span, 0.0)
         else:
             short = ranges.sizes[access.shape[n]] <= _SHORT

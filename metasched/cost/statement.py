@@ -19,7 +19,6 @@ from metasched.cost.cache_use import CacheUse
 from metasched.cost.caches import last_cache, missing
 from metasched.cost.core import Core
 from metasched.cost.footprint import (
-    LINE,
     Array,
     Footprint,
     Levels,
@@ -48,7 +47,7 @@ from metasched.cost.tensor_use import (
 )
 from metasched.cost.transposed import transposed_runs, units_of
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class StatementView(StatementLoops):
         for dim in access.dims:
             if dim.uses(loop) and not all(isinstance(term.atom, LoopAtom) for term in dim.terms):
                 split = self.ranges.is_split(dim, loop, self.vector.lanes, self.unrolled[loop])
-                step = np.where(split, np.maximum(step, float(LINE)), step)
+                step = np.where(split, np.maximum(step, float(CACHE_LINE)), step)
         return step
 
     def _spread(self) -> list[Array]:
@@ -241,7 +240,7 @@ class StatementView(StatementLoops):
         for access, footprint in zip(self.statement.accesses, self.footprints, strict=True):
             if not access.is_register:
                 total = total + footprint.lines[0] * self.part_of_a_thread(access)
-        return total * LINE
+        return total * CACHE_LINE
 
     def _touched(self) -> list[Array]:
         """For each access, the bytes of the lines that its instructions touch, counted anew for each of them.
@@ -255,7 +254,7 @@ class StatementView(StatementLoops):
             one_by_one = self.instances * self.loads_of_one[n]
             if access.is_store:
                 of_tiles, one_by_one = 2.0 * of_tiles / self.tile.together, 2.0 * one_by_one
-            out.append(np.where(self.tile.held > 0, of_tiles, one_by_one) * LINE)
+            out.append(np.where(self.tile.held > 0, of_tiles, one_by_one) * CACHE_LINE)
         return out
 
     # --- registers
@@ -359,7 +358,17 @@ class StatementView(StatementLoops):
             held = self.full(0.0)
         spills = held * self._spilled(accumulators, place)
         return RegisterTile(
-            place, runs, together, operations, vectors_of, accumulators, sums, loads, broadcasts, held, spills
+            place=place,
+            runs=runs,
+            together=together,
+            operations=operations,
+            vectors=vectors_of,
+            accumulators=accumulators,
+            sums=sums,
+            loads=loads,
+            broadcasts=broadcasts,
+            held=held,
+            spilled=spills,
         )
 
     def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:

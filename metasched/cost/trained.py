@@ -23,6 +23,7 @@ from metasched.cost.task_times import Flags, Positions
 from metasched.errors import MetaschedError
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_number
 
 FORMAT = 4
 SHIPPED = Path(__file__).parent / "trained.json"
@@ -286,7 +287,7 @@ def _list(value: object, what: str, most: int) -> list[object]:
 def _number(value: object, what: str) -> float:
     """A number that a float32 holds."""
     # In this order NaN is refused, too, and an integer of any length is compared without being converted.
-    if not (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST):
+    if not (is_number(value) and abs(value) <= _LARGEST):
         raise ValueError(f"{what} is a finite number of moderate size")
     return float(value)
 

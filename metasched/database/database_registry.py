@@ -13,6 +13,7 @@ from metasched.database.record import DatabaseError
 from metasched.database.shown_url import shown_url
 from metasched.database.union import UnionDatabase
 from metasched.errors import MetaschedError, a_or_an
+from metasched.settings import DEFAULT_DATABASE, SQLITE
 from metasched.support.registry import Registry, checked_function
 
 LOGGER = logging.getLogger(__name__)
@@ -22,8 +23,6 @@ Opener = Callable[[str, Access], Database]
 DatabaseURLs: TypeAlias = str | Sequence[str]
 DatabaseLike: TypeAlias = DatabaseURLs | Database
 GROUP = "metasched.databases"
-# Where what is measured goes unless somebody says.
-DEFAULT_DATABASE = "sqlite:///metasched.db"
 
 
 def _checked(value: object) -> Opener:
@@ -115,10 +114,10 @@ def _scheme(url: str) -> str:
         raise _no_text(given)
     scheme, separator, _ = url.partition("://")
     if not separator:
-        raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `sqlite:///{url}`")
+        raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `{SQLITE}{url}`")
     return scheme
 
 
 def _no_text(given: object) -> DatabaseError:
-    url = f"sqlite:///{given}" if isinstance(given, PathLike) else DEFAULT_DATABASE
+    url = f"{SQLITE}{given}" if isinstance(given, PathLike) else DEFAULT_DATABASE
     return DatabaseError(f"`{given}` is {a_or_an(type(given).__name__)}, not the URL of a database\n  hint: '{url}'")

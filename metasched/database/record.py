@@ -11,7 +11,7 @@ from metasched.ir.highlight import in_html
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
-from metasched.measure.timing import LEAST_VISITS, Surroundings, Times, median_of
+from metasched.measure.timing import LEAST_VISITS, Surroundings, Times, median_of, or_inf
 from metasched.permissions import Permission
 from metasched.schedule.trace_permissions import permissions_of_text
 from metasched.support.code_version import code_version as code_version
@@ -188,12 +188,12 @@ class Record:
     @property
     def seconds_or_inf(self) -> float:
         """`seconds`; after a failure more than any."""
-        return float("inf") if self.seconds is None else self.seconds
+        return or_inf(self.seconds)
 
     @property
     def search_seconds_or_inf(self) -> float:
         """`search_seconds`; after a failure more than any."""
-        return float("inf") if self.search_seconds is None else self.search_seconds
+        return or_inf(self.search_seconds)
 
     @property
     def settled(self) -> bool:

@@ -56,10 +56,9 @@ from metasched.database.summary import Summary
 from metasched.errors import NoRecord
 from metasched.ir.source import Setting, settings_from_json
 from metasched.permissions import EVERYTHING, Permission
+from metasched.settings import IN_MEMORY, SQLITE
 from metasched.support import interrupts
 
-_PREFIX = "sqlite:///"
-_MEMORY = ":memory:"
 _APPLICATION_ID = 0x6D736368  # "msch", in the file's header: tells our files from anyone else's
 _BUSY_SECONDS = 10.0
 
@@ -233,7 +232,19 @@ class SQLiteDatabase(BaseDatabase):
         best_seconds = None if best is None else best.seconds
         code_versions = tuple(v for (v,) in versions)
         once = None if best is None else best.prologue_seconds
-        return TaskStats(task, name, settings, records, ranked, best_seconds, first, last, code_versions, spaces, once)
+        return TaskStats(
+            task=task,
+            program=name,
+            params=settings,
+            records=records,
+            failures=ranked,
+            best_seconds=best_seconds,
+            first=first,
+            last=last,
+            code_versions=code_versions,
+            spaces=spaces,
+            best_prologue_seconds=once,
+        )
 
     def _select(self, task: TaskKey, query: str) -> list[Record]:
         reader = RowReader(lambda row: record_of(task, row))
@@ -270,10 +281,10 @@ def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
     """
     path = _path(url)
     with explained(url, _BUSY_SECONDS):
-        if path != _MEMORY:
+        if url != IN_MEMORY:
             _require_there(url, Path(path), access)
         is_kept = access is Access.CREATE and not _may_write(Path(path))
-        if path != _MEMORY and (access is Access.READ or is_kept):
+        if url != IN_MEMORY and (access is Access.READ or is_kept):
             return SQLiteDatabase(url, _reading(url, Path(path)))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
@@ -317,12 +328,12 @@ def _reading(url: str, file: Path) -> sqlite3.Connection:
 
 
 def _path(url: str) -> str:
-    if not url.startswith(_PREFIX) or url == _PREFIX:
+    if not url.startswith(SQLITE) or url == SQLITE:
         raise DatabaseError(
             f"`{url}` names no file. Hint: `sqlite:///NAME.db` is relative to the working folder, "
             "`sqlite:////FOLDER/NAME.db` is absolute"
         )
-    return url.removeprefix(_PREFIX)
+    return url.removeprefix(SQLITE)
 
 
 def _prepare(url: str, connection: sqlite3.Connection) -> None:

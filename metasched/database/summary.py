@@ -6,6 +6,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from metasched.database.record import NO_TRIAL, Record, Role, SearchKey, TaskKey, VisitKind
+from metasched.measure.timing import or_inf
 from metasched.permissions import Permission
 from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.schedule.trace_permissions import permissions_of_text
@@ -47,12 +48,12 @@ class Summary(NamedTuple):  # and no dataclass: making one of these takes a tent
     @property
     def seconds_or_inf(self) -> float:
         """`seconds`; after a failure more than any."""
-        return float("inf") if self.seconds is None else self.seconds
+        return or_inf(self.seconds)
 
     @property
     def search_seconds_or_inf(self) -> float:
         """`search_seconds`; after a failure more than any."""
-        return float("inf") if self.search_seconds is None else self.search_seconds
+        return or_inf(self.search_seconds)
 
     @property
     def outline(self) -> Outline:

@@ -22,6 +22,7 @@ from metasched.database.visits_json import visits_from_json, visits_to_json
 from metasched.ir.source import settings_from_json
 from metasched.measure.timing import Surroundings
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_integer, is_number
 
 FORMAT = 6
 _ONE_VISIT = 1  # the version before visits were told apart
@@ -177,14 +178,6 @@ class _Form:
     fits: Callable[[Any], bool]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _are_pairs(value: Any, fits: Callable[[Any], bool]) -> bool:
     return isinstance(value, list) and all(
         isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and fits(pair[1]) for pair in value
@@ -194,12 +187,12 @@ def _are_pairs(value: Any, fits: Callable[[Any], bool]) -> bool:
 def _is_visit(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("times"), list):
         return False
-    return all(map(_is_number, value["times"])) and all(isinstance(value.get(name), str) for name in ("kind", "group"))
+    return all(map(is_number, value["times"])) and all(isinstance(value.get(name), str) for name in ("kind", "group"))
 
 
 _TEXT = _Form("text", lambda v: isinstance(v, str))
-_INTEGER = _Form("an integer", _is_integer)
-_NUMBER = _Form("a number", _is_number)
+_INTEGER = _Form("an integer", is_integer)
+_NUMBER = _Form("a number", is_number)
 _FORMS: Mapping[str, _Form] = {
     "program_hash": _TEXT,
     "target": _TEXT,
@@ -212,7 +205,7 @@ _FORMS: Mapping[str, _Form] = {
     "program": _TEXT,
     "params": _Form(
         "a list of pairs of a name and an integer or text",
-        lambda v: _are_pairs(v, lambda item: isinstance(item, str) or _is_integer(item)),
+        lambda v: _are_pairs(v, lambda item: isinstance(item, str) or is_integer(item)),
     ),
     "trace": _TEXT,
     "visits": _Form(
@@ -221,7 +214,7 @@ _FORMS: Mapping[str, _Form] = {
     ),
     "failure": _Form("text or null", lambda v: v is None or isinstance(v, str)),
     "raced": _Form("true or false", lambda v: isinstance(v, bool)),
-    "phases": _Form("a list of pairs of a name and a number", lambda v: _are_pairs(v, _is_number)),
+    "phases": _Form("a list of pairs of a name and a number", lambda v: _are_pairs(v, is_number)),
     "timestamp": _NUMBER,
     "seed": _INTEGER,
     "trial": _INTEGER,
@@ -230,8 +223,8 @@ _FORMS: Mapping[str, _Form] = {
     "code": _TEXT,
     "role": _Form(f"one of {', '.join(role.value for role in Role)}", lambda v: v in {role.value for role in Role}),
     "space": _TEXT,
-    "prologue_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
-    "expected_seconds": _Form("a number or null", lambda v: v is None or _is_number(v)),
+    "prologue_seconds": _Form("a number or null", lambda v: v is None or is_number(v)),
+    "expected_seconds": _Form("a number or null", lambda v: v is None or is_number(v)),
 }
 
 

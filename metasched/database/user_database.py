@@ -8,9 +8,9 @@ from pathlib import Path
 
 from metasched.cache_folder import CACHE, NoCacheFolder, cache_folder
 from metasched.database.record import DatabaseError
+from metasched.settings import SQLITE
 
 _FILE = "kernels.db"
-_PREFIX = "sqlite:///"
 
 
 def kernels_database(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> str:
@@ -19,14 +19,14 @@ def kernels_database(environment: Mapping[str, str] | None = None, platform: str
     Raises DatabaseError where nothing says which folder that is.
     """
     try:
-        return f"{_PREFIX}{cache_folder(environment, platform) / _FILE}"
+        return f"{SQLITE}{cache_folder(environment, platform) / _FILE}"
     except NoCacheFolder as error:
         raise DatabaseError(str(error)) from error
 
 
 def make_folder(url: str) -> None:
     """Make the folder that the user's database is in, unless it is there. Raises DatabaseError."""
-    folder = Path(url.removeprefix(_PREFIX)).parent
+    folder = Path(url.removeprefix(SQLITE)).parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

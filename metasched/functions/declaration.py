@@ -115,8 +115,22 @@ def math_function(
         doc = documentation(inspect.getmodule(fn)) or ""
         _require(bool(doc), name, "its file begins with documentation")
         ulp = MappingProxyType({DType.F32: f32, DType.F64: f64})
-        given = (evaluate, numpy, numba, slopes, integers, in_place, exponential, numpy_names)
-        return MathFunction(name, doc, arity, fn, ulp, cost, *given)
+        return MathFunction(
+            name=name,
+            doc=doc,
+            arity=arity,
+            formula=fn,
+            ulp=ulp,
+            cost=cost,
+            evaluate=evaluate,
+            numpy=numpy,
+            numba=numba,
+            slopes=slopes,
+            integers=integers,
+            in_place=in_place,
+            exponential=exponential,
+            numpy_names=numpy_names,
+        )
 
     return attach
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.errors import NetworkError
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory_figures import MemberMemory, NetworkMemory
@@ -24,6 +24,7 @@ from metasched.permissions import Allow
 from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
 from metasched.search.several_tasks.objectives import Objective
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
+from metasched.settings import DEFAULT_DATABASE
 from metasched.space.registry import RuleSpec
 from metasched.target import Target
 

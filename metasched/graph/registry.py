@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cache
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
 from metasched.support.data_classes import dataclass
-from metasched.support.declared_files import DeclaredFiles
+from metasched.support.declared_files import Declarations, DeclaredFiles, several
 
 Import: TypeAlias = Callable[[NodeSite], tuple[GraphValue | None, ...]]
 
@@ -62,6 +62,9 @@ class NodeType:
     counts: bool = False
 
 
+_DECLARED: Declarations[NodeType] = Declarations("node_types")
+
+
 def node_type(*names: str, form: NodeForm | None = None, counts: bool = False) -> Callable[[Import], Import]:
     """Declare that a function imports nodes of these types, which have a form where `onnx` does not describe them.
 
@@ -69,24 +72,16 @@ def node_type(*names: str, form: NodeForm | None = None, counts: bool = False) -
     """
 
     def declare(function: Import) -> Import:
-        others: tuple[NodeType, ...] = function.__dict__.get("node_types", ())
-        function.__dict__["node_types"] = others + tuple(NodeType(name, function, form, counts) for name in names)
-        return function
+        return _DECLARED.add(function, *(NodeType(name, function, form, counts) for name in names))
 
     return declare
 
 
-def _read(name: str, module: ModuleType) -> tuple[NodeType, ...]:
-    found = [
-        declared
-        for value in vars(module).values()
-        if callable(value) and getattr(value, "__module__", None) == module.__name__
-        for declared in getattr(value, "node_types", ())
-    ]
-    found += [NodeType(op, run) for op, run in getattr(module, "TABLE", {}).items()]
-    if not found:
-        raise TypeError(f"{module.__name__} must declare a node type: a function with `@node_type`, or a `TABLE`")
-    return tuple(found)
+def _read(name: str, module: ModuleType) -> Mapping[str, NodeType]:
+    del name
+    found = [(one.name, one) for _, one in _DECLARED.of_module(module)]
+    found += [(op, NodeType(op, run)) for op, run in getattr(module, "TABLE", {}).items()]
+    return several(module, found, "a node type: a function with `@node_type`, or a `TABLE`")
 
 
 FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read)
@@ -95,13 +90,7 @@ FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read)
 @cache
 def node_types() -> Mapping[str, NodeType]:
     """Every node type that is known, by name. Raises TypeError where two files declare one."""
-    found: dict[str, NodeType] = {}
-    for file, declared in FILES.load().items():
-        for one in declared:
-            if one.name in found:
-                raise TypeError(f"{FILES.package}.{file} declares {one.name}, which another file declares")
-            found[one.name] = one
-    return MappingProxyType(found)
+    return FILES.every()
 
 
 def called(site: NodeSite, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:

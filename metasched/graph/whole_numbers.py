@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from typing import Any
 
 from metasched.graph.errors import NetworkError
+from metasched.support.integers import integer_of
 
 
 def whole_number(value: Any, what: str) -> int:
@@ -14,13 +14,10 @@ def whole_number(value: Any, what: str) -> int:
 
     True and False are none, though Python counts with them.
     """
-    wrong = NetworkError(f"{what} is a whole number, and not {value!r}")
-    if isinstance(value, bool):
-        raise wrong
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise wrong from None
+    number = integer_of(value)
+    if number is None:
+        raise NetworkError(f"{what} is a whole number, and not {value!r}")
+    return number
 
 
 def bucket_sizes(given: Any) -> tuple[int, ...]:

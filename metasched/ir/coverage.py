@@ -7,6 +7,7 @@ is not needed. No iteration of a parallel or vector loop reads or writes what an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
@@ -109,9 +110,9 @@ def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
         return None
     counts = [n for n in sizes if n is not None]
     domain = tuple(n for n in extents if n is not None)
-    if np.prod(counts, dtype=float) > LIMIT or np.prod(domain, dtype=float) > LIMIT:
+    rows = math.prod(counts)
+    if rows > LIMIT or math.prod(domain) > LIMIT:
         return None
-    rows = int(np.prod(counts, dtype=np.int64))
     loops = np.indices(counts).reshape(len(counts), rows).T
     env = {x.var: loops[:, n] for n, x in enumerate(above)}
     runs = np.ones(rows, np.bool_)

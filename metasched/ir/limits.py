@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from metasched.ir.node_base import Node
 from metasched.ir.source import SourceNode
+from metasched.support.cached import keep, kept
 from metasched.support.data_classes import dataclass
 
 # Python ends a program that nests a thousand calls, and a level takes up to four.
@@ -53,9 +54,9 @@ def size_of(tree: Tree) -> ExpressionSize:
         node, below_done = stack.pop()
         if id(node) in known:
             continue
-        kept: ExpressionSize | None = node.__dict__.get(_SIZE)
-        if kept is not None:
-            known[id(node)] = kept
+        earlier: ExpressionSize | None = kept(node, _SIZE)
+        if earlier is not None:
+            known[id(node)] = earlier
             continue
         children: list[Tree] = list(node.children())
         if not below_done:
@@ -66,7 +67,7 @@ def size_of(tree: Tree) -> ExpressionSize:
         size = ExpressionSize(1 + max((s.levels for s in sizes), default=0), 1 + sum(s.nodes for s in sizes))
         known[id(node)] = size
         if isinstance(node, Node):
-            object.__setattr__(node, _SIZE, size)
+            keep(node, _SIZE, size)
     return known[id(tree)]
 
 

@@ -39,10 +39,6 @@ class Node:
         # String hashes differ between processes, so a cached hash must not travel in a pickle.
         return {name: getattr(self, name) for name in field_names(type(self))}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
-
     def children(self) -> tuple[Node, ...]:
         """The nodes directly below this one, in field order."""
         write_methods(type(self), Node)

@@ -97,10 +97,6 @@ class Program:
     def __getstate__(self) -> dict[str, object]:
         return {"definition": self.definition, "params": self.params, "func": self.func}
 
-    def __setstate__(self, state: dict[str, object]) -> None:
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
-
 
 def _typed(buffer: Buffer) -> str:
     return f"{buffer.dtype}[{', '.join(map(print_expr, buffer.shape))}]"

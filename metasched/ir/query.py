@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from metasched.ir.affine import free_vars, free_vars_of, substitute
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, Expr, For, Func, IterKind, Load, LoopKind, Seq, Stmt, Var, seq
-from metasched.support.cached import cached_property
+from metasched.support.cached import cached_property, kept_with
 from metasched.support.data_classes import dataclass
 
 
@@ -67,11 +67,7 @@ _PLACES = "_places"
 
 def _places(func: Func) -> _Places:
     """Kept with the program, as its hash is. Equal programs do not share it: statements are replaced by identity."""
-    known: _Places | None = func.__dict__.get(_PLACES)
-    if known is None:
-        known = _find_places(func.body)
-        object.__setattr__(func, _PLACES, known)
-    return known
+    return kept_with(func, _PLACES, lambda: _find_places(func.body))
 
 
 def _find_places(body: Stmt) -> _Places:

@@ -83,10 +83,9 @@ class Entry:
         return any(name in address for address, _ in self.decisions for name in FOLLOWING)
 
 
-def print_entries(entries: Iterable[Entry], comment: str = "") -> str:
+def print_entries(entries: Iterable[Entry]) -> str:
     """A file of entries, sorted: equal entries give equal texts."""
-    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines.insert(0, HEADER)
+    lines = [HEADER]
     ordered = sorted(entries, key=lambda e: (*_section(e), e.extents, e.steps, e.microseconds))
     for (kind, cpu, structure, numbers), found in groupby(ordered, key=_section):
         lines += ["", f"kind {kind}", f"cpu {cpu}", "structure", *(f"  {line}" for line in structure)]

@@ -24,6 +24,7 @@ from metasched.ir.source import (
 )
 from metasched.ir.source_printer import print_source
 from metasched.lang.report import Report, did_you_mean
+from metasched.support.integers import is_integer
 
 Number: TypeAlias = int | float | bool
 
@@ -102,7 +103,7 @@ class Sizes:
         value = self.value(e)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not is_integer(value):
             self._report.error(e.start, f"a size is a whole number, and `{print_source(e)}` is {value}")
             return None
         if not fits(INDEX, value, value):

@@ -21,6 +21,7 @@ from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.lang.decisions import from_json, to_json
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.support.integers import is_integer
 
 FORMAT = 1
 _HEAD = "metasched_trace"
@@ -233,7 +234,7 @@ def _truth(raw: Any) -> bool:
 
 
 def _count(raw: Any) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 1:
+    if not is_integer(raw) or raw < 1:
         raise _Wrong(f"{raw!r} is no number of a version")
     return raw
 
@@ -243,7 +244,7 @@ def _settings(raw: Any) -> tuple[tuple[str, int | str], ...]:
         raise _Wrong(f"{raw!r} is no object of parameters")
     for name, value in raw.items():
         _name(name)
-        if not isinstance(value, int | str) or isinstance(value, bool):
+        if not is_integer(value) and not isinstance(value, str):
             raise _Wrong(f"the parameter `{name}` is {value!r}, neither an integer nor a text")
     return tuple(raw.items())
 

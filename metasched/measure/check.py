@@ -36,6 +36,7 @@ from metasched.measure.tolerance import (
 from metasched.reference.error_bounds import contests
 from metasched.reference.execution import reference_with_bound
 from metasched.support.data_classes import dataclass
+from metasched.target import CACHE_LINE
 
 Array = NDArray[Any]
 _MAGNITUDES = (4, 2, 1)
@@ -189,7 +190,6 @@ def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
 
 
 _GUARD = 4096  # bytes before and after a buffer
-_ALIGN = 64
 # Where NumPy's own large arrays begin within a cache line: what a caller's inputs will be like.
 USUAL_OFFSET = 16
 
@@ -198,8 +198,8 @@ class Guarded:
     """A buffer of `nbytes` between guard zones, `offset` bytes after a cache line begins."""
 
     def __init__(self, nbytes: int, offset: int = USUAL_OFFSET) -> None:
-        self._all = np.empty(nbytes + 2 * _GUARD + 2 * _ALIGN, np.uint8)
-        start = _GUARD + -int(self._all.ctypes.data) % _ALIGN + offset
+        self._all = np.empty(nbytes + 2 * _GUARD + 2 * CACHE_LINE, np.uint8)
+        start = _GUARD + -int(self._all.ctypes.data) % CACHE_LINE + offset
         self.bytes = self._all[start : start + nbytes]
         self._before, self._after = self._all[:start], self._all[start + nbytes :]
         self._fill = NAN_BYTE

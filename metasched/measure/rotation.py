@@ -14,10 +14,10 @@ import numpy as np
 
 from metasched.measure.check import Guarded
 from metasched.measure.load import BoundKernel
+from metasched.target import CACHE_LINE
 
 # The most copies: tiny constants make no difference.
 _MOST_COPIES = 512
-_ALIGN = 64
 
 
 def rotating(bound: BoundKernel, held: Mapping[int, Guarded], enough: int) -> Callable[[int], float]:
@@ -25,13 +25,13 @@ def rotating(bound: BoundKernel, held: Mapping[int, Guarded], enough: int) -> Ca
 
     There are as many copies as take `enough` bytes together; none where the constants do by themselves.
     """
-    sizes = {slot: -(-guarded.bytes.size // _ALIGN) * _ALIGN for slot, guarded in held.items()}
+    sizes = {slot: -(-guarded.bytes.size // CACHE_LINE) * CACHE_LINE for slot, guarded in held.items()}
     each = sum(sizes.values())
     count = min(-(-enough // each), _MOST_COPIES) if each else 1
     if count <= 1:
         return bound.run
-    memory = np.empty(each * (count - 1) + _ALIGN, np.uint8)
-    start = -int(memory.ctypes.data) % _ALIGN
+    memory = np.empty(each * (count - 1) + CACHE_LINE, np.uint8)
+    start = -int(memory.ctypes.data) % CACHE_LINE
     base = int(memory.ctypes.data)
     others: list[dict[int, int]] = []
     for _ in range(count - 1):

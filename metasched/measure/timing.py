@@ -149,6 +149,11 @@ def _agree(seconds: Sequence[float], share: float) -> bool:
     return len(seconds) > 1 and max(seconds) <= (1 + share) * min(seconds)
 
 
+def or_inf(seconds: float | None) -> float:
+    """A time; after a failure, which has none, more than any."""
+    return float("inf") if seconds is None else seconds
+
+
 def median_of(visits: Sequence[Times]) -> float:
     """The median of all samples of one visit or more, in seconds per call."""
     return statistics.median(seconds for times in visits for seconds in times)

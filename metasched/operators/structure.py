@@ -9,7 +9,6 @@ from dataclasses import field
 from metasched.dtypes import INDEX
 from metasched.ir import query
 from metasched.ir.affine import free_vars
-from metasched.ir.node_base import Node
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Expr, For, Func, Load, Select, Stmt, Store
 from metasched.support.data_classes import dataclass
 
@@ -107,13 +106,13 @@ def _paired(a: _Name, b: str, known: _Known) -> _Known | None:
 
 
 def _expr(a: Expr, b: Expr, known: _Known, scope: _Scope) -> _Known | None:
-    if a.dtype is INDEX and b.dtype is INDEX and not (_reads(a) or _reads(b)):
+    if a.dtype is INDEX and b.dtype is INDEX and not (query.loads(a) or query.loads(b)):
         return known if scope.same_uses(a, b) else None
     if isinstance(a, Load) and isinstance(b, Load):
         return _access((a.buffer, a.indices), (b.buffer, b.indices), known, scope)
     if type(a) is not type(b) or (isinstance(a, Call) and isinstance(b, Call) and a.func != b.func):
         return None
-    if isinstance(a, Select) and isinstance(b, Select) and not (_reads(a.cond) or _reads(b.cond)):
+    if isinstance(a, Select) and isinstance(b, Select) and not (query.loads(a.cond) or query.loads(b.cond)):
         same = scope.same_uses(a.cond, b.cond)
         return _all([(a.then, b.then), (a.otherwise, b.otherwise)], known, scope) if same else None
     if isinstance(a, Binary) and isinstance(b, Binary):
@@ -141,10 +140,6 @@ def _operands(e: Expr) -> list[Expr]:
     return [child for child in e.children() if isinstance(child, Expr)]
 
 
-def _reads(e: Node) -> bool:
-    return any(isinstance(n, Load) for n in e.walk())
-
-
 # --- digests
 
 
@@ -167,11 +162,11 @@ def _outline(s: Stmt) -> str:
 
 def _outline_of_value(e: Expr) -> str:
     """The outline of a value: an index, and a condition on indices alone, may be any."""
-    if e.dtype is INDEX and not _reads(e):
+    if e.dtype is INDEX and not query.loads(e):
         return "index"
     if isinstance(e, Load):
         return f"load{len(e.indices)}"
-    if isinstance(e, Select) and not _reads(e.cond):
+    if isinstance(e, Select) and not query.loads(e.cond):
         return f"select({_outline_of_value(e.then)}, {_outline_of_value(e.otherwise)})"
     operands = [_outline_of_value(child) for child in _operands(e)]
     if isinstance(e, Binary):

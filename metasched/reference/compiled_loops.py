@@ -351,7 +351,7 @@ class NestCode:
 
     def _choice(self, cond: ir.Value, then: Expr, otherwise: Expr, env: Mapping[str, ir.Value]) -> ir.Value:
         """One of two values. Only the side that is taken may read: the other may be outside its buffer."""
-        if not (_reads(then) or _reads(otherwise)):
+        if not (query.loads(then) or query.loads(otherwise)):
             return self._builder.select(cond, self._expr(then, env), self._expr(otherwise, env))
         ends = []
         with self._builder.if_else(cond) as sides:
@@ -374,7 +374,3 @@ class NestCode:
 
 
 _ZERO = ir.Constant(I64, 0)
-
-
-def _reads(e: Expr) -> bool:
-    return any(isinstance(n, Load) for n in e.walk())

@@ -16,8 +16,7 @@ import numpy as np
 from metasched.ir.nodes import Buffer, Func, Load, Seq, Stmt, Store
 from metasched.reference.state import Array, State, concrete_shape, outputs_state
 from metasched.support.data_classes import dataclass
-
-_ALIGNMENT = 64
+from metasched.target import CACHE_LINE
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ def compact_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any])
     """A state whose temporaries share memory: what one holds before the first nest that needs it is another's."""
     state = outputs_state(func, inputs, scalars)
     placed = places(func)
-    memory = np.zeros(max((place.end for place in placed.values()), default=0) + _ALIGNMENT, np.uint8)
-    memory = memory[-int(memory.ctypes.data) % _ALIGNMENT :]
+    memory = np.zeros(max((place.end for place in placed.values()), default=0) + CACHE_LINE, np.uint8)
+    memory = memory[-int(memory.ctypes.data) % CACHE_LINE :]
     for buffer in func.temps:
         begin, (values, flags), shape = placed[buffer.name].begin, _bytes(buffer), concrete_shape(buffer)
         size = math.prod(shape)
@@ -80,7 +79,7 @@ def _bytes(buffer: Buffer) -> tuple[int, int]:
 
 
 def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+    return -(-size // CACHE_LINE) * CACHE_LINE
 
 
 def _free(size: int, others: list[TemporaryPlace]) -> tuple[int, int]:

@@ -188,17 +188,17 @@ def _made(
 ) -> PartProfile:
     limit = limits.of(time.part.blocks)
     return PartProfile(
-        time.part.blocks,
-        time.part.loops,
-        depth,
-        seconds,
-        seconds / whole,
-        threads,
-        busy,
-        limit.operations,
-        limit.nbytes,
-        limit.seconds,
-        limit.bound,
+        blocks=time.part.blocks,
+        loops=time.part.loops,
+        depth=depth,
+        seconds=seconds,
+        share=seconds / whole,
+        threads=threads,
+        busy=busy,
+        operations=limit.operations,
+        nbytes=limit.nbytes,
+        limit_seconds=limit.seconds,
+        bound=limit.bound,
     )
 
 

@@ -8,11 +8,10 @@ from dataclasses import field
 from metasched.database.base import Access, Database
 from metasched.database.database_registry import open_database
 from metasched.database.record import Record, SearchKey
+from metasched.settings import IN_MEMORY, SQLITE
 from metasched.support.data_classes import dataclass
 
 # The URLs of files, by which they are opened again: other URLs are shown without their password.
-_FILE = "sqlite:///"
-_IN_MEMORY = f"{_FILE}:memory:"
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class RecordSource:
     @staticmethod
     def of(database: Database, search: SearchKey) -> RecordSource:
         """Where the records of a search are that a database holds, which is closed afterwards."""
-        opens_again = database.url.startswith(_FILE) and database.url != _IN_MEMORY
+        opens_again = database.url.startswith(SQLITE) and database.url != IN_MEMORY
         kept = None if opens_again else tuple(_of_search(database, search))
         return RecordSource(database.url, search, kept)
 

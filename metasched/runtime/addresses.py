@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from metasched.target import CACHE_LINE
+
 _POINTER = ctypes.c_void_p
 # The first field of an array object, after what every object starts with, is the pointer to its data. Reading it is
 # ten times quicker than `ndarray.ctypes.data`.
 _DATA = object.__basicsize__
-# Bytes of a cache line, and of an array for which aligning takes longer than it saves.
-_LINE = 64
+# Bytes of an array for which aligning takes longer than it saves.
 _SMALL = 2048
 
 
@@ -35,9 +36,9 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
 
 def room_for(nbytes: int) -> np.ndarray[Any, Any]:
     """Uninitialised memory for an array of so many bytes that starts on a cache line."""
-    return np.empty(nbytes + _LINE, np.uint8)
+    return np.empty(nbytes + CACHE_LINE, np.uint8)
 
 
 def aligned_in(room: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The array that starts on the first cache line of a piece of memory, and keeps it."""
-    return np.ndarray(shape, dtype, room, -data_pointer(room) % _LINE)
+    return np.ndarray(shape, dtype, room, -data_pointer(room) % CACHE_LINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -119,9 +120,7 @@ class CallableKernel(Generic[Report_co]):
         # Arrays of indices are checked in Python.
         self._plain = all(p.shape is not None and p.below is None for p in self._inputs)
         self._dtypes = tuple(p.dtype.numpy for p in compiled.parameters)
-        self._sizes = tuple(
-            0 if p.shape is None else p.dtype.bytes * int(np.prod(p.shape, dtype=np.int64)) for p in compiled.parameters
-        )
+        self._sizes = tuple(0 if p.shape is None else p.dtype.bytes * math.prod(p.shape) for p in compiled.parameters)
 
     @property
     def name(self) -> str:
@@ -248,7 +247,7 @@ class CallableKernel(Generic[Report_co]):
         Raises KernelError on another kind of machine, and for a path that does not end in `.py`; OSError where the file
         cannot be written.
         """
-        from metasched.runtime.export import export
+        from metasched.runtime.export.artefact import export
 
         return export(self._compiled.binary, path)
 

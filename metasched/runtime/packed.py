@@ -257,7 +257,7 @@ class PackedKernel:
 
     def export(self, path: str | Path) -> Path:
         """Write it as one Python file with the packed weights in it, as `Kernel.export` does."""
-        from metasched.runtime.export import export
+        from metasched.runtime.export.artefact import export
 
         return export(self._main.compiled.binary, path, self._arrays)
 

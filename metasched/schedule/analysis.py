@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -37,6 +37,7 @@ from metasched.ir.ranges import prove
 from metasched.schedule.rewrite.borders import BOUNDS, change_along
 from metasched.schedule.summation import block_length
 from metasched.schedule.term_share import share_of_terms
+from metasched.support.cached import kept_with
 from metasched.support.data_classes import dataclass
 
 _COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
@@ -199,10 +200,7 @@ _DESCRIBED = "_described"
 
 def describe_block(func: Func, name: str) -> BlockInfo:
     """The properties of a block, kept with the program. Raises KeyError if there is no such block."""
-    known: dict[str, BlockInfo] | None = func.__dict__.get(_DESCRIBED)
-    if known is None:
-        known = {}
-        object.__setattr__(func, _DESCRIBED, known)
+    known: dict[str, BlockInfo] = kept_with(func, _DESCRIBED, dict)
     if name not in known:
         known[name] = _described(func, query.find_block(func, name))
     return known[name]
@@ -216,23 +214,12 @@ def _described(func: Func, block: Block) -> BlockInfo:
         for it, binding in zip(block.iters, block.bindings, strict=True)
     )
     return BlockInfo(
+        **{**vars(own), "reads": _reads(func, own.reads)},
         name=block.name,
         iters=iters,
-        reads=_reads(func, own.reads),
         reduces=block.reducer is not None,
         initialises=block.init is not None,
         output=any(b.name in query.written(block) for b in func.outputs),
-        operations=own.operations,
-        conditional=own.conditional,
-        inside=own.inside,
-        present=own.present,
-        remainders=own.remainders,
-        calls=own.calls,
-        divides=own.divides,
-        compares=own.compares,
-        expensive=own.expensive,
-        costly=own.costly,
-        elementwise=own.elementwise,
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)
         and all(loop.kind is LoopKind.SERIAL for loop in nest),
@@ -245,10 +232,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,
-        shared=own.shared,
-        places=own.places,
         sum_block=block_length(func, block),
-        steps=own.steps,
         unpacks=unpacks(func, block) and all(func.buffer(name).const for name in query.reads(block)),
     )
 
@@ -259,7 +243,10 @@ _Read: TypeAlias = tuple[str, tuple[frozenset[str], ...], tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class _Own:
-    """What a block's statement alone determines, wherever it stands and whatever loops it is bound to."""
+    """What a block's statement alone determines, wherever it stands and whatever loops it is bound to.
+
+    All but the reads are attributes of `BlockInfo`, by the same names.
+    """
 
     reads: tuple[_Read, ...]
     operations: int
@@ -389,24 +376,28 @@ def _reads(func: Func, reads: tuple[_Read, ...]) -> tuple[ReadInfo, ...]:
 def _shared(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tuple[str, int], ...]:
     extents = {it.name: as_int(it.extent) for it in iters if it.kind is IterKind.SPATIAL}
     found: dict[str, int] = {}
-    for index in (index for store in stores for load in query.loads(store.value) for index in load.indices):
-        for node in index.walk():
-            if isinstance(node, Binary) and node.op is BinOp.FLOORDIV and isinstance(node.a, Var):
-                extent, divisor = extents.get(node.a.name), as_int(node.b)
-                if extent and divisor and not extent % divisor:
-                    found.setdefault(node.a.name, divisor)
+    for name, divisor in _divisions(stores):
+        extent = extents.get(name)
+        if extent and not extent % divisor:
+            found.setdefault(name, divisor)
     return tuple(found.items())
 
 
 def _steps(stores: tuple[Store, ...]) -> Mapping[str, tuple[int, ...]]:
     found: dict[str, set[int]] = {}
-    for index in (index for store in stores for load in query.loads(store.value) for index in load.indices):
-        for node in index.walk():
-            if isinstance(node, Binary) and node.op is BinOp.FLOORDIV and isinstance(node.a, Var):
-                divisor = as_int(node.b)
-                if divisor:
-                    found.setdefault(node.a.name, set()).add(divisor)
+    for name, divisor in _divisions(stores):
+        found.setdefault(name, set()).add(divisor)
     return {name: tuple(sorted(divisors)) for name, divisors in found.items()}
+
+
+def _divisions(stores: tuple[Store, ...]) -> Iterator[tuple[str, int]]:
+    """The variables that indices of reads divide by numbers, with these."""
+    indices = (index for store in stores for load in query.loads(store.value) for index in load.indices)
+    for node in (node for index in indices for node in index.walk()):
+        if isinstance(node, Binary) and node.op is BinOp.FLOORDIV and isinstance(node.a, Var):
+            divisor = as_int(node.b)
+            if divisor:
+                yield node.a.name, divisor
 
 
 def _places(iters: tuple[IterVar, ...], value: Expr, reducer: Reducer | None) -> Mapping[str, frozenset[str]]:

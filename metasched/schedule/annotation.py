@@ -157,7 +157,19 @@ def annotation(
         if doc is None:
             raise TypeError(f"annotation {name}: its file begins with documentation, which says what it means")
         forbidden = MappingProxyType(dict(not_on or {}))
-        return AnnotationKey(name, doc, on, values, counts, check, forbidden, set_by, permission, of_sums, of_copies)
+        return AnnotationKey(
+            name=name,
+            doc=doc,
+            on=on,
+            values=values,
+            counts=counts,
+            check=check,
+            not_on=forbidden,
+            set_by=set_by,
+            permission=permission,
+            of_sums=of_sums,
+            of_copies=of_copies,
+        )
 
     return attach
 

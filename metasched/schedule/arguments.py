@@ -12,6 +12,7 @@ from metasched.lang.instructions import Hole, Ref, Value
 from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.schedule.values import BlockRV, LoopRV
+from metasched.support.integers import is_integer
 
 # Handle kinds and what an environment holds for them: a name in the program, or an expression.
 LOOPLIKE = frozenset({ArgumentKind.LOOP, ArgumentKind.LOCATION})
@@ -78,7 +79,7 @@ def is_literal_of(kind: ArgumentKind, value: Any) -> bool:
         return isinstance(value, str)
     if kind is ArgumentKind.LITERAL:
         return isinstance(value, str | int | float | bool)
-    return kind in (*INTLIKE, ArgumentKind.NUMBER) and isinstance(value, int) and not isinstance(value, bool)
+    return kind in (*INTLIKE, ArgumentKind.NUMBER) and is_integer(value)
 
 
 def wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:

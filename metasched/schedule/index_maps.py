@@ -16,6 +16,7 @@ from metasched.schedule.kinds import ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.schedule.values import Int
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_integer
 
 
 def with_maps_as_text(declaration: Declaration, bound: list[tuple[Param, Any]]) -> list[tuple[Param, Any]]:
@@ -59,7 +60,7 @@ def _unused(names: Collection[str], count: int) -> list[str]:
 def _expr(op: str, value: object) -> Expr:
     if isinstance(value, Int):
         return simplify(value.expr)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_integer(value):
         return const(value)
     raise ScheduleError(
         op,

@@ -170,15 +170,15 @@ def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
     if any(not 1 <= count <= ranks.get(operand, 0) for operand, count in dense.items()):
         raise TypeError(f"intrinsic {name}: `DENSE` counts the last axes of its operands, and it says {dense}")
     found = Intrinsic(
-        name,
-        doc,
-        frozenset(declared["FEATURES"]),
-        func,
-        declared["VECTOR_BITS"],
-        MappingProxyType(dict(dense)),
-        declared["LAYOUT"],
-        declared["FLUSHES_DENORMALS"],
-        declared["TILES"],
+        name=name,
+        doc=doc,
+        features=frozenset(declared["FEATURES"]),
+        func=func,
+        vector_bits=declared["VECTOR_BITS"],
+        dense=MappingProxyType(dict(dense)),
+        layout=declared["LAYOUT"],
+        flushes_denormals=declared["FLUSHES_DENORMALS"],
+        tiles=declared["TILES"],
     )
     _require_vectors(found)
     return _with_costs(found, declared)

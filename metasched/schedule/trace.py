@@ -21,7 +21,7 @@ from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.permissions import Permission
-from metasched.schedule.handlers import DrawFromPrior, Handler, Policy, Replay
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
@@ -181,14 +181,13 @@ class Trace:
         policy: Policy = Policy.STRICT,
         *,
         seed: int = 0,
-        handler: Handler | None = None,
         target: Target | None = None,
     ) -> Schedule:
         """Run the instructions on a program.
 
         Under STRICT the program must be the one the trace was made for, and every decision given and in its support.
         Under REPAIR decisions are repaired, missing ones are drawn with `seed`, and `Schedule.repairs` lists both.
-        `handler` replaces both for the random variables. Raises ScheduleError, naming the line.
+        Raises ScheduleError, naming the line.
 
         `target` is the schedule's target, by default this machine. No instruction uses it, so the result is the same
         for any; `compile` checks that the target has the instruction sets that the schedule uses.
@@ -196,7 +195,7 @@ class Trace:
         if policy is Policy.STRICT:
             self.require_program(program)
         replay = Replay(self.decisions, policy, DrawFromPrior(seed))
-        schedule = Schedule(program, target, handler=handler if handler is not None else replay)
+        schedule = Schedule(program, target, handler=replay)
         self.run_on(schedule)
         schedule.repairs = replay.repairs
         return schedule

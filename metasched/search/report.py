@@ -12,6 +12,7 @@ from metasched.database.record import Record, Role
 from metasched.errors import MetaschedError, counted
 from metasched.ir.notebook import TextReport, folded, table
 from metasched.measure.comparison import Comparison
+from metasched.measure.timing import or_inf
 from metasched.report.analysis import NOTHING_FASTER, TuningAnalysis, analysis_of
 from metasched.report.source import RecordSource
 from metasched.search.budget.stagnation import Stagnation
@@ -61,8 +62,7 @@ class TuningReport(TextReport):
     @property
     def seconds(self) -> float:
         """The median time of a call of the best; infinite where no candidate was valid."""
-        seconds = None if self.best is None else self.best.seconds
-        return float("inf") if seconds is None else seconds
+        return or_inf(None if self.best is None else self.best.seconds)
 
     @property
     def is_guess(self) -> bool:

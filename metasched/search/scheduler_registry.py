@@ -13,9 +13,8 @@ from typing import Protocol, TypeAlias
 from metasched.errors import MetaschedError
 from metasched.search.several_tasks.objectives import Objective, SumOfLatencies, Weights
 from metasched.search.several_tasks.task_progress import TaskProgress
-from metasched.support.calls import lacking_methods, named
 from metasched.support.data_classes import dataclass
-from metasched.support.registry import Registry, UnfitError, checked_function
+from metasched.support.registry import Product, Registry, checked_function
 
 GROUP = "metasched.schedulers"
 DEFAULT_SCHEDULER = "round_robin"
@@ -55,28 +54,12 @@ def _checked(value: object) -> MakeScheduler:
     return checked_function(value, "SchedulerInputs", "the SchedulerInputs")
 
 
-SCHEDULERS = Registry(GROUP, "task scheduler", _checked, MetaschedError, "metasched.search.schedulers", "scheduler")
-
-
-def scheduler_of(given: str | MakeScheduler) -> MakeScheduler:
-    """What makes the scheduler of a name, or what is given.
-
-    Raises MetaschedError for a name that is not there, and for what is not a function.
-    """
-    if isinstance(given, str):
-        return SCHEDULERS.get(given)
-    try:
-        return _checked(given)
-    except UnfitError as error:
-        raise MetaschedError(f"this is no task scheduler: {error}") from None
-
-
-def made_scheduler(make: MakeScheduler, given: SchedulerInputs) -> TaskScheduler:
-    """The scheduler that a function makes. Raises MetaschedError where it returns something else."""
-    made = make(given)
-    if lacking_methods(made, "next"):
-        raise MetaschedError(
-            f"{named(make)} made {made!r} of SchedulerInputs, which is no task scheduler: it has no `next`\n"
-            "  hint: return an object with `next(tasks, last)`, the number of a task"
-        )
-    return made
+SCHEDULERS = Registry(
+    GROUP,
+    "task scheduler",
+    _checked,
+    MetaschedError,
+    package="metasched.search.schedulers",
+    attribute="scheduler",
+    product=Product("SchedulerInputs", ("next",), "return an object with `next(tasks, last)`, the number of a task"),
+)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-
 from metasched.errors import MetaschedError
+from metasched.support.integers import integer_of
 
 MOST = (1 << 63) - 1
 
@@ -15,10 +14,7 @@ def seed_of(value: object) -> int:
     Raises MetaschedError for what is no integer from 0 to 2**63 - 1: NumPy's generators take none below zero, and
     databases keep none that is larger.
     """
-    try:
-        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if not 0 <= number <= MOST:
+    number = integer_of(value)
+    if number is None or not 0 <= number <= MOST:
         raise MetaschedError(f"seed is {value!r}; it is an integer from 0 to 2**63 - 1, such as 0")
     return number

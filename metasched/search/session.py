@@ -13,7 +13,7 @@ from typing import Self
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
+from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.errors import MetaschedError, a_or_an
 from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
@@ -25,13 +25,7 @@ from metasched.search.batch import NOTHING, Meanwhile
 from metasched.search.budget.goal import Goal, goal_of
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
-from metasched.search.scheduler_registry import (
-    DEFAULT_SCHEDULER,
-    MakeScheduler,
-    SchedulerInputs,
-    made_scheduler,
-    scheduler_of,
-)
+from metasched.search.scheduler_registry import DEFAULT_SCHEDULER, SCHEDULERS, MakeScheduler, SchedulerInputs
 from metasched.search.seeds import seed_of
 from metasched.search.several_tasks.objectives import Objective, Weights, objective_of, weights_of
 from metasched.search.several_tasks.side_by_side import SideBySide
@@ -40,6 +34,7 @@ from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task_protocol import SearchableTask
 from metasched.search.task_search import Parts, Step, TaskSearch
+from metasched.settings import DEFAULT_DATABASE
 from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
 
@@ -116,7 +111,7 @@ class TuningSession:
         self._strategy, self._model = strategy_of(strategy), model_of(model)
         run_by = weights_of(networks, len(self.tasks))
         for_scheduler = SchedulerInputs(run_by, objective_of(objective), seed)
-        self._scheduler = made_scheduler(scheduler_of(scheduler), for_scheduler)
+        self._scheduler = SCHEDULERS.make(SCHEDULERS.resolve(scheduler), for_scheduler)
         self._runner = OpenedOnce(runner, max(task.target.threads for task in self.tasks))
         self._own = ExitStack()
         self._own.callback(self._runner.close)

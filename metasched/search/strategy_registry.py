@@ -12,10 +12,9 @@ from metasched.cost.model import Model
 from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
-from metasched.support.calls import lacking_methods, named
 from metasched.support.data_classes import dataclass
 from metasched.support.python_file import names_of
-from metasched.support.registry import Registry, UnfitError, checked_function, listed
+from metasched.support.registry import Product, Registry, checked_function, listed
 
 GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary_with_steps"
@@ -47,7 +46,19 @@ def _checked(value: object) -> MakeStrategy:
     return checked_function(value, "StrategyInputs", "the StrategyInputs")
 
 
-STRATEGIES = Registry(GROUP, "strategy", _checked, MetaschedError, "metasched.search.strategies", _IN_FILE)
+STRATEGIES = Registry(
+    GROUP,
+    "strategy",
+    _checked,
+    MetaschedError,
+    package="metasched.search.strategies",
+    attribute=_IN_FILE,
+    product=Product(
+        "StrategyInputs",
+        ("propose", "observe"),
+        "return an object with `propose(count)`, a list of candidates, and `observe(results)`",
+    ),
+)
 
 
 def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
@@ -57,25 +68,11 @@ def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
     Raises MetaschedError for a name that is not there, and for what is not a function.
     """
     if not isinstance(given, str):
-        try:
-            return _checked(given)
-        except UnfitError as error:
-            raise MetaschedError(f"this is no strategy: {error}") from None
+        return STRATEGIES.resolve(given)
     file, separator, name = given.rpartition(":")
     if given.endswith(".py"):
         file, separator, name = given, ":", _IN_FILE
     return _of_file(Path(file), name) if separator and file.endswith(".py") else STRATEGIES.get(given)
-
-
-def made_strategy(make: MakeStrategy, given: StrategyInputs) -> Strategy:
-    """The strategy that a function makes. Raises MetaschedError where it returns something else."""
-    made = make(given)
-    if lacking := lacking_methods(made, "propose", "observe"):
-        raise MetaschedError(
-            f"{named(make)} made {made!r} of StrategyInputs, which is no strategy: it has no `{lacking[0]}`\n"
-            "  hint: return an object with `propose(count)`, a list of candidates, and `observe(results)`"
-        )
-    return made
 
 
 def _of_file(path: Path, name: str) -> MakeStrategy:
@@ -83,7 +80,4 @@ def _of_file(path: Path, name: str) -> MakeStrategy:
     if name not in names:
         made = listed(key for key, value in names.items() if callable(value) and not key.startswith("_"))
         raise MetaschedError(f"{path} has no `{name}`; of what it has, these can be called: {made}")
-    try:
-        return _checked(names[name])
-    except UnfitError as error:
-        raise MetaschedError(f"`{name}` of {path} is no strategy: {error}") from None
+    return STRATEGIES.checked(f"`{name}` of {path}", names[name])

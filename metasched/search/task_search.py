@@ -16,7 +16,7 @@ import numpy as np
 
 from metasched.cost.features import Features
 from metasched.cost.model import LearnsFromOthers, Model
-from metasched.cost.model_registry import MakeModel, made_model
+from metasched.cost.model_registry import MODELS, MakeModel
 from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
 from metasched.database.best import FINALISTS, comparison, is_faster
@@ -46,7 +46,7 @@ from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.several_tasks.yielding_model import YieldingModel
 from metasched.search.short_list import SHORT_LIST
 from metasched.search.space_protocol import Candidate, Observation, SearchSpace
-from metasched.search.strategy_registry import STRATEGIES, MakeStrategy, StrategyInputs, made_strategy
+from metasched.search.strategy_registry import STRATEGIES, MakeStrategy, StrategyInputs
 from metasched.search.task_protocol import SearchableTask
 from metasched.support import collection
 from metasched.support.cached import cached_property
@@ -258,11 +258,11 @@ class TaskSearch:
         if self._open is None:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
-            model = made_model(parts.model, parts.seed)
+            model = MODELS.make(parts.model, parts.seed)
             alone = batches_at_once(self._runner()) == 1
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
-            strategy = WiderStrategy(made_strategy(parts.strategy, given), STRATEGIES.ours(_ELSEWHERE)(given))
+            strategy = WiderStrategy(STRATEGIES.make(parts.strategy, given), STRATEGIES.ours(_ELSEWHERE)(given))
             earlier = EarlierSearches(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []
 

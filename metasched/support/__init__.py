@@ -17,13 +17,14 @@ Its files, in reading order:
 - `first_use`: Modules that are imported at their first use, once
 - `numba_internals`: What metasched uses of Numba and llvmlite that is not their public face: all of it, and only here
 - `python_file`: Reading a Python file that a person wrote for metasched: rules, or a strategy
+- `integers`: Which values are integers and numbers: True and False, with which Python counts, answer another question
 - `calls`: What a person's own function can be called with, found out without calling it
 - `installed`: The entry points of installed packages
 - `registry`: A registry of named things: ours, a file each in a package, and those of other packages, by entry points
 - `requirements`: The releases of Numba and llvmlite that metasched makes its machine code with
 - `code_version`: The versions that decide the machine code a trace becomes
 - `collection`: Python's search for cycles of objects, put off while very many objects are made that have none
-- `cached`: Properties that are worked out once an object, without a lock
+- `cached`: What is worked out once an object and kept with it, without a lock: properties, and results by a key
 - `by_identity`: Results of functions, remembered by the very objects that they were called with
 - `interrupts`: Ctrl-C put off while a change that must be whole is made
 - `stopwatch`: Time measurement: seconds of a call, and seconds by name

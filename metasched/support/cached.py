@@ -1,4 +1,4 @@
-"""Properties that are worked out once an object, without a lock."""
+"""What is worked out once an object and kept with it, without a lock: properties, and results by a key."""
 
 from __future__ import annotations
 
@@ -6,6 +6,28 @@ from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
 T = TypeVar("T")
+
+
+def kept(instance: object, key: str) -> Any:
+    """What is kept with an object under a key; None where that is nothing."""
+    return instance.__dict__.get(key)
+
+
+def keep(instance: object, key: str, value: T) -> T:
+    """Keep something with an object, a frozen one as well, and return it.
+
+    What another thread kept meanwhile stays, and is returned: it may have been given out already.
+    """
+    found: T = instance.__dict__.setdefault(key, value)
+    return found
+
+
+def kept_with(instance: object, key: str, make: Callable[[], T]) -> T:
+    """What is kept with an object under a key, made at the first use, but for None. Threads that come at once each make
+    it, so it is equal each time.
+    """
+    found: T | None = kept(instance, key)
+    return keep(instance, key, make()) if found is None else found
 
 
 class cached_property(Generic[T]):  # noqa: N801 -- a decorator, named as that of functools
@@ -30,6 +52,4 @@ class cached_property(Generic[T]):  # noqa: N801 -- a decorator, named as that o
     def __get__(self, instance: object | None, owner: type | None = None) -> Self | T:
         if instance is None:
             return self
-        # What another thread kept meanwhile stays: it may have been given out already.
-        found: T = instance.__dict__.setdefault(self._name, self._method(instance))
-        return found
+        return keep(instance, self._name, self._method(instance))

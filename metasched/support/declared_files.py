@@ -7,7 +7,7 @@ for what they can add to). A file that lacks something, or declares something el
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,8 @@ from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 T = TypeVar("T")
+D = TypeVar("D")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,57 @@ class DeclaredFiles(Generic[T]):
     def load(self) -> Mapping[str, T]:
         """Everything by name, in the order of names. Raises TypeError."""
         return MappingProxyType({name: self.read(name, module) for name, module in imports.of_package(self.package)})
+
+    def every(self: DeclaredFiles[Mapping[str, D]]) -> Mapping[str, D]:
+        """What all files declare, of files that declare things by name. Raises TypeError where two declare one."""
+        found: dict[str, D] = {}
+        for file, declared in self.load().items():
+            for name, one in declared.items():
+                if name in found:
+                    raise TypeError(f"{self.package}.{file} declares {name}, which another file declares")
+                found[name] = one
+        return MappingProxyType(found)
+
+
+@dataclass(frozen=True)
+class Declarations(Generic[T]):
+    """What decorators declare functions to be, kept with the functions; one may be declared several times.
+
+    Attributes:
+        key: the attribute of a function that has it.
+
+    """
+
+    key: str
+
+    def add(self, function: F, *declared: T) -> F:
+        """The function, with what it is declared to be as well."""
+        function.__dict__[self.key] = (*self.of(function), *declared)
+        return function
+
+    def of(self, value: object) -> tuple[T, ...]:
+        """What a value of a module is declared to be; nothing where it is no such function."""
+        found: tuple[T, ...] = getattr(value, "__dict__", {}).get(self.key, ())
+        return found
+
+    def of_module(self, module: ModuleType) -> list[tuple[Callable[..., Any], T]]:
+        """The functions that a module defines, with each thing that they are declared to be."""
+        own = (value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__)
+        return [(value, one) for value in own for one in self.of(value)]
+
+
+def several(module: ModuleType, declared: Iterable[tuple[str, T]], expected: str) -> Mapping[str, T]:
+    """What a module declares, by name. Raises TypeError where that is nothing, which says what is expected, and where
+    it declares a name twice.
+    """
+    found: dict[str, T] = {}
+    for name, one in declared:
+        if name in found:
+            raise TypeError(f"{module.__name__} declares {name} twice")
+        found[name] = one
+    if not found:
+        raise TypeError(f"{module.__name__} must declare {expected}")
+    return found
 
 
 def only(kind: str, name: str, module: ModuleType, declared: Mapping[str, T]) -> T:

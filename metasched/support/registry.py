@@ -11,12 +11,14 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
-from metasched.support.calls import takes
+from metasched.support.calls import lacking_methods, named, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.installed import entry_points
 
 T = TypeVar("T")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 _OURS = "metasched"
 # Errors of imports whose text needs no name of the error beside it.
@@ -25,6 +27,21 @@ _SAYS_ENOUGH = (ImportError, AttributeError, SyntaxError)
 
 class UnfitError(Exception):
     """What the check of a registry raises for a value that is not of its kind; the text says why."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the functions of a registry make.
+
+    Attributes:
+        of: what they make it of, such as "StrategyInputs".
+        methods: what has to be there of it.
+        hint: how to mend a function whose result has other methods.
+    """
+
+    of: str
+    methods: tuple[str, ...]
+    hint: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,7 @@ class Registry(Generic[T]):
         error: makes the exception that is raised, from its message.
         package: the package of ours, each a module of its name; None if ours are declared as entry points too.
         attribute: the name in such a module of what it provides; by default that of the module.
+        product: what the things make, where they are functions that `make` calls.
 
     """
 
@@ -48,6 +66,7 @@ class Registry(Generic[T]):
     error: Callable[[str], Exception]
     package: str | None = None
     attribute: str | None = None
+    product: Product | None = None
 
     def names(self) -> tuple[str, ...]:
         """All names, sorted; nothing is loaded."""
@@ -71,6 +90,32 @@ class Registry(Generic[T]):
             where = " and ".join(f"{origin(point)} ({point.value})" for point in declared)
             raise self.error(f"two packages have a {self.kind} `{name}`: {where}")
         return self._loaded(declared[0])
+
+    def resolve(self, given: str | T, hint: str = "") -> T:
+        """What a name stands for, or what is given instead of one.
+
+        Raises `error` as `get` does, and, with the hint, for what is not of the kind.
+        """
+        return self.get(given) if isinstance(given, str) else self.checked("this", given, hint)
+
+    def checked(self, what: str, value: object, hint: str = "") -> T:
+        """A value as it is used. Raises `error`, which calls it `what`, for one that is not of the kind."""
+        try:
+            return self.check(value)
+        except UnfitError as error:
+            after = f"\n  hint: {hint}" if hint else ""
+            raise self.error(f"{what} is no {self.kind}: {error}{after}") from None
+
+    def make(self: Registry[Callable[[Given], Made]], factory: Callable[[Given], Made], given: Given) -> Made:
+        """What a function of this kind makes. Raises `error` where that lacks a method of the registry's product."""
+        assert self.product is not None, self.kind
+        made = factory(given)
+        if lacking := lacking_methods(made, *self.product.methods):
+            raise self.error(
+                f"{named(factory)} made {made!r} of {self.product.of}, which is no {self.kind}: it has no "
+                f"`{lacking[0]}`\n  hint: {self.product.hint}"
+            )
+        return made
 
     def ours(self, name: str) -> T:
         """What one of our own names stands for, whatever other packages call by the same name: for our own use."""
@@ -112,10 +157,7 @@ class Registry(Generic[T]):
             raise self.error(
                 f"the {self.kind} `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {told}"
             ) from error
-        try:
-            return self.check(value)
-        except UnfitError as error:
-            raise self.error(f"`{point.name}` of {origin(point)} ({point.value}) is no {self.kind}: {error}") from None
+        return self.checked(f"`{point.name}` of {origin(point)} ({point.value})", value)
 
 
 def checked_function(value: object, of: str, *arguments: str) -> Callable[..., Any]:

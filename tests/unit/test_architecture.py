@@ -398,6 +398,18 @@ def test_data_classes_are_declared_by_what_takes_little_time_for_them() -> None:
     assert not wrong, "`dataclass` is imported from metasched.support.data_classes:\n" + "\n".join(wrong)
 
 
+def test_products_of_sizes_are_integers_of_any_length() -> None:
+    """NumPy's are of 64 bits, or floats; along an axis of an array there is no other."""
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path in sources("metasched", "rules")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "np.prod"
+        if all(keyword.arg != "axis" for keyword in node.keywords)
+    ]
+    assert not wrong, "`math.prod` multiplies sizes:\n" + "\n".join(wrong)
+
+
 def test_a_math_function_is_a_file_of_its_name() -> None:
     assert {path.stem for path in sources("metasched/functions/library")} - {"__init__"} == set(functions())
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
@@ -155,3 +156,9 @@ def test_a_machine_that_hides_an_instruction_set_has_none_that_build_on_it(monke
 def test_long_text_is_refused_at_once(text: str, message: str) -> None:
     with pytest.raises(TargetError, match=re.escape(f"not a target: {message}")):
         Target.parse(text)
+
+
+def test_the_bytes_of_a_cache_line_are_said_once() -> None:
+    files = Path(target_module.__file__).parent.rglob("*.py")
+    found = [path.name for path in files if re.search(r"^\w*(LINE|ALIGN)\w* = 64$", path.read_text(), re.MULTILINE)]
+    assert found == ["target.py"]

@@ -145,7 +145,19 @@ def _loop(loop: For, context: _Context) -> NestStmt:
     # Registers of more lanes would not be told apart by where they start.
     lanes = int(lanes_used(lanes, extent))
     tensor = tensorized_by(loop)
-    return NestLoop(loop.var, extent, body, kind, lanes, unroll, limit, (), tensor, ahead, tile)
+    return NestLoop(
+        var=loop.var,
+        extent=extent,
+        body=body,
+        kind=kind,
+        lanes=lanes,
+        unroll=unroll,
+        limit=limit,
+        clips=(),
+        tensor=tensor,
+        prefetch=ahead,
+        prefetch_tile=tile,
+    )
 
 
 _VECTOR = LoopKind.VECTORIZED
@@ -172,16 +184,16 @@ def _block(block: Block, context: _Context) -> NestStmt:
     if block.init is not None and any(free_vars(g) & (reduced - spatial) and free_vars(g) & spatial for g in guards):
         guards += _beyond(block, bindings, context)
     assign = Assign(
-        block.name,
-        block.store.buffer,
-        tuple(simplify(substitute(i, values)) for i in block.store.indices),
-        value,
-        without_implied(guards, context.ranges, reduced),
-        block.reducer,
-        None if block.init is None else _fold(substitute(block.init, values), context.ranges),
-        reduced,
-        spatial,
-        _limit(block.annotations, None),
+        block=block.name,
+        array=block.store.buffer,
+        indices=tuple(simplify(substitute(i, values)) for i in block.store.indices),
+        value=value,
+        guards=without_implied(guards, context.ranges, reduced),
+        reducer=block.reducer,
+        init=None if block.init is None else _fold(substitute(block.init, values), context.ranges),
+        reduction=reduced,
+        spatial=spatial,
+        limit=_limit(block.annotations, None),
         fast=bool(_number(fastmath, block.annotations)),
         streams=bool(_number(non_temporal, block.annotations)),
         block_length=_number(blocked_sum, block.annotations) or 0,

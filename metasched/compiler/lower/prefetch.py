@@ -17,10 +17,10 @@ from metasched.compiler import lir
 from metasched.ir.affine import ONE, ZERO, as_int, const, free_vars, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
 from metasched.support.data_classes import dataclass
+from metasched.target import CACHE_LINE
 
 _Loops = tuple[lir.Loop | lir.VectorLoop, ...]
 
-LINE_BYTES = 64
 # Of smaller tiles the hardware finds the next in time.
 _LEAST_BYTES = 1024
 # The cache that a tile is asked into: it is used when another has been, which goes through the first.
@@ -46,7 +46,7 @@ def ahead_of(
         if not size or var not in free_vars(index) or any(isinstance(x, Load) for x in index.walk()):
             continue
         step = _step(index, var)
-        if step is not None and abs(step) * size < LINE_BYTES:
+        if step is not None and abs(step) * size < CACHE_LINE:
             continue
         kept = tuple(x for x in loops if x.var in free_vars(index) and _is_straight(x))
         values: dict[str, Expr] = {x.var: ZERO for x in loops if x not in kept}
@@ -90,7 +90,7 @@ class TilePrefetch:
             return
         pass_number, passes = _pass_of([x for x in around if x.var not in tile.gaps])
         each = -(-tile.length // passes)
-        for offset in range(0, each, LINE_BYTES // self.bytes_of(load.buffer)):
+        for offset in range(0, each, CACHE_LINE // self.bytes_of(load.buffer)):
             part = Binary(BinOp.MUL, pass_number, const(each))
             place = Binary(BinOp.ADD, tile.first, Binary(BinOp.ADD, part, const(offset)))
             yield lir.Prefetch(load.buffer, self.ordered(simplify(place), around), _SECOND)
@@ -115,7 +115,7 @@ class TilePrefetch:
         if not reused or any(x.var in gaps for x in straight):
             return None
         runs = prod(_most(x.extent) for x in around if x.var in gaps)
-        if length * size < LINE_BYTES or runs * length * size < _LEAST_BYTES:
+        if length * size < CACHE_LINE or runs * length * size < _LEAST_BYTES:
             return None
         later = Binary(BinOp.ADD, Var(self.var), const(self.distance))
         values: dict[str, Expr] = {x.var: ZERO for x in loops if x.var not in gaps} | {self.var: later}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
@@ -20,6 +20,7 @@ from metasched.graph.network import Network
 from metasched.permissions import Allow
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
+from metasched.settings import DEFAULT_DATABASE
 from metasched.space.registry import RuleSpec
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass

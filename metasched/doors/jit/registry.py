@@ -12,19 +12,20 @@ import numpy as np
 
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.support.declared_files import DeclaredFiles
+from metasched.support.declared_files import Declarations, DeclaredFiles, several
 
 # Takes the trace, and what NumPy's function takes in its order. Gives values, or traced arrays.
 Traced: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Traced)
+_TRACED: Declarations[str] = Declarations("numpy_functions")
+_REFUSED: Declarations[str] = Declarations("refused_functions")
 
 
 def traces(*names: str) -> Callable[[F], F]:
     """Declare that a function traces these functions of NumPy: "sum", "linalg.norm"."""
 
     def declare(function: F) -> F:
-        function.__dict__["numpy_functions"] = names
-        return function
+        return _TRACED.add(function, *names)
 
     return declare
 
@@ -33,23 +34,15 @@ def refuses(*names: str) -> Callable[[F], F]:
     """Declare that a function says why these functions of NumPy cannot be traced."""
 
     def declare(function: F) -> F:
-        function.__dict__["refuses"] = True
-        return traces(*names)(function)
+        return _TRACED.add(_REFUSED.add(function, *names), *names)
 
     return declare
 
 
 def _read(name: str, module: ModuleType) -> Mapping[str, Traced]:
     del name
-    found = {
-        numpy_name: value
-        for value in vars(module).values()
-        if callable(value) and getattr(value, "__module__", None) == module.__name__
-        for numpy_name in getattr(value, "numpy_functions", ())
-    }
-    if not found:
-        raise TypeError(f"{module.__name__} must declare a function of NumPy, by `@traces`")
-    return found
+    found = [(numpy_name, function) for function, numpy_name in _TRACED.of_module(module)]
+    return several(module, found, "a function of NumPy, by `@traces`")
 
 
 FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _read)
@@ -58,18 +51,12 @@ FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _r
 @cache
 def numpy_functions() -> Mapping[str, tuple[Traced, Signature]]:
     """The functions of NumPy that can be traced, by names after `numpy.`. Raises TypeError for one declared twice."""
-    found: dict[str, tuple[Traced, Signature]] = {}
-    for file, declared in FILES.load().items():
-        for name, function in declared.items():
-            if name in found:
-                raise TypeError(f"{FILES.package}.{file} declares {name}, which another file declares")
-            found[name] = (function, signature(function))
-    return MappingProxyType(found)
+    return MappingProxyType({name: (function, signature(function)) for name, function in FILES.every().items()})
 
 
 def traceable() -> list[str]:
     """The names of the functions that can be traced, in order."""
-    return sorted(name for name, (run, _) in numpy_functions().items() if "refuses" not in run.__dict__)
+    return sorted(name for name, (run, _) in numpy_functions().items() if name not in _REFUSED.of(run))
 
 
 def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:

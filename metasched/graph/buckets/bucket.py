@@ -22,6 +22,7 @@ from metasched.graph.network import Network
 from metasched.graph.placement import Growth
 from metasched.graph.running.state import NetworkState
 from metasched.graph.signature import Signature
+from metasched.runtime.export.network_loader import without_padding
 from metasched.support.data_classes import dataclass
 
 LOGGER = logging.getLogger(__name__)
@@ -160,7 +161,7 @@ class Bucket:
         if signature.growth is not None:
             length = int(given[[*signature.given].index(signature.growth.length)])
             dims = {label: _at_length(signature.growth, label, d, length) for label, d in dims.items()}
-        cut = [_cut(array, d) for array, d in zip(results, dims.values(), strict=True)]
+        cut = [without_padding(array, d) for array, d in zip(results, dims.values(), strict=True)]
         return cut[0] if len(cut) == 1 else tuple(cut)
 
     def _padded(self, name: str, array: Array) -> Array:
@@ -206,13 +207,3 @@ def _at_length(growth: Growth, label: str, dims: OutputDims, length: int) -> Out
         factors if b is None else tuple((large - less, small - less) for large, small in factors)
         for factors, b in zip(dims, offsets, strict=True)
     )
-
-
-def _cut(array: Array, dims: OutputDims) -> Array:
-    """The elements of a result that are those of a call's sizes."""
-    if all(large == small for factors in dims for large, small in factors):
-        return array
-    apart = array.reshape([large for factors in dims for large, _ in factors])
-    taken = apart[tuple(slice(small) for factors in dims for _, small in factors)]
-    shape = [int(np.prod([small for _, small in factors], dtype=np.int64)) for factors in dims]
-    return np.ascontiguousarray(taken).reshape(shape)

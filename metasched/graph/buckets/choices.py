@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from metasched.compiler.lower import lower
 from metasched.errors import BuildError, LanguageError, ScheduleError
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.default_choice import is_small
 from metasched.graph.ir import Compute
 from metasched.graph.network import Network
@@ -16,8 +16,6 @@ from metasched.ir.prologue import constants, divide
 from metasched.schedule.handlers import Policy
 from metasched.schedule.trace import Trace
 from metasched.target import Target
-
-_ORIGIN = "as at other sizes"
 
 
 def choices_like(other: Network, network: Network) -> dict[str, Choice]:
@@ -32,7 +30,7 @@ def choices_like(other: Network, network: Network) -> dict[str, Choice]:
             continue
         trace = _same_packing(schedule, programs[nodes[0].name], program, network.target)
         if trace is not None:
-            found[key] = Choice(trace, _ORIGIN)
+            found[key] = Choice(trace, ScheduleOrigin.OTHER_SIZES)
     return found
 
 
@@ -47,7 +45,7 @@ def choices_alike(other: Network, network: Network) -> dict[str, Choice]:
             continue
         trace = _repaired(schedule, nodes[0].program, network.target)
         if trace is not None:
-            found[key] = Choice(trace, _ORIGIN)
+            found[key] = Choice(trace, ScheduleOrigin.OTHER_SIZES)
     return found
 
 

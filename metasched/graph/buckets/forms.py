@@ -18,6 +18,7 @@ from metasched.dtypes import DType
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.masking import CallSizes
 from metasched.graph.value_type import ValueType
+from metasched.runtime.export.network_loader import NumberKind
 from metasched.support.data_classes import dataclass
 
 Bounds = Mapping[str, tuple[int, int]]
@@ -27,11 +28,10 @@ Bounds = Mapping[str, tuple[int, int]]
 class SizeForm:
     """A number as a function of sizes: the sum of products of them, each with its factor.
 
-    `kind` says what is made of the sum: "whole" and "float" are it, "inverse" one over it, "inverse32" that rounded to
-    32 bits.
+    `kind` says what is made of the sum.
     """
 
-    kind: str
+    kind: NumberKind
     terms: tuple[tuple[Fraction, tuple[str, ...]], ...]
 
     def at(self, sizes: Mapping[str, int]) -> float:
@@ -41,30 +41,26 @@ class SizeForm:
             for name in names:
                 factor *= sizes[name]
             total += factor
-        return _KINDS[self.kind](total)
+        return self.kind.of(total)
 
     def described(self) -> list[Any]:
         """The form as JSON."""
-        return [self.kind, [[f.numerator, f.denominator, list(names)] for f, names in self.terms]]
+        return [self.kind.value, [[f.numerator, f.denominator, list(names)] for f, names in self.terms]]
 
     @classmethod
     def of(cls, said: Sequence[Any]) -> SizeForm:
         """What `described` gave."""
         kind, terms = said
-        return cls(str(kind), tuple((Fraction(up, down), tuple(names)) for up, down, names in terms))
+        return cls(NumberKind(kind), tuple((Fraction(up, down), tuple(names)) for up, down, names in terms))
 
 
-_KINDS: Mapping[str, Callable[[Fraction], float]] = {
-    "whole": int,
-    "float": float,
-    "inverse": lambda total: float(1 / total),
-    "inverse32": lambda total: float(np.float32(1 / total)),
-}
-_UNDONE: Mapping[str, Callable[[float], Fraction]] = {
-    "whole": Fraction,
-    "float": Fraction,
-    "inverse": lambda value: (1 / Fraction(value)).limit_denominator(1 << 20),
-    "inverse32": lambda value: (1 / Fraction(value)).limit_denominator(1 << 10),
+_NUMBERS = (NumberKind.FLOAT, NumberKind.INVERSE, NumberKind.INVERSE32)
+# The sums that numbers are of.
+_UNDONE: Mapping[NumberKind, Callable[[float], Fraction]] = {
+    NumberKind.WHOLE: Fraction,
+    NumberKind.FLOAT: Fraction,
+    NumberKind.INVERSE: lambda value: (1 / Fraction(value)).limit_denominator(1 << 20),
+    NumberKind.INVERSE32: lambda value: (1 / Fraction(value)).limit_denominator(1 << 10),
 }
 
 
@@ -84,10 +80,7 @@ class CallForms:
 
         return CallSizes(
             {name: ValueType(type_.dtype, tuple(map(whole, dims))) for name, (type_, dims) in self.inputs.items()},
-            tuple(
-                np.array([form.at(sizes) for form in forms], np.int64 if forms[0].kind == "whole" else np.float64)
-                for forms in self.more
-            ),
+            tuple(np.array([form.at(sizes) for form in forms], forms[0].kind.dtype) for forms in self.more),
             tuple(
                 tuple(tuple((large, whole(form)) for large, form in factors) for factors in dims)
                 for dims in self.outputs
@@ -144,7 +137,7 @@ def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds
         raise NotAlike("a constant of the model depends on sizes")
 
     def form(values: Iterable[float], whole: bool) -> SizeForm:
-        return _form(list(values), corners, wide, ("whole",) if whole else ("float", "inverse", "inverse32"))
+        return _form(list(values), corners, wide, (NumberKind.WHOLE,) if whole else _NUMBERS)
 
     made = CallForms(
         {
@@ -180,16 +173,16 @@ def _required(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], sizes: 
 
 
 def _form(
-    values: Sequence[float], corners: Sequence[Mapping[str, int]], wide: Bounds, kinds: Sequence[str]
+    values: Sequence[float], corners: Sequence[Mapping[str, int]], wide: Bounds, kinds: Sequence[NumberKind]
 ) -> SizeForm:
     """The form through values at the corners. Raises NotAlike where there is none."""
     for kind in kinds:
-        if kind.startswith("inverse") and not all(values):
+        if kind in (NumberKind.INVERSE, NumberKind.INVERSE32) and not all(values):
             continue
         made = SizeForm(kind, _terms([_UNDONE[kind](value) for value in values], wide))
         if all(made.at(corner) == value for corner, value in zip(corners, values, strict=True)):
             simple = all(f.denominator == 1 for f, _ in made.terms)
-            if simple or (kind == "float" and len(set(values)) == 1):
+            if simple or (kind is NumberKind.FLOAT and len(set(values)) == 1):
                 return made
     raise NotAlike(f"a number in the model is {' and '.join(map(str, values))} at the ends of a bucket")
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from functools import reduce
 
 from metasched.dtypes import INDEX, DType
 from metasched.graph.buckets.comparison import NumberPlace
 from metasched.graph.buckets.extents import Factors, has_gaps, is_free
 from metasched.graph.buckets.following import Following, StageFollowing
-from metasched.graph.fusion.expressions import dtype_of, is_cast, reads
+from metasched.graph.fusion.expressions import conjunction, dtype_of, is_cast, reads
 from metasched.graph.fusion.kinds import is_anchor
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.nodes import BinOp, Reducer
@@ -75,11 +74,6 @@ class CallNumbers:
             place = Operation(BinOp.FLOORDIV, index, IntLit(inner)) if inner > 1 else index
             place = Operation(BinOp.MOD, place, IntLit(extent[0])) if n else place
             yield Operation(BinOp.LT, place, self.read(extent, True))
-
-
-def both(conditions: Sequence[SourceExpr]) -> SourceExpr:
-    """The condition that all of some conditions hold."""
-    return reduce(lambda a, b: Operation(BinOp.AND, a, b), conditions)
 
 
 def zero(dtype: DType) -> SourceExpr:
@@ -156,7 +150,7 @@ class MaskedStage:
             if index != before:
                 conditions.append(Operation(BinOp.GE, index, IntLit(0)))
                 conditions.append(Operation(BinOp.LT, index, IntLit(extent)))
-        return IfElse(changed, both(conditions), zero(self.form.types[node.buffer].dtype))
+        return IfElse(changed, conjunction(conditions), zero(self.form.types[node.buffer].dtype))
 
     def _comparison(self, node: Operation) -> SourceExpr:
         """A comparison with what the call's sizes say: where it is below a number, it is below that of the largest
@@ -189,7 +183,7 @@ class MaskedStage:
             return made
         masks = [c for axis in free for c in self.numbers.inside(Name(axis.name), self._own.axes[axis.name])]
         given = [] if made.cond is None else [made.cond]
-        return replace(made, cond=both([*given, *masks]))
+        return replace(made, cond=conjunction([*given, *masks]))
 
     def _held_axes(self, node: Reduce) -> set[str]:
         """The axes of a reduction that take the terms below the length of the caches and no others: none of these is
@@ -237,4 +231,4 @@ def zeroed(shape: Sequence[int], dimensions: Sequence[Factors], dtype: DType, nu
     masks = [
         c for axis, factors in zip(axes, dimensions, strict=True) for c in numbers.inside(Name(axis.name), factors)
     ]
-    return Stage(None, "Y", axes, IfElse(Read("A", own), both(masks), zero(dtype)))
+    return Stage(None, "Y", axes, IfElse(Read("A", own), conjunction(masks), zero(dtype)))

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from metasched.graph.code.archive import to_bytes
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.default_choice import default_choice
 from metasched.graph.code.task_code import compile_task
 from metasched.ir.program import Program
@@ -45,7 +45,8 @@ def request(wanted: WantedCode, target: Target) -> Message:
         "strides": strides,
     }
     if choice is not None:
-        body |= {"origin": choice.origin, "trace": None if choice.trace is None else str(choice.trace)}
+        trace = None if choice.trace is None else str(choice.trace)
+        body |= {"origin": choice.origin.value, "detail": choice.detail, "trace": trace}
     return Message(MessageKind.BUILD, body)
 
 
@@ -73,7 +74,7 @@ class TaskBuilder(Worker):
         target = Target.parse(body["target"])
         if "origin" in body:
             trace = None if body["trace"] is None else Trace.parse(body["trace"])
-            choice = Choice(trace, body["origin"])
+            choice = Choice(trace, ScheduleOrigin(body["origin"]), body["detail"])
         else:
             choice = default_choice(program, target)
         return Message(MessageKind.DONE, {}, to_bytes(compile_task(program, choice, target, body["strides"])))

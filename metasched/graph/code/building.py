@@ -14,7 +14,7 @@ from typing import Self
 from metasched.errors import BuildError, BuildWarning, ResourceError, callers_level
 from metasched.graph.code.archive import from_bytes
 from metasched.graph.code.builder_worker import WantedCode, request
-from metasched.graph.code.choices import AS_WRITTEN, Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.step_code import TaskCode
 from metasched.ir.program import Program
 from metasched.measure.process import Loss, WorkerLost, WorkerProcess, WorkerRole, WorkerSpec
@@ -140,7 +140,8 @@ def _built(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCod
         BuildWarning,
         stacklevel=callers_level(),
     )
-    return _answered(worker, replace(wanted, choice=Choice(None, f"{AS_WRITTEN}: {lost.reason}")), target)
+    as_written = Choice(None, ScheduleOrigin.AS_WRITTEN, lost.reason)
+    return _answered(worker, replace(wanted, choice=as_written), target)
 
 
 def _answered(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:

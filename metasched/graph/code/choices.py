@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -11,9 +12,15 @@ from metasched.ir.nodes import Func
 from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
 
-AS_WRITTEN = "as written"
-GUESSED = "guess"
-TUNED = "tuned"
+
+class ScheduleOrigin(Enum):
+    """Where the schedule of a task comes from."""
+
+    TUNED = "tuned"  # the best of what was measured
+    GUESS = "guess"  # chosen without measuring
+    OTHER_SIZES = "as at other sizes"  # of the network for other sizes
+    AS_WRITTEN = "as written"  # the program has none
+    GIVEN = "given"
 
 
 @dataclass(frozen=True)
@@ -22,14 +29,21 @@ class Choice:
 
     Attributes:
         trace: it applies to the program of the task's first node; None is the program as it is written.
-        origin: where it comes from, for a person: `tuned`, `guess: the expert trace matmul.packed`.
+        origin: where it comes from.
+        detail: more of that, such as the expert trace that was guessed; empty where there is no more.
         func: what the trace makes of the one program that it was chosen for, where it has been applied to that.
 
     """
 
     trace: Trace | None
-    origin: str
+    origin: ScheduleOrigin
+    detail: str = ""
     func: Func | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def told(self) -> str:
+        """Where it comes from, for a person: `as written`, `guess: the expert trace matmul.packed`."""
+        return f"{self.origin.value}: {self.detail}" if self.detail else self.origin.value
 
 
 # Choices by the keys of `Graph.tasks`; a task without one is guessed.

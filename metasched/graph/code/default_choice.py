@@ -7,7 +7,7 @@ from collections.abc import Container
 from metasched.calibration.store import core_of
 from metasched.errors import NoRecord
 from metasched.functions.registry import functions
-from metasched.graph.code.choices import AS_WRITTEN, GUESSED, Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.value_type import type_of
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Block, Call, Const, For, IterKind, Load, Stmt
@@ -33,15 +33,15 @@ def default_choice(program: Program, target: Target) -> Choice:
     of the rules can be run.
     """
     if _size(program) + _math_cost(program.func.body) <= _TINY:
-        return Choice(None, AS_WRITTEN)
+        return Choice(None, ScheduleOrigin.AS_WRITTEN)
     from metasched.search.guesses.guess import guess  # a start from the cache has no use for it
 
     try:
         found = guess(program, target, _rules(program), core=core_of(target))
     except NoRecord as none:  # it says why, and so does what the network says of its kernels
-        return Choice(None, f"{AS_WRITTEN}: {none}")
+        return Choice(None, ScheduleOrigin.AS_WRITTEN, str(none))
     chosen = found.expert or ("a neighbour" if found.neighbour is not None else "the model")
-    return Choice(found.trace, f"{GUESSED}: {chosen}", found.func)
+    return Choice(found.trace, ScheduleOrigin.GUESS, chosen, found.func)
 
 
 def read_what_guesses_need() -> None:

@@ -9,7 +9,7 @@ from metasched.calibration.store import core_of
 from metasched.graph.code.builder_worker import WantedCode
 from metasched.graph.code.building import BuilderProcesses, most_builders
 from metasched.graph.code.cache import CodeCache
-from metasched.graph.code.choices import GUESSED, Choice, Choices
+from metasched.graph.code.choices import Choice, Choices, ScheduleOrigin
 from metasched.graph.code.default_choice import default_choice, is_small
 from metasched.graph.code.owned_files import code_key
 from metasched.graph.code.step_code import TaskCode
@@ -85,11 +85,11 @@ def _is_much(programs: Iterable[Program]) -> bool:
 
 
 def _named(code: TaskCode, choice: Choice | None) -> TaskCode:
-    return code if choice is None or choice.trace is None else replace(code, origin=choice.origin)
+    return code if choice is None or choice.trace is None else replace(code, origin=choice.told)
 
 
 def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:
     choice = wanted.choice
     if choice is None:
-        return code_key(kernel, GUESSED, repr(core_of(target)), str(target))
+        return code_key(kernel, ScheduleOrigin.GUESS.value, repr(core_of(target)), str(target))
     return code_key(kernel, str(choice.trace), str(target))

@@ -42,7 +42,7 @@ def compile_task(
     places = {name: (kind, n) for kind, names in kinds.items() for n, name in enumerate(names)}
     prologue = None if division.prologue is None else _step(division.prologue, places, target)
     main = _step(func if prologue is None else division.main, places, target)
-    return TaskCode(main, prologue, choice.origin, None if choice.trace is None else str(choice.trace))
+    return TaskCode(main, prologue, choice.told, None if choice.trace is None else str(choice.trace))
 
 
 def _scheduled(program: Program, choice: Choice) -> Func:

@@ -225,15 +225,15 @@ class _Contraction:
             for name, block in one.items()
         }
         loop = LoopNode(
-            origin.name,
-            origin.op,
-            body,
-            tuple(name for name, _ in takes),
-            tuple(all_blocks.values()),
-            tuple(own for _, own in takes),
-            tuple(LoopOutput(LoopOutputKind.ELEMENTS, name) for name in one),
-            self._blocks.blocks,
-            self._turn,
+            name=origin.name,
+            op=origin.op,
+            body=body,
+            inputs=tuple(name for name, _ in takes),
+            outputs=tuple(all_blocks.values()),
+            takes=tuple(own for _, own in takes),
+            gives=tuple(LoopOutput(LoopOutputKind.ELEMENTS, name) for name in one),
+            most=self._blocks.blocks,
+            counter=self._turn,
         )
         return loop, list(self._put_together(all_blocks))
 

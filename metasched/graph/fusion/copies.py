@@ -16,9 +16,8 @@ from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var
 from metasched.ir.pitch import is_packed, packed_strides, run
 from metasched.support.by_identity import remembered_by_identity
 from metasched.support.data_classes import dataclass
+from metasched.target import CACHE_LINE
 
-# Rows that have gaps between them begin on cache lines, and are whole ones: no vector is of two rows, or of two lines.
-_LINE = 64
 # More boxes than a concatenation has.
 _MOST_BOXES = 256
 
@@ -97,11 +96,14 @@ def copied_boxes(func: Func) -> tuple[CopiedBox, ...] | None:
 
 
 def is_of_whole_lines(type_: ValueType, part: ValuePart) -> bool:
-    """Whether the rows of a value begin on cache lines and are whole ones where it is that part of another."""
+    """Whether the rows of a value begin on cache lines and are whole ones where it is that part of another.
+
+    Where there are gaps between them, no vector is then of two rows, or of two lines.
+    """
     steps = [s for s, n in zip(part.strides, type_.shape, strict=True) if n > 1]
     length = run(type_.shape, part.strides)
     wanted = (length, part.offset, *(s for s in steps if s >= length))
-    return all(n * type_.dtype.bytes % _LINE == 0 for n in wanted)
+    return all(n * type_.dtype.bytes % CACHE_LINE == 0 for n in wanted)
 
 
 def may_be_computed_there(box: CopiedBox, whole: ValueType) -> bool:

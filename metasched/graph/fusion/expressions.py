@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import TypeVar
 
 from metasched.dtypes import INDEX, DType
@@ -37,6 +38,11 @@ def reads(e: SourceNode) -> Iterator[Read]:
 def names_in(e: SourceNode) -> frozenset[str]:
     """The index variables in an expression."""
     return frozenset(node.name for node in e.walk() if isinstance(node, Name))
+
+
+def conjunction(conditions: Sequence[SourceExpr]) -> SourceExpr:
+    """The condition that asks for all of some, of which there is one at least."""
+    return reduce(lambda a, b: Operation(BinOp.AND, a, b), conditions)
 
 
 def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:

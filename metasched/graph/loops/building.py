@@ -178,16 +178,16 @@ class _Looping:
         origin = self._site.origin
         inputs, reads = (tuple(each) for each in zip(*takes, strict=True)) if takes else ((), ())
         loop = LoopNode(
-            origin.node,
-            origin.op,
-            body,
-            inputs,
-            (origin.value,) * len(gives),
-            reads,
-            tuple(gives),
-            self._most,
-            self._counter.name,
-            _GOES_ON if self._goes_on is not None else "",
+            name=origin.node,
+            op=origin.op,
+            body=body,
+            inputs=inputs,
+            outputs=(origin.value,) * len(gives),
+            takes=reads,
+            gives=tuple(gives),
+            most=self._most,
+            counter=self._counter.name,
+            goes_on=_GOES_ON if self._goes_on is not None else "",
         )
         return reading_what_it_needs(loop)
 

@@ -214,39 +214,39 @@ class _Flattening:
         inner |= {name: self._fresh(name, type_) for name, type_ in body.types.items() if name not in inner}
         self.constants |= {inner[name]: (body.constants, name) for name in body.constants}
         place, first = len(self.loops), len(self.nodes)
-        # Those of its body come after it, and their limits are known before its own.
-        self.loops.append(FlatLoop(loop.name, loop.op, 0, 0, 0, 0, None, None, None, None, None, (), (), (), 0))
         self.depth += 1
         self._add(body, inner)
         self.depth -= 1
         labels = {label: inner[name] for label, name in body.outputs}
         for name, own in loop.given(LoopOutputKind.STATE):
             names[name] = inner[own.body]
-        self.loops[place] = FlatLoop(
-            loop.name,
-            loop.op,
-            first,
-            len(self.nodes),
-            loop.most,
-            loop.assumed_steps,
-            _named(names, loop.input_of(kinds.LIMIT)),
-            _named(names, loop.input_of(kinds.CONDITION)),
-            labels[loop.goes_on] if loop.goes_on else None,
-            inner[loop.counter] if loop.counter else None,
-            next((names[name] for name, _ in loop.given(LoopOutputKind.STEPS)), None),
-            tuple(
+        # Those of its body, whose limits are known before its own, come after it.
+        made = FlatLoop(
+            name=loop.name,
+            op=loop.op,
+            first=first,
+            end=len(self.nodes),
+            most=loop.most,
+            assumed_steps=loop.assumed_steps,
+            limit=_named(names, loop.input_of(kinds.LIMIT)),
+            condition=_named(names, loop.input_of(kinds.CONDITION)),
+            goes_on=labels[loop.goes_on] if loop.goes_on else None,
+            counter=inner[loop.counter] if loop.counter else None,
+            steps=next((names[name] for name, _ in loop.given(LoopOutputKind.STEPS)), None),
+            states=tuple(
                 FlatState(inner[own.body], names[name], labels[body.states[own.body]])
                 for name, own in loop.taken(kinds.STATE)
             ),
-            tuple(
+            reads=tuple(
                 FlatElements(inner[own.body], names[name], own.backwards) for name, own in loop.taken(kinds.ELEMENTS)
             ),
-            tuple(
+            makes=tuple(
                 FlatElements(labels[own.body], names[name], own.backwards)
                 for name, own in loop.given(LoopOutputKind.ELEMENTS)
             ),
-            self.depth,
+            depth=self.depth,
         )
+        self.loops.insert(place, made)
 
     def _fresh(self, name: str, type_: ValueType) -> str:
         name = fresh(name, self.types)

@@ -5,6 +5,7 @@ Each operand is three inputs, the bytes, their scale and their zero point, which
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def softmax(site: NodeSite) -> Results:
     if int(site.required("opset")) >= 13:
         return (_bytes(site, called(site, "Softmax", x, axis=axis), 3),)
     # Until opset 13 all dimensions from the axis on were one.
-    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
+    rows = math.prod(x.shape[:axis])
     matrix = site.view(x, (rows, x.type.size // rows if rows else 0))
     return (_bytes(site, site.view(called(site, "Softmax", matrix, axis=1), x.shape), 3),)
 

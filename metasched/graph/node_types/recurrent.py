@@ -425,15 +425,15 @@ def _layer(
     steps, batch, width = x.shape
     products = weights.of_inputs(site.view(site.cast(x, DType.F32), (steps * batch, width)), bias)
     return _Layer(
-        site,
-        site.view(products, (steps, batch, *shape)),
-        weights,
-        None if inner is None else _shaped(site, inner, shape),
-        None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
-        _begin(site, 5, number, is_state=True),
-        None if kind.cells is None else _begin(site, kind.cells, number, is_state=True),
-        active,
-        functions,
+        site=site,
+        inputs=site.view(products, (steps, batch, *shape)),
+        weights=weights,
+        bias=None if inner is None else _shaped(site, inner, shape),
+        peepholes=None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
+        hidden=_begin(site, 5, number, is_state=True),
+        cells=None if kind.cells is None else _begin(site, kind.cells, number, is_state=True),
+        active=active,
+        functions=functions,
     )
 
 

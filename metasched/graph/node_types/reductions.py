@@ -124,7 +124,7 @@ def _reduced(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how:
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
     element = at("A", inner)
     element = element if wide is dtype else f"{wide}({element})"
-    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    count = prod(x.shape[axis] for axis in axes)
     term = how.term.format(element)
     if axes:
         term = f"{how.reducer}[{ranged([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"

@@ -6,6 +6,8 @@ sounds are taken apart.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from metasched.graph.builder import GraphValue
@@ -127,7 +129,7 @@ def _transformed(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
     wide, (taken, parts, *made) = x.type.dtype.compute, table.shape
     outer = x.shape[:-2]
     matrix = site.constant(table.reshape(taken * parts, -1), wide)
-    flat = site.view(x, (int(np.prod(outer, dtype=np.int64)), taken * parts))
+    flat = site.view(x, (math.prod(outer), taken * parts))
     return site.view(product(site, flat, matrix, wide, x.type.dtype), (*outer, *made))
 
 

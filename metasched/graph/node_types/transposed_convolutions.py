@@ -217,7 +217,7 @@ def _by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: in
             shape.append(axis.stride)
     stages, terms, factors = _convolved(x, w, axes, groups)
     to, extents = tuple(left), tuple(shape)
-    return _Sum(stages, extents, to, terms, factors, to, extents, to)
+    return _Sum(stages=stages, shape=extents, left=to, terms=terms, factors=factors, over=to, extents=extents, read=to)
 
 
 def _phases_apart(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
@@ -246,7 +246,17 @@ def _phases_apart(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups:
         met += [reached] * bool(reached)
     stages, terms, factors = _convolved(x, w, axes, groups)
     read = (*ahead, *read_phases, *read_steps)
-    return _Sum(stages, summed, left, terms, factors, tuple(over), tuple(extents), read, " and ".join(met))
+    return _Sum(
+        stages=stages,
+        shape=summed,
+        left=left,
+        terms=terms,
+        factors=factors,
+        over=tuple(over),
+        extents=tuple(extents),
+        read=read,
+        met=" and ".join(met),
+    )
 
 
 def _convolved(
@@ -283,7 +293,7 @@ def _gathered(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int
     shape = (x.shape[0], w.shape[1] * groups, *(axis.outputs for axis in axes))
     factors = at("A", ("n", channel, *places)), at("W", (channel, own, *inner))
     left, text = ("n", "o", *over), f"{', '.join(terms)} if {' and '.join(met)}"
-    return _Sum((), shape, left, text, factors, left, shape, left)
+    return _Sum(stages=(), shape=shape, left=left, terms=text, factors=factors, over=left, extents=shape, read=left)
 
 
 def _channels(x: GraphValue, w: GraphValue, groups: int) -> tuple[str, str, list[str]]:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from metasched.graph.ir import Graph
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.support.data_classes import dataclass
+from metasched.support.declared_files import Declarations
 from metasched.target import Target
 
 
@@ -83,11 +84,14 @@ class Pass:
     purpose: str
 
 
+# Of the function of a pass: the passes that run before it.
+RUNS_AFTER: Declarations[tuple[str, ...]] = Declarations("runs_after")
+
+
 def graph_pass(*, after: tuple[str, ...] = ()) -> Callable[[Run], Run]:
     """Declare that a function is the pass of its file, and which passes come before it."""
 
     def declare(function: Run) -> Run:
-        function.__dict__["runs_after"] = after
-        return function
+        return RUNS_AFTER.add(function, after)
 
     return declare

@@ -8,14 +8,14 @@ looked at: they are constants. Columns are left as they are: a tile in registers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import names_in, substituted
+from metasched.graph.fusion.expressions import conjunction, names_in, substituted
 from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph
@@ -58,9 +58,9 @@ def _without_padding(stage: Stage, form: Stages, weights: Mapping[str, Array]) -
         return stage
     inside = list(_rows_inside(found, form, weights))
     extents = form.extents(stage)
-    if not inside or np.prod([_share(condition, extents) for condition in inside]) > _WORTH:
+    if not inside or math.prod(_share(condition, extents) for condition in inside) > _WORTH:
         return stage
-    return replace(stage, value=replace(found.reduction, cond=_all(inside)))
+    return replace(stage, value=replace(found.reduction, cond=conjunction(inside)))
 
 
 def _rows_inside(found: ProductSum, form: Stages, weights: Mapping[str, Array]) -> Iterator[SourceExpr]:
@@ -76,7 +76,7 @@ def _rows_inside(found: ProductSum, form: Stages, weights: Mapping[str, Array]) 
         if len(by_axis) > 1 and _is_finite(other, form, weights):
             for axis, conditions in list(by_axis.items())[:-1]:
                 at = data.indices[[own.name for own in padding.axes].index(axis)]
-                yield _all([substituted(condition, {axis: at}) for condition in conditions])
+                yield conjunction([substituted(condition, {axis: at}) for condition in conditions])
 
 
 def _conditions_of_axes(padding: Stage, condition: SourceExpr) -> dict[str, list[SourceExpr]]:
@@ -93,10 +93,6 @@ def parts(condition: SourceExpr) -> Iterator[SourceExpr]:
         yield from parts(condition.b)
     else:
         yield condition
-
-
-def _all(conditions: list[SourceExpr]) -> SourceExpr:
-    return reduce(lambda a, b: Operation(BinOp.AND, a, b), conditions)
 
 
 def _is_finite(read: Read, form: Stages, weights: Mapping[str, Array]) -> bool:

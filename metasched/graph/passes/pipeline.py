@@ -12,7 +12,7 @@ from types import ModuleType
 from metasched.graph.ir import Graph, LoopNode, print_graph
 from metasched.graph.loops.bodies import settled, with_bodies
 from metasched.graph.loops.flat_graph import flat
-from metasched.graph.passes.declaration import Pass, PassContext, PassOptions
+from metasched.graph.passes.declaration import RUNS_AFTER, Pass, PassContext, PassOptions
 from metasched.support.collection import put_off
 from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import DeclaredFiles
@@ -28,13 +28,14 @@ _MACHINERY = ("declaration", "pipeline")
 def _read(name: str, module: ModuleType) -> Pass | None:
     if name in _MACHINERY:
         return None
-    declared = {key: value for key, value in vars(module).items() if "runs_after" in getattr(value, "__dict__", {})}
+    declared = {key: value for key, value in vars(module).items() if RUNS_AFTER.of(value)}
     if list(declared) != [name]:
         raise TypeError(f"{module.__name__} must declare exactly one pass: a function `{name}` with `@graph_pass`")
     run = declared[name]
     if not run.__doc__:
         raise TypeError(f"the pass `{name}` must have a docstring, which says what it does")
-    return Pass(name, run, run.runs_after, run.__doc__.strip().splitlines()[0])
+    (after,) = RUNS_AFTER.of(run)
+    return Pass(name, run, after, run.__doc__.strip().splitlines()[0])
 
 
 FILES = DeclaredFiles("metasched.graph.passes", "pass", _read)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
 from math import prod
 
 import numpy as np
 
-from metasched.graph.fusion.expressions import names_in, reads, substituted, with_reads
+from metasched.graph.fusion.expressions import conjunction, names_in, reads, substituted, with_reads
 from metasched.graph.fusion.indices import IndexSum, linear
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.padding_terms import holds, parts
 from metasched.graph.precision.products import literal
-from metasched.ir.nodes import BinOp
-from metasched.ir.source import IfElse, Name, Operation, Read, Reduce, SourceExpr, Stage
+from metasched.ir.source import IfElse, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.data_classes import dataclass
 
 # Rows are left out where those that are read are at most this share: others are little to fill, and a copy of another
@@ -134,7 +132,7 @@ def _of_rows(value: SourceExpr, row: str, kept: _Kept, extents: Mapping[str, int
 
     value = with_reads(value, at_rows)
     left = [part for part in parts(value.cond) if not is_met(part)]
-    return replace(value, cond=reduce(lambda a, b: Operation(BinOp.AND, a, b), left)) if left else value.then
+    return replace(value, cond=conjunction(left)) if left else value.then
 
 
 def _read(read: Read, form: Stages, kept: _Kept) -> Read:

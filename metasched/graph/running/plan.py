@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from metasched.graph.ir import Graph
 from metasched.support.data_classes import dataclass
-
-ALIGNMENT = 64
+from metasched.target import CACHE_LINE
 
 _Offsets: TypeAlias = NDArray[np.int64]
 
@@ -64,7 +63,7 @@ class Arena:
 
 def aligned(nbytes: int) -> int:
     """A size rounded up to the alignment of arenas."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return -(-nbytes // CACHE_LINE) * CACHE_LINE
 
 
 def places(graph: Graph) -> dict[str, ValuePlace]:

@@ -102,23 +102,25 @@ class _Planner:
         entries = list(self._entries(0, len(graph.nodes), self._flat.outermost))
         given = FIRST + len(graph.inputs) + len(written) + len(moved)
         return ExecutionPlan(
-            tuple((name, graph.types[name]) for name in graph.inputs),
-            tuple((label, graph.types[name]) for label, name in graph.outputs),
-            tuple(self._result(n, written) for n, (label, _) in enumerate(graph.outputs) if label not in hidden),
-            self._arena,
-            self._weights.nbytes,
-            tuple(code.main for code in self._codes.values()),
-            tuple(entry.info for entry in entries),
-            tuple(entry.step for entry in entries),
-            tuple(entry.places for entry in entries),
-            tuple(entry.numbers for entry in entries),
-            tuple(
+            inputs=tuple((name, graph.types[name]) for name in graph.inputs),
+            outputs=tuple((label, graph.types[name]) for label, name in graph.outputs),
+            results=tuple(
+                self._result(n, written) for n, (label, _) in enumerate(graph.outputs) if label not in hidden
+            ),
+            arena=self._arena,
+            weight_bytes=self._weights.nbytes,
+            codes=tuple(code.main for code in self._codes.values()),
+            infos=tuple(entry.info for entry in entries),
+            steps=tuple(entry.step for entry in entries),
+            places=tuple(entry.places for entry in entries),
+            numbers=tuple(entry.numbers for entry in entries),
+            kept=tuple(
                 KeptState(self._numbers[name], self._at(made[label]), graph.types[name].nbytes)
                 for name, label in graph.states.items()
                 if place[made[label]] != place[name]
             ),
-            tuple(self._moved_part(name) for name in moved),
-            FIRST + len(self._numbers) - given,
+            moved=tuple(self._moved_part(name) for name in moved),
+            moving=FIRST + len(self._numbers) - given,
         )
 
     # --- the table

@@ -18,13 +18,12 @@ from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.graph.buckets.forms import described_forms
 from metasched.graph.errors import NetworkError
 from metasched.graph.running.execution_plan import ExecutionPlan
-from metasched.graph.running.plan import ALIGNMENT
 from metasched.graph.running.steps import ACTION_FUNCTIONS
 from metasched.graph.saved.exported_parts import NetworkExport, joined_weights
 from metasched.graph.signature import Signature
 from metasched.graph.value_type import ValueType
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 _LOADER_IMPORT = "from metasched.runtime.export.loader import Image, _dtype, _require\n"
 _POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
@@ -50,7 +49,7 @@ def export_network(network: NetworkExport, target: Target, folder: str | Path) -
         "network.py": [_source(network.signature.name).encode()],
         "code.bin": [code],
         "network.json": [json.dumps(description).encode()],
-        "weights.bin": [part for piece in weights.pieces for part in (piece.data, bytes(-len(piece) % ALIGNMENT))],
+        "weights.bin": [part for piece in weights.pieces for part in (piece.data, bytes(-len(piece) % CACHE_LINE))],
     }
     if not description["weight_bytes"]:
         files["weights.bin"] = [_NO_WEIGHTS]

@@ -99,25 +99,25 @@ def network_of(data: bytes) -> StoredNetwork:
         weight_bytes, weights_hash = said["weights"]
         inputs, outputs = _types_of(said["inputs"]), _types_of(said["outputs"])
         plan = ExecutionPlan(
-            tuple(inputs.items()),
-            tuple(outputs.items()),
-            tuple(
+            inputs=tuple(inputs.items()),
+            outputs=tuple(outputs.items()),
+            results=tuple(
                 NetworkResult(_type_of(t), written, _place(copied), _count(count))
                 for t, written, copied, count in said["results"]
             ),
-            Arena(*said["arena"]),
-            int(weight_bytes),
-            codes,
-            tuple(StepInfo(*info) for info in said["infos"]),
-            tuple(said["steps"]),
-            tuple(tuple(RootOffset(*place) for place in step) for step in said["places"]),
-            tuple(map(tuple, said["numbers"])),
-            tuple(KeptState(root, RootOffset(*found), nbytes) for root, found, nbytes in said["kept"]),
-            tuple(
+            arena=Arena(*said["arena"]),
+            weight_bytes=int(weight_bytes),
+            codes=codes,
+            infos=tuple(StepInfo(*info) for info in said["infos"]),
+            steps=tuple(said["steps"]),
+            places=tuple(tuple(RootOffset(*place) for place in step) for step in said["places"]),
+            numbers=tuple(map(tuple, said["numbers"])),
+            kept=tuple(KeptState(root, RootOffset(*found), nbytes) for root, found, nbytes in said["kept"]),
+            moved=tuple(
                 MovedPart(state, name, offset, number, Position(*position), step)
                 for state, name, offset, number, position, step in said["moved"]
             ),
-            int(said["moving"]),
+            moving=int(said["moving"]),
         )
         growth = None if said["growth"] is None else _growth_of(said["growth"])
         counts = {label: CountedAxis(*count) for label, count in said["counts"].items()}

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
 from metasched.database.base import Database
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike, opened_database
+from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.database.record import Record
 from metasched.functions.registry import functions
 from metasched.graph.code.choices import Choice
@@ -39,6 +39,7 @@ from metasched.search.session import TuningSession
 from metasched.search.several_tasks.objectives import Objective
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
 from metasched.search.task import Task
+from metasched.settings import DEFAULT_DATABASE
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -204,7 +205,16 @@ def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:
     """Whether each of the kernels is so small that it runs as it is written."""
     tables = tuple(TaskTable([TaskRow(task) for task in tasks_of(graph)]) for graph, _ in tuned)
     nothing = (0.0,) * len(tuned)
-    return NetworkReport(tables, {}, nothing, nothing, 0, 0, elapsed, choices=({},) * len(tuned))
+    return NetworkReport(
+        tables=tables,
+        reports={},
+        before_s=nothing,
+        after_s=nothing,
+        trials=0,
+        measured=0,
+        elapsed_s=elapsed,
+        choices=({},) * len(tuned),
+    )
 
 
 def _left(until: float | None) -> float | None:
@@ -315,15 +325,15 @@ def _report(
         before.append(sum(task.weight * (guess.get(task.key) or 0.0) for task in tasks))
         after.append(sum(task.weight * (best.get(task.key) or 0.0) for task in tasks))
     return NetworkReport(
-        tuple(tables),
-        by_key,
-        tuple(before),
-        tuple(after),
-        sum(report.records for report in reports),
-        sum(report.measured for report in reports),
-        elapsed,
-        session.interrupted,
-        {shared[n].task.key: reason for n, reason in session.unchecked.items()},
+        tables=tuple(tables),
+        reports=by_key,
+        before_s=tuple(before),
+        after_s=tuple(after),
+        trials=sum(report.records for report in reports),
+        measured=sum(report.measured for report in reports),
+        elapsed_s=elapsed,
+        interrupted=session.interrupted,
+        unchecked={shared[n].task.key: reason for n, reason in session.unchecked.items()},
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
-from metasched.database.database_registry import DEFAULT_DATABASE, DatabaseLike
+from metasched.database.database_registry import DatabaseLike
 from metasched.graph.code.choices import Choice, Choices
 from metasched.graph.tuning.graphs import (
     DEFAULT_BUDGET_S,
@@ -29,6 +29,7 @@ from metasched.permissions import Allow
 from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
 from metasched.search.several_tasks.objectives import Objective
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
+from metasched.settings import DEFAULT_DATABASE
 from metasched.space.registry import RuleSpec
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from metasched.database.base import Database
 from metasched.database.record import Record, Role, TaskKey, Visit, VisitKind, code_version
-from metasched.graph.code.choices import TUNED, Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.ir import Graph
 from metasched.graph.running.execution_plan import StepInfo
 from metasched.graph.tasks import NetworkTask
@@ -166,5 +166,5 @@ def choices_of(records: Mapping[str, Record], tasks: Sequence[NetworkTask]) -> d
             if trace is None:
                 continue
             guessed = ", the guess" if record.role.is_guess else ""
-            found[task.key] = Choice(trace, f"{TUNED}: {duration(record.seconds)}{guessed}")
+            found[task.key] = Choice(trace, ScheduleOrigin.TUNED, f"{duration(record.seconds)}{guessed}")
     return found

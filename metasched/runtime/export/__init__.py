@@ -7,5 +7,3 @@ Its files, in reading order:
 - `network_loader`: A network that runs with NumPy alone: this file loads the machine code and the weights that lie
   beside it
 """
-
-from metasched.runtime.export.artefact import export as export

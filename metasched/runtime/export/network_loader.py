@@ -12,9 +12,11 @@ import copy
 import ctypes
 import hashlib
 import json
+import math
 import mmap
 import threading
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -243,7 +245,9 @@ class ExportedNetwork:
             made = np.zeros(member.shapes[name], array.dtype)
             made[tuple(map(slice, array.shape))] = array
             padded.append(made)
-        return [_cut(array, cut) for array, cut in zip(self._run(member, [*padded, *more]), cuts, strict=True)]
+        return [
+            without_padding(array, cut) for array, cut in zip(self._run(member, [*padded, *more]), cuts, strict=True)
+        ]
 
     # --- sizes that grow
 
@@ -328,10 +332,7 @@ def _evaluated(forms: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any,
         name: (_dtype(dtype), tuple(int(_number(form, sizes)) for form in dims))
         for name, (dtype, dims) in forms["inputs"].items()
     }
-    more = [
-        np.array([_number(form, sizes) for form in one], np.int64 if one[0][0] == "whole" else np.float64)
-        for one in forms["more"]
-    ]
+    more = [np.array([_number(form, sizes) for form in one], NumberKind(one[0][0]).dtype) for one in forms["more"]]
     outputs = [
         [[(large, int(_number(form, sizes))) for large, form in factors] for factors in dims]
         for dims in forms["outputs"]
@@ -339,8 +340,30 @@ def _evaluated(forms: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any,
     return inputs, more, outputs
 
 
+class NumberKind(Enum):
+    """What a number that depends on sizes is of a sum of products of them."""
+
+    WHOLE = "whole"  # it, an integer
+    FLOAT = "float"  # it
+    INVERSE = "inverse"  # one over it
+    INVERSE32 = "inverse32"  # that, rounded to 32 bits
+
+    @property
+    def dtype(self) -> type[Any]:
+        """The element type of arrays of such numbers."""
+        return np.int64 if self is NumberKind.WHOLE else np.float64
+
+    def of(self, total: Fraction) -> float:
+        """The number for a sum."""
+        if self is NumberKind.WHOLE:
+            return int(total)
+        if self is NumberKind.FLOAT:
+            return float(total)
+        return float(np.float32(1 / total)) if self is NumberKind.INVERSE32 else float(1 / total)
+
+
 def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:
-    """A number that depends on sizes: a sum of products of them, or one over it."""
+    """A number that depends on sizes, from its kind and the terms of its sum."""
     kind, terms = form
     total = Fraction(0)
     for up, down, names in terms:
@@ -348,20 +371,19 @@ def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:
         for name in names:
             factor *= sizes[name]
         total += factor
-    if kind == "whole":
-        return int(total)
-    if kind == "float":
-        return float(total)
-    return float(np.float32(1 / total)) if kind == "inverse32" else float(1 / total)
+    return NumberKind(kind).of(total)
 
 
-def _cut(array: Array, dims: Sequence[Sequence[tuple[int, int]]]) -> Array:
-    """The elements of a result that are those of a call's sizes."""
+def without_padding(array: Array, dims: Sequence[Sequence[tuple[int, int]]]) -> Array:
+    """The elements of a result that are those of a call's sizes: each dimension has factors, at most and in the call.
+
+    An array without any others is returned itself.
+    """
     if all(large == small for factors in dims for large, small in factors):
         return array
     apart = array.reshape([large for factors in dims for large, _ in factors])
     taken = apart[tuple(slice(small) for factors in dims for _, small in factors)]
-    shape = [int(np.prod([small for _, small in factors], dtype=np.int64)) for factors in dims]
+    shape = [math.prod(small for _, small in factors) for factors in dims]
     return np.ascontiguousarray(taken).reshape(shape)
 
 

@@ -12,6 +12,7 @@ from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_integer
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Categorical:
         return int(rng.choice(np.array(self.values), p=np.array(self.probabilities)))
 
     def contains(self, decision: Decision) -> bool:
-        return isinstance(decision, int) and not isinstance(decision, bool) and decision in self.values
+        return is_integer(decision) and decision in self.values
 
     def conditions(self, decision: Decision) -> Sequence[Expr | bool]:
         return (self.contains(decision),)

@@ -13,6 +13,7 @@ from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.lang.instructions import HOLE, Decision
 from metasched.schedule.distributions.base import Rows
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_integer
 
 # Rows are int64.
 _LARGEST = 2**63 - 1
@@ -64,7 +65,7 @@ class Factors(ABC):
             isinstance(decision, tuple)
             and len(decision) == self.parts
             and decision[0] == HOLE
-            and all(isinstance(f, int) and not isinstance(f, bool) and 1 <= f <= _LARGEST for f in decision[1:])
+            and all(is_integer(f) and 1 <= f <= _LARGEST for f in decision[1:])
         )
 
     def repair(self, decision: Decision) -> Decision:

@@ -13,6 +13,7 @@ from metasched.schedule.distributions.factors import MOST_PARTS
 from metasched.schedule.distributions.tile import Tile
 from metasched.schedule.kinds import Flag, LoopName, Number
 from metasched.schedule.primitive import sampler
+from metasched.support.integers import is_integer
 
 OP = "sample_tile"
 
@@ -30,7 +31,7 @@ def _outside_support(given: Mapping[str, Any], decision: Decision) -> str | None
 
 
 def _is_factor(value: Decision) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return is_integer(value) and value >= 1
 
 
 @sampler(in_batches=unchanged, outside_support=_outside_support)

@@ -29,6 +29,7 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.schedule.context import Context
+from metasched.support.cached import keep, kept
 
 # --- preconditions ---------------------------------------------------------------------------------------
 
@@ -206,14 +207,14 @@ def tidy(e: Expr) -> Expr:
     known: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
-        if _TIDY in node.__dict__:
+        if kept(node, _TIDY):
             return node
         found = known.get(id(node))
         if found is None:
             simple = _simplified_index(node, visit)
             found = known[id(node)] = node.map(visit) if simple is None else simple
             if found is node:
-                object.__setattr__(node, _TIDY, True)
+                keep(node, _TIDY, True)
         return found
 
     return visit(e)

@@ -20,6 +20,7 @@ from metasched.search.rounds.population import legal
 from metasched.search.space_protocol import Rows
 from metasched.space.sketch import Sketch, Variable
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_integer
 
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
 _DRAWN = 32
@@ -144,6 +145,6 @@ def _filled(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Gene
 def _integers(variable: Variable, decision: Decision | None) -> list[int] | None:
     """A decision as columns of a variable; None where it is one of another kind."""
     parts = decision if isinstance(decision, tuple) else (decision,)
-    found = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
+    found = [part for part in parts if is_integer(part)]
     whole = len(found) == sum(part is not HOLE for part in parts)
     return found if whole and len(found) == len(variable.columns) else None

@@ -7,6 +7,7 @@ import time
 
 from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
+from metasched.support.integers import is_integer, is_number
 
 
 @dataclass(frozen=True)
@@ -51,21 +52,12 @@ def goal_of(trials: int | None, budget: float | None, patience: int | None = Non
             "say when to end: `trials`, how many measurements to have, `budget`, seconds, or `patience`, how many "
             "trials without a gain"
         )
-    if patience is not None and not (_is_count(patience) and patience > 0):
+    if patience is not None and not (is_integer(patience) and patience > 0):
         raise MetaschedError(f"patience is {patience!r}; it is how many trials may be made without a gain, such as 100")
-    if trials is not None and not _is_count(trials):
+    if trials is not None and not is_integer(trials):
         raise MetaschedError(f"trials is {trials!r}; it is how many measurements to have, such as 64")
     if trials is not None and trials < 1:
         raise MetaschedError(f"trials is {trials}; at least one measurement is needed")
-    if budget is not None and not (_is_number(budget) and 0 < budget < float("inf")):
+    if budget is not None and not (is_number(budget) and 0 < budget < float("inf")):
         raise MetaschedError(f"budget is {budget!r}; it is how many seconds to go on, such as 60")
     return Goal(trials, None if budget is None else time.perf_counter() + budget, patience=patience)
-
-
-def _is_count(value: object) -> bool:
-    """Whether it is an integer; True, which is one to Python, answers another question."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return _is_count(value) or isinstance(value, float)

@@ -300,12 +300,28 @@ class _Guessing:
         others = tuple(one for one in self.arms.transferred if one is not start.neighbour)
         passed_over = self._passed_over(choice.passed_over)
         if taken is None:
-            rivals = choice.others if choice.taken is None else (choice.taken, *choice.others)
-            known = passed_over, rivals, others
-            return Guess(start.trace, start.func, None, start.neighbour, "", why, start.expected, Repairs(), *known)
-        repairs = Repairs(taken.schedule.repairs)
-        known, carried_over = (passed_over, choice.others, others), taken.carried_over
-        return Guess(start.trace, start.func, taken.name, None, carried_over, why, start.expected, repairs, *known)
+            return Guess(
+                start.trace,
+                start.func,
+                neighbour=start.neighbour,
+                why=why,
+                expected=start.expected,
+                passed_over=passed_over,
+                rivals=choice.others if choice.taken is None else (choice.taken, *choice.others),
+                others=others,
+            )
+        return Guess(
+            start.trace,
+            start.func,
+            expert=taken.name,
+            carried_over=taken.carried_over,
+            why=why,
+            expected=start.expected,
+            repairs=Repairs(taken.schedule.repairs),
+            passed_over=passed_over,
+            rivals=choice.others,
+            others=others,
+        )
 
     def _by_model(self, found: _Favourite | None, why: str, start: _Start | None = None, ratio: float = 1.0) -> Guess:
         """The guess that takes the model's choice, instead of what was known. Raises NoRecord where there is none."""
@@ -317,8 +333,15 @@ class _Guessing:
             rivals = (choice.taken, *rivals)
         if start is not None and start.expert is not None:
             passed_over[start.expert.name] = f"the estimate is {1 / ratio:.1f} times as long"
-        known = self._passed_over(passed_over), rivals, tuple(self.arms.transferred)
-        return Guess(found.trace, found.func, None, None, "", why, found.expected, Repairs(), *known)
+        return Guess(
+            found.trace,
+            found.func,
+            why=why,
+            expected=found.expected,
+            passed_over=self._passed_over(passed_over),
+            rivals=rivals,
+            others=tuple(self.arms.transferred),
+        )
 
     def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Expert traces and neighbours that were not taken, each with the reason."""

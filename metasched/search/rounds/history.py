@@ -10,6 +10,7 @@ import numpy as np
 
 from metasched.cost.features import NAMES, Features
 from metasched.cost.task_times import TaskTimes
+from metasched.measure.timing import or_inf
 from metasched.search.space_protocol import Arm, Arms, Candidate, Observation, Rows
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
@@ -83,7 +84,7 @@ class History:
             if result.candidate not in self._seen:
                 self._arm(result.candidate.arm).add(result.candidate.row, len(self._seen))
                 self._seen[result.candidate] = None
-                self._seconds.append(float("inf") if result.seconds is None else result.seconds)
+                self._seconds.append(or_inf(result.seconds))
                 self._is_bound.append(result.bound)
 
     def seconds(self) -> list[tuple[Candidate, float]]:

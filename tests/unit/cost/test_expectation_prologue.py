@@ -14,7 +14,6 @@ from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.ir.prologue import main_part
 from tests.support.targets import AVX512
 
-SHAPE = {"M": 64, "N": 128, "K": 96}
 TEXT = """
 program product[M=64, N=128, K=96](A: f32[M, K], const B: f32[K, N]) -> C: f32[M, N]:
     C[i, j] = sum[k](A[i, k] * B[k, j])

@@ -39,9 +39,9 @@ def test_a_tie_is_half_right() -> None:
 
 
 def test_pairs_of_nearly_equal_times_are_not_asked_for() -> None:
-    times = np.array([1.0, 1.019, 2.0])
-    assert pair_accuracy(np.array([1.0, 2.0, 0.0]), times) == 1.0
-    assert pair_accuracy(np.array([1.0, 2.0, 0.0]), times, gap=0.0) == pytest.approx(2 / 3)
+    score = np.array([1.0, 2.0, 0.0])
+    assert pair_accuracy(score, np.array([1.0, 1.019, 2.0])) == 1.0
+    assert pair_accuracy(score, np.array([1.0, 1.021, 2.0])) == pytest.approx(2 / 3)
     assert math.isnan(pair_accuracy(np.zeros(2), np.array([1.0, 1.01])))
 
 

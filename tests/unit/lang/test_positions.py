@@ -133,12 +133,12 @@ def test_positions_are_known_to_be_inside() -> None:
 def test_programs_from_python_are_those_of_the_text() -> None:
     n, k = ms.param("N", 6), ms.param("K", 8)
     x = ms.placeholder("X", (n, k))
-    v, p = ms.compute_arg("V", "P", (n,), lambda i: ms.argmax(lambda k: x[i, k], k), dtype="i32")
+    v, p = ms.compute_arg("V", "P", (n,), lambda i: ms.argmax(lambda k: x[i, k], k), label="best", dtype="i32")
     y = ms.compute("Y", (n,), lambda i: x[i, p[i]] - v[i])
     made = ms.program("best", [x], [y, p])
     text = """
     program best[N=6, K=8](X: f32[N, K]) -> (Y: f32[N], P: i32[N]):
-        V[i], P[i] = argmax[k](X[i, k])
+        best: V[i], P[i] = argmax[k](X[i, k])
         Y[i] = X[i, P[i]] - V[i]
     """
     assert made == parse_program(text)

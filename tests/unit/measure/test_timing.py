@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from metasched.measure.timing import Times, TimingPlan, is_clearly_slower, is_known_well, median_of, take_samples
+from metasched.measure.timing import (
+    Times,
+    TimingPlan,
+    is_clearly_slower,
+    is_known_well,
+    median_of,
+    or_inf,
+    take_samples,
+)
 
 PLAN = TimingPlan(sample_s=1e-3, samples=8, budget_s=0.02)
 
@@ -117,3 +125,7 @@ def test_times_are_positive_even_where_the_clock_stands_still() -> None:
 def test_plans_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"visits|durations"):
         TimingPlan(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_failure_takes_longer_than_anything() -> None:
+    assert (or_inf(2e-6), or_inf(None)) == (2e-6, float("inf"))

@@ -14,7 +14,7 @@ from metasched.lang import parse_program
 from metasched.measure.records import CheckError
 from metasched.measure.timing import Surroundings
 from metasched.search.proposal import Guesses
-from metasched.search.scheduler_registry import SCHEDULERS, SchedulerInputs, scheduler_of
+from metasched.search.scheduler_registry import SCHEDULERS, SchedulerInputs
 from metasched.search.session import TuningSession
 from metasched.search.several_tasks.task_progress import TaskFacts, TaskProgress
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
@@ -32,9 +32,9 @@ def test_every_scheduler_ends_when_nothing_is_open() -> None:
     assert {"gradient", "round_robin"} <= set(SCHEDULERS.names())
     for name in SCHEDULERS.names():
         closed = TaskProgress(0, False, lambda: TaskFacts(1, 1e-6, ""), lambda: ())
-        assert scheduler_of(name)(SchedulerInputs([{0: 1.0}])).next([closed], None) is None
+        assert SCHEDULERS.get(name)(SchedulerInputs([{0: 1.0}])).next([closed], None) is None
     with pytest.raises(MetaschedError, match="there is no task scheduler `gradent`; did you mean gradient"):
-        scheduler_of("gradent")
+        SCHEDULERS.resolve("gradent")
 
 
 class Backwards:

@@ -1,11 +1,11 @@
-"""Properties that are worked out once an object, without a lock."""
+"""What is worked out once an object and kept with it, without a lock."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
 
-from metasched.support.cached import cached_property
+from metasched.support.cached import cached_property, keep, kept, kept_with
 
 
 @dataclass(frozen=True)
@@ -44,3 +44,18 @@ def test_no_object_waits_for_another() -> None:
     for thread in threads:
         thread.join()
     assert [vars(each) for each in objects] == [{"met": True}] * 2
+
+
+def test_results_are_kept_by_a_key() -> None:
+    one, other = Counted([1]), Counted([1])
+    made: list[int] = []
+
+    def make() -> list[int]:
+        made.append(len(made))
+        return list(made)
+
+    first = kept_with(one, "_made", make)
+    assert kept_with(one, "_made", make) is kept(one, "_made") is first
+    assert kept_with(other, "_made", make) == [0, 1], "an equal object has its own"
+    assert kept(one, "_other") is None
+    assert keep(one, "_made", [7]) is first, "what was given out stays"

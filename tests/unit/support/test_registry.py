@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from metasched.errors import MetaschedError
-from metasched.support.registry import Registry, UnfitError, checked_function, origin
+from metasched.support.registry import Product, Registry, UnfitError, checked_function, origin
 
 GROUP = "metasched_test.shapes"
 
@@ -134,6 +134,26 @@ def test_a_check_may_change_what_it_takes(ours: str) -> None:
     assert registry.get("two") == 1.0
     with pytest.raises(MetaschedError, match="is no half: it is not 2"):
         registry.get("one")
+
+
+def test_what_is_given_instead_of_a_name_is_checked_too(ours: str) -> None:
+    registry = numbers(ours)
+    assert (registry.resolve("two"), registry.resolve(7)) == (2, 7)
+    with pytest.raises(MetaschedError, match=re.escape("this is no number: it is 2.5\n  hint: a whole one")):
+        registry.resolve(2.5, "a whole one")  # type: ignore[arg-type]
+    with pytest.raises(MetaschedError, match=r"^my own is no number: it is None$"):
+        registry.checked("my own", None)
+
+
+def test_what_a_function_makes_has_the_methods_of_its_kind() -> None:
+    def check(value: object) -> Callable[[str], object]:
+        return checked_function(value, "a text", "a text")
+
+    registry = Registry(None, "text", check, MetaschedError, product=Product("a text", ("upper",), "return a text"))
+    assert registry.make(lambda given: given * 2, "ab") == "abab"
+    message = "`len` made 2 of a text, which is no text: it has no `upper`\n  hint: return a text"
+    with pytest.raises(MetaschedError, match=f"^{re.escape(message)}$"):
+        registry.make(len, "ab")
 
 
 def test_a_function_is_one_of_so_many_arguments() -> None:

@@ -41,6 +41,7 @@ from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
 from metasched.ir.linear import Linear
 from metasched.ir.nodes import BinOp, Expr
+from metasched.target import CACHE_LINE
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
 _HOISTED = 12
@@ -50,8 +51,6 @@ _REMEMBERED = 0.5
 # Values of a transposition that are kept: those of one strip of lanes, in all iterations of the largest tiles.
 _TRANSPOSED = 256
 
-# Bytes of a line, as far as streams and prefetches go.
-_LINE = 64
 # What an offset of 32 bits may be.
 _SHORT = 2**31 - 1
 # What LLVM calls the locality of a prefetch is 3 for the first cache, 2 for the second.
@@ -417,7 +416,7 @@ class Memory(Addresses):
         if size < _VECTOR or size & (size - 1):
             self._plain_store(storage, shared, value, lane.width)
             return
-        self._stream(storage, shared, value, min(size, _LINE))
+        self._stream(storage, shared, value, min(size, CACHE_LINE))
 
     def _stream(self, storage: ArrayPointer, form: Linear, value: SSAValue, boundary: int) -> None:
         text, dtype, width = self.text, storage.array.dtype, value.width
@@ -447,10 +446,10 @@ class Memory(Addresses):
         if varying:
             return
         width, size = 1 if self.scope.lane is None else self.scope.lane.width, storage.array.dtype.bytes
-        first = {lane * step * size // _LINE: lane * step for lane in reversed(range(width))}
+        first = {lane * step * size // CACHE_LINE: lane * step for lane in reversed(range(width))}
         for offset in first.values():
             element = shared.const + offset
-            key = ("prefetch", array, shared.terms, element * size // _LINE)
+            key = ("prefetch", array, shared.terms, element * size // CACHE_LINE)
             if key not in self.text.known.names:
                 address = self.pointer(storage, Linear(element, shared.terms))
                 self.text.known.names[key] = address

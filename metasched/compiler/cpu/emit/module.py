@@ -23,10 +23,9 @@ from metasched.dtypes import INDEX, DType
 from metasched.errors import BuildError
 from metasched.ir.nodes import Load, Scalar
 from metasched.support.data_classes import dataclass
-from metasched.target import Target
+from metasched.target import CACHE_LINE, Target
 
 ENTRY = "metasched_kernel"
-_ALIGN = 64
 # Registers spill to the stack, and nothing large goes there.
 MAX_STACK = 64 << 10
 
@@ -62,7 +61,7 @@ def _layout(arrays: tuple[Array, ...], threads: int) -> WorkspaceLayout:
         if array.kind in sizes:
             offsets[array.name] = sizes[array.kind]
             size = array.size * array.dtype.bytes + PADDING
-            sizes[array.kind] += -(-size // _ALIGN) * _ALIGN
+            sizes[array.kind] += -(-size // CACHE_LINE) * CACHE_LINE
     return WorkspaceLayout(offsets, sizes[ArrayKind.SHARED], sizes[ArrayKind.THREAD], threads)
 
 
@@ -157,7 +156,7 @@ class _ModuleEmitter:
                 elements = array.size + PADDING // array.dtype.bytes
                 size += elements * array.dtype.bytes
                 scope.text.entry.append(
-                    f"  {_pointer(array)} = alloca [{elements} x {memory_text(array.dtype)}], align {_ALIGN}"
+                    f"  {_pointer(array)} = alloca [{elements} x {memory_text(array.dtype)}], align {CACHE_LINE}"
                 )
         if size > MAX_STACK:
             raise BuildError("register buffers too large", f"they take {size} bytes; at most {MAX_STACK}")

@@ -31,23 +31,23 @@ PLACE = "metasched_place"
 SKIP = 255
 
 
-def place_text(n: int, arguments: str = "%arguments") -> list[str]:
+def place_text(n: int) -> list[str]:
     """Lines that compute the address of a place, `%at{n}`."""
     return [
-        f"  %root.at{n} = getelementptr i64, ptr {arguments}, i64 {2 * n}",
+        f"  %root.at{n} = getelementptr i64, ptr %arguments, i64 {2 * n}",
         f"  %root{n} = load i64, ptr %root.at{n}",
         f"  %base.at{n} = getelementptr ptr, ptr %roots, i64 %root{n}",
         f"  %base{n} = load ptr, ptr %base.at{n}",
-        f"  %offset.at{n} = getelementptr i64, ptr {arguments}, i64 {2 * n + 1}",
+        f"  %offset.at{n} = getelementptr i64, ptr %arguments, i64 {2 * n + 1}",
         f"  %offset{n} = load i64, ptr %offset.at{n}",
         f"  %at{n} = getelementptr i8, ptr %base{n}, i64 %offset{n}",
     ]
 
 
-def number_text(n: int, places: int, arguments: str = "%arguments") -> list[str]:
+def number_text(n: int, places: int) -> list[str]:
     """Lines that load a number, `%number{n}`, which comes after so many places."""
     return [
-        f"  %number.at{n} = getelementptr i64, ptr {arguments}, i64 {2 * places + n}",
+        f"  %number.at{n} = getelementptr i64, ptr %arguments, i64 {2 * places + n}",
         f"  %number{n} = load i64, ptr %number.at{n}",
     ]
 

@@ -32,6 +32,7 @@ import signal
 import sys
 
 from metasched.compiler.cpu.emit.thread_places import PLACE_BYTES, PLACE_FIELDS, THREAD_PLACES
+from metasched.target import CACHE_LINE
 
 # `void metasched_launch(body, context, phases, chunks)`: run a region of at most MAX_CHUNKS chunks; returns at its end.
 LAUNCH_FUNCTION = "metasched_launch"
@@ -64,10 +65,9 @@ _FAULTS = (signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, getattr
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
 _KEEP_FAULTS = "\n".join(f"  call i32 @sigdelset(ptr %signals, i32 {int(s)})" for s in dict.fromkeys(_FAULTS))
 
-# Bytes of a cache line, and room for a mutex and a condition variable of any C library.
-_LINE = 64
+# Room for a mutex and a condition variable of any C library.
 _SLEEPER = f"{{ i64, [56 x i8], [64 x i8], [64 x i8], {{ {PLACE_FIELDS} }} }}"
-_SLEEPER_BYTES = 192 + -(-PLACE_BYTES // _LINE) * _LINE
+_SLEEPER_BYTES = 192 + -(-PLACE_BYTES // CACHE_LINE) * CACHE_LINE
 
 _STATE = f"""\
 ; Whether it sleeps, its mutex, its condition variable, where it may run.
@@ -75,20 +75,20 @@ _STATE = f"""\
 
 ; What a worker reads to begin is on one cache line, and every chunk's claim on one of its own.
 %region = type {{ i64, i64, i64, i32, ptr, ptr }}
-@region = internal global %region zeroinitializer, align {_LINE}
+@region = internal global %region zeroinitializer, align {CACHE_LINE}
 @open = internal alias i64, ptr @region
 @first = internal alias i64, getelementptr (%region, ptr @region, i64 0, i32 1)
 @last = internal alias i64, getelementptr (%region, ptr @region, i64 0, i32 2)
 @modes = internal alias i32, getelementptr (%region, ptr @region, i64 0, i32 3)
 @body = internal alias ptr, getelementptr (%region, ptr @region, i64 0, i32 4)
 @context = internal alias ptr, getelementptr (%region, ptr @region, i64 0, i32 5)
-@remaining = internal global i64 0, align {_LINE}
-@taken = internal global i64 0, align {_LINE}
+@remaining = internal global i64 0, align {CACHE_LINE}
+@taken = internal global i64 0, align {CACHE_LINE}
 @epoch = internal global i64 0
 @started = internal global i64 0
-@caller = internal global %sleeper zeroinitializer, align {_LINE}
-@claims = internal global [{MAX_CHUNKS + 1} x [{_LINE // 8} x i64]] zeroinitializer, align {_LINE}
-@workers = internal global [{MAX_CHUNKS + 1} x ptr] zeroinitializer, align {_LINE}
+@caller = internal global %sleeper zeroinitializer, align {CACHE_LINE}
+@claims = internal global [{MAX_CHUNKS + 1} x [{CACHE_LINE // 8} x i64]] zeroinitializer, align {CACHE_LINE}
+@workers = internal global [{MAX_CHUNKS + 1} x ptr] zeroinitializer, align {CACHE_LINE}
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
@@ -250,7 +250,7 @@ look:
   %wraps = icmp uge i64 %after, %chunks
   %before = sub i64 %after, %chunks
   %chunk = select i1 %wraps, i64 %before, i64 %after
-  %claim = getelementptr [{_LINE // 8} x i64], ptr @claims, i64 %chunk
+  %claim = getelementptr [{CACHE_LINE // 8} x i64], ptr @claims, i64 %chunk
   %last = load atomic i64, ptr %claim monotonic, align 8
   %free = icmp ult i64 %last, %epoch
   br i1 %free, label %try, label %next
@@ -350,7 +350,7 @@ test:
   %more = icmp slt i64 %n, %wanted
   br i1 %more, label %make, label %done
 make:
-  %self = call ptr @aligned_alloc(i64 {_LINE}, i64 {_SLEEPER_BYTES})
+  %self = call ptr @aligned_alloc(i64 {CACHE_LINE}, i64 {_SLEEPER_BYTES})
   %missing = icmp eq ptr %self, null
   br i1 %missing, label %done, label %create
 create:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -119,7 +120,7 @@ def insert(trace: ArrayTrace, arr: Any, obj: Any, values: Any, axis: int | None 
 @traces("resize")
 def resize(trace: ArrayTrace, a: Any, new_shape: Any) -> Any:
     """The elements again and again."""
-    count, size = int(np.prod(new_shape)), np.size(a)
+    count, size = math.prod(np.atleast_1d(new_shape).tolist()), np.size(a)
     return np.reshape(np.take(np.ravel(a), np.arange(count) % max(size, 1)), new_shape)
 
 

@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.errors import BuildWarning
 from metasched.graph.code.builder_worker import WantedCode
 from metasched.graph.code.building import BuilderProcesses, most_builders
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.step_code import TaskCode
 from metasched.graph.code.task_code import compile_task
 from metasched.schedule.trace import Trace
@@ -25,7 +25,7 @@ def in_vectors() -> Choice:
     sch = ms.Schedule(PROGRAM)
     _, j = sch.get_loops(sch.get_block("B"))
     sch.vectorize(j, 16)
-    return Choice(sch.trace, "by hand")
+    return Choice(sch.trace, ScheduleOrigin.GIVEN)
 
 
 BY_HAND = in_vectors()
@@ -40,9 +40,9 @@ def test_builders_make_what_this_process_makes_and_errors_arrive() -> None:
     found: dict[str, TaskCode] = {}
     wanted = {
         "chosen": WantedCode(PROGRAM, BY_HAND),
-        "written": WantedCode(PROGRAM, Choice(None, "as written"), {"A": (80, 1)}),
+        "written": WantedCode(PROGRAM, Choice(None, ScheduleOrigin.AS_WRITTEN), {"A": (80, 1)}),
     }
-    wrong = Choice(Trace.parse(str(BY_HAND.trace).replace('"B"', '"nowhere"')), "by hand")
+    wrong = Choice(Trace.parse(str(BY_HAND.trace).replace('"B"', '"nowhere"')), ScheduleOrigin.GIVEN)
     with pytest.raises(ms.BuildError, match="nowhere"):
         build({**wanted, "wrong": WantedCode(PROGRAM, wrong)}, found.__setitem__)
     assert {"chosen", "written"} >= found.keys() - {"wrong"}

@@ -7,6 +7,7 @@ import pytest
 import metasched as ms
 from metasched.errors import NoRecord
 from metasched.graph.code import default_choice
+from metasched.graph.code.choices import ScheduleOrigin
 
 TEXT = "program wide[N=100000](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] + 1\n"
 
@@ -17,7 +18,7 @@ def test_where_no_schedule_can_be_run_the_reason_is_told(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("metasched.search.guesses.guess.guess", none)
     choice = default_choice.default_choice(ms.parse_program(TEXT), ms.Target.detect())
-    assert (choice.trace, choice.origin) == (None, "as written: none can be run")
+    assert (choice.trace, choice.told) == (None, "as written: none can be run")
 
 
 SUMS = "program sums[N=49, C=240](X: f32[N, C]) -> Y: f32[C]:\n    Y[c] = sum[n](X[n, c])\n"
@@ -28,8 +29,8 @@ def test_a_small_program_has_its_sums_in_vectors_and_a_tiny_one_runs_as_it_is_wr
         default_choice.default_choice(ms.parse_program(SUMS, C=columns), ms.Target.detect()) for columns in (240, 2)
     )
     assert "vectorize" in str(small.trace)
-    assert small.origin.startswith("guess: ")
-    assert (tiny.trace, tiny.origin) == (None, "as written")
+    assert small.told.startswith("guess: ")
+    assert (tiny.trace, tiny.origin, tiny.told) == (None, ScheduleOrigin.AS_WRITTEN, "as written")
     assert small.trace is not None
     assert small.func == small.trace.apply_to(ms.parse_program(SUMS)).func
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import metasched as ms
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.reading.mapped_files import let_pages_go, mapped_array, pages_of
 from tests.support.onnx_models import model, node, random, value
 
@@ -24,7 +24,7 @@ def saved(path: Path, *, external: bool) -> ms.Network:
 
 
 def as_written(net: ms.Network) -> ms.Network:
-    net.choices = {key: Choice(None, "as written") for key in net.optimised.tasks}
+    net.choices = {key: Choice(None, ScheduleOrigin.AS_WRITTEN) for key in net.optimised.tasks}
     return net
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.kernels import kernels
 from metasched.graph.ir import Array, Graph, GraphError
 from metasched.graph.running.executable import Executable
@@ -31,7 +31,7 @@ def by_hand(graph: Graph) -> dict[str, Choice]:
             packed = sch.cache_read(block, "B")
             sch.transform_layout(packed, "k, j -> j, k")
             sch.parallel(sch.get_loops(block)[0])
-            choices[key] = Choice(sch.trace, "by hand")
+            choices[key] = Choice(sch.trace, ScheduleOrigin.GIVEN)
     return choices
 
 

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 
 import metasched as ms
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from tests.support.onnx_models import model, node, random, value
 
 X, W = random(4, 96), random(96, 176, seed=1)
@@ -17,7 +17,7 @@ X, W = random(4, 96), random(96, 176, seed=1)
 def test_what_passes_computed_is_let_go_and_made_again() -> None:
     nodes = [node("Exp", "W", "E"), node("MatMul", "X E"), node("Add", "Y B", "Z")]
     net = ms.load_onnx(model(nodes, [value("X", X)], ("Z",), {"W": W, "B": random(176)}))
-    net.choices = {key: Choice(None, "as written") for key in net.optimised.tasks}
+    net.choices = {key: Choice(None, ScheduleOrigin.AS_WRITTEN) for key in net.optimised.tasks}
     before = {name: array.copy() for name, array in net.optimised.constants.items()}
     (large,) = (name for name, array in before.items() if array.nbytes == W.nbytes)
     computed = weakref.ref(net.optimised.constants[large])

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from metasched.graph.running.plan import ALIGNMENT, Lifetime, arena
+from metasched.graph.running.plan import Lifetime, arena
+from metasched.target import CACHE_LINE
 
 
 def apart(pieces: list[Lifetime], offsets: Any) -> bool:
@@ -45,7 +46,7 @@ def test_values_of_any_sizes_and_lifetimes_are_apart(seed: int) -> None:
     ]
     found = arena(pieces)
     assert apart(pieces, found.offsets)
-    assert all(offset % ALIGNMENT == 0 for offset in found.offsets.values())
+    assert all(offset % CACHE_LINE == 0 for offset in found.offsets.values())
     assert found.bound <= found.nbytes <= 1.3 * found.bound
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.code.choices import Choice
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from tests.support.loops import decoder, decoder_inputs
 from tests.support.onnx_models import model, node, random, value
 
@@ -65,7 +65,7 @@ def network() -> ms.Network:
     ]
     made = ms.load_onnx(model(nodes, [value("X", X)], ("T", "S", "Same"), {"W": W}), target=ms.Target.detect(threads=2))
     made.choices = {
-        key: Choice(_parallel(first.program) if first.op == "MatMul" else None, "by hand")
+        key: Choice(_parallel(first.program) if first.op == "MatMul" else None, ScheduleOrigin.GIVEN)
         for key, (first, *_) in made.optimised.tasks.items()
     }
     return made

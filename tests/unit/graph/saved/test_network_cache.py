@@ -11,6 +11,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph import loading
+from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.saved.network_archive import network_bytes, network_of
 from metasched.graph.saved.network_cache import NetworkCache
@@ -187,7 +188,7 @@ def test_a_profile_and_a_session_of_a_network_from_disk(cache: NetworkCache, pat
 def test_tuned_kernels_are_not_kept_as_untuned_ones(cache: NetworkCache, path: Path) -> None:
     net = ms.load_onnx(path)
     (task,) = (row.task for row in net.tasks().rows)
-    net.schedule_by({task.key: ms.graph.code.choices.Choice(None, "as told")})
+    net.schedule_by({task.key: Choice(None, ScheduleOrigin.GIVEN)})
     net.compile()
     assert cache.folder is not None
     assert not list(cache.folder.iterdir())

@@ -14,7 +14,7 @@ import pytest
 import metasched as ms
 from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
-from metasched.graph.code.choices import TUNED
+from metasched.graph.code.choices import ScheduleOrigin
 from metasched.graph.network import Network
 from metasched.graph.tasks import tasks_of
 from metasched.graph.tuning import settling
@@ -145,7 +145,7 @@ def test_a_tuned_network_computes_the_same_with_the_best_kernels(url: str) -> No
     report = net.tune(6, url, runner=FakeRunner(), progress=seen.append)
     assert (report.trials, report.measured) == (6, 6)
     assert report.after_s[0] <= report.before_s[0]
-    assert [choice.origin.startswith(TUNED) for choice in net.choices.values()] == [True] * len(net.choices)
+    assert [choice.origin is ScheduleOrigin.TUNED for choice in net.choices.values()] == [True] * len(net.choices)
     assert net.choices
     (settlement,) = report.settlements
     assert {task.key for task in settlement.tasks} <= set(net.choices)
@@ -179,7 +179,7 @@ def test_kernels_that_are_slower_in_the_network_are_not_used_now_nor_later(
     assert {step.task: step.schedule for step in net.compiled().steps} == guessed
     again = network().use(url)
     assert {step.task: step.schedule for step in again.compiled().steps} == guessed
-    assert all(again.choices[key].origin.endswith(", the guess") for key in slower)
+    assert all(again.choices[key].detail.endswith(", the guess") for key in slower)
 
 
 def test_what_a_network_runs_before_is_compiled_within_the_budget(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def test_a_stale_record_is_left_out_and_the_log_says_why(caplog: pytest.LogCaptu
         choices = choices_of(found, TASKS)
     assert list(choices) == [TASKS[0].key, TASKS[1].key]
     assert str(choices[TASKS[0].key].trace) == good.trace
-    assert ["the guess" in choice.origin for choice in choices.values()] == [False, True]
+    assert ["the guess" in choice.detail for choice in choices.values()] == [False, True]
     (message,) = caplog.messages
     assert f"a record of {TASKS[2].program.key} is passed over" in message
 
