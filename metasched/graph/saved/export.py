@@ -26,7 +26,7 @@ from metasched.graph.value_type import ValueType
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import Target
 
-_LOADER_IMPORT = "from metasched.runtime.export.loader import Image, _dtype, _require\n"
+_LOADER_IMPORT = "from metasched.runtime.export.loader import Image, _dtype, _memory, _require\n"
 _POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
 _FUTURE = "from __future__ import annotations\n"
 # A file of no bytes cannot be mapped.

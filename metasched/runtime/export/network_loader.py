@@ -12,8 +12,9 @@ import copy
 import ctypes
 import hashlib
 import json
-import mmap
+import os
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from metasched.runtime.export.loader import Image, _dtype, _require
+from metasched.runtime.export.loader import Image, _dtype, _memory, _require
 from metasched.runtime.shared_pool import PoolCode, shared_pool
 
 _POINTER = ctypes.c_void_p
@@ -30,6 +31,19 @@ _NO_TILES = 3
 _ENDLESS = 2**63 - 1
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+# Those of all states there are.
+_LOCKS: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
+
+
+def _release_locks() -> None:
+    """In a forked child: nobody is left there who would release what another thread of the parent held."""
+    for lock in _LOCKS:
+        if lock.locked():
+            lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_locks)
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
@@ -69,9 +83,7 @@ class _Member:
         made = [np.empty(shape, dtype) for dtype, shape, *_ in self._results]
         written = [array for array, result in zip(made, self._results, strict=True) if result[2]]
         moved = [self._moved_part(part, inputs) for part in self._moved]
-        arena = (
-            self._arenas.pop() if self._arenas else np.frombuffer(mmap.mmap(-1, max(self._arena_bytes, 1)), np.uint8)
-        )
+        arena = self._arena()
         addresses = [*map(_address, (arena, self._weights, *inputs, *written)), *moved, *[0] * self._moving]
         roots = (ctypes.c_int64 * len(addresses))(*addresses)
         status = self._run(self._table, len(self._names), roots, _ENDLESS)
@@ -89,6 +101,13 @@ class _Member:
         if status:
             raise self._error(*divmod(status, _STATUSES))
         return made
+
+    def _arena(self) -> Array:
+        """Memory for values between steps, which no other call has."""
+        try:
+            return self._arenas.pop()
+        except IndexError:  # asked for without a look before: another thread may take the last one after that
+            return np.frombuffer(_memory(self._arena_bytes), np.uint8)
 
     def _moved_part(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
         """Where the part of a state is that begins at a position."""
@@ -127,6 +146,7 @@ class ExportedNetwork:
         """Hold a new state, zeros."""
         self.state = {name: np.zeros(shape, dtype) for name, dtype, shape in self._states}
         self._lock = threading.Lock()
+        _LOCKS.add(self._lock)
 
     def session(self) -> ExportedNetwork:
         """The same network with a state of its own, zeros at first."""
