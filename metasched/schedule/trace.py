@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from metasched.errors import ScheduleError, counted
+from metasched.errors import MetaschedError, ScheduleError, counted
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.notebook import table
@@ -225,7 +225,11 @@ class Trace:
             raise InvalidTrace(self.data, found)
 
     def diff(self, other: Trace) -> TraceDiff:
-        """The differences from another trace: lines, arguments and decisions, but not the names of handles."""
+        """The differences from another trace: lines, arguments and decisions, but not the names of handles.
+
+        Raises MetaschedError for what is no trace.
+        """
+        _require_trace(other)
         return diff_traces(self.data, other.data)
 
     def mutate(
@@ -318,6 +322,12 @@ def _decided(instruction: Instruction, address: str, value: object) -> Decision 
     declaration = registry().get(instruction.op)
     places = declaration is not None and declaration.places
     return checked_decision(value, "trace", address, places=places)
+
+
+def _require_trace(other: object) -> None:
+    if not isinstance(other, Trace):
+        hint = "make one by parse_trace(text) or Schedule.trace"
+        raise MetaschedError(f"`other` is a {type(other).__name__}, not a Trace\n  hint: {hint}")
 
 
 def _quoted(addresses: Iterable[str], between: str) -> str:
