@@ -129,7 +129,7 @@ class ExportedNetwork:
     """
 
     def __init__(self, folder: Path) -> None:
-        said = json.loads((folder / "network.json").read_text())
+        said = _description(folder)
         _require(said["machine"], said["features"])
         self.name = str(said["name"])
         self.inputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["inputs"]]
@@ -172,7 +172,9 @@ class ExportedNetwork:
                 array[...] = 0
 
     def _mapped(self, path: Path, nbytes: int) -> Array:
-        """The weights: pages of the file, which processes share."""
+        """The weights: pages of the file, which processes share, and which are read when they are first used. A hash
+        of them would read them all at load.
+        """
         if path.stat().st_size != max(nbytes, 1):
             raise ImportError(f"{path} has not the {nbytes} bytes of {self.name}'s weights")
         return np.memmap(path, np.uint8, "r")
@@ -299,6 +301,19 @@ class ExportedNetwork:
             count = len(inputs) + len(named)
             raise TypeError(f"{takes}, and {count} {'input is' if count == 1 else 'inputs are'} given")
         return [*inputs, *(named[name] for name in names[len(inputs) :])]
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    """What `network.json` says. Raises ImportError where it is damaged, or a file is missing."""
+    names = ("network.json", "code.bin", "weights.bin")
+    for name in names:
+        if not (folder / name).is_file():
+            raise ImportError(f"{folder} has no `{name}`; network.py reads {', '.join(names)} beside it")
+    try:
+        said: dict[str, Any] = json.loads((folder / "network.json").read_text())
+    except ValueError as error:
+        raise ImportError(f"{folder / 'network.json'} is damaged: {error}; export the network again") from None
+    return said
 
 
 def _checked(network: str, spec: tuple[str, np.dtype[Any], tuple[int, ...]], array: Array) -> Array:

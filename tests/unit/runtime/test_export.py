@@ -210,6 +210,30 @@ def test_bf16_without_its_package_says_which(tmp_path: Path) -> None:
     assert "ImportError: arrays of bfloat16 are those of ml_dtypes: pip install ml_dtypes" in done.stderr
 
 
+def test_folders_are_made(kernel: Kernel, tmp_path: Path) -> None:
+    path = tmp_path / "some" / "folder" / "k.py"
+    assert kernel.export(path) == path
+    assert path.is_file()
+    with pytest.raises(KernelError, match=r"k\.py/k\.py cannot be written: "):
+        kernel.export(path / "k.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("1abc.py", r"`1abc\.py` cannot be imported: `1abc` is no name in Python\n  hint: name it by letters, digits"),
+        ("my-kernel.py", r"`my-kernel\.py` cannot be imported"),
+        ("class.py", r"`class\.py` cannot be imported"),
+        ("numpy.py", r"`numpy\.py` would hide the module `numpy` from all that is imported beside it\n  hint: name it"),
+        ("struct.py", r"`struct\.py` would hide the module `struct`"),
+    ],
+)
+def test_a_name_that_cannot_be_imported_is_refused(kernel: Kernel, tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        kernel.export(tmp_path / "new" / name)
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_path_of_another_kind_is_refused(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(KernelError, match=r"exported as a Python file, and `kernel\.so` is not named `\.py`"):
         kernel.export(tmp_path / "kernel.so")

@@ -96,17 +96,36 @@ def test_what_is_in_the_folder_is_said(tmp_path: Path) -> None:
         network().export(tmp_path / "notes.txt")
 
 
-@pytest.mark.parametrize(("file", "message"), [("code.bin", "damaged"), ("weights.bin", "has not the")])
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("code.bin", "ImportError: the machine code of"),
+        ("weights.bin", "has not the"),
+        ("network.json", "network.json is damaged: "),
+    ],
+)
 def test_damaged_files_are_not_run(tmp_path: Path, file: str, message: str) -> None:
     folder = network().export(tmp_path / "fast")
     network().export(folder)  # again, over the first
-    (folder / file).write_bytes((folder / file).read_bytes()[:-1])
+    before = (folder / "network.json").read_text()
+    for missing in (False, True):
+        if missing:
+            (folder / file).unlink()
+            message = f"fast has no `{file}`; network.py reads network.json, code.bin, weights.bin beside it"
+        else:
+            (folder / file).write_bytes((folder / file).read_bytes()[:-1])
+        error = _import_error(tmp_path)
+        assert message in error.splitlines()[-1]
+        assert error.startswith("Traceback")
+    assert json.loads(before)["inputs"] == [["X", "float32", [64, 128]]]
+
+
+def _import_error(tmp_path: Path) -> str:
     run = subprocess.run(
         [sys.executable, "-c", "import fast.network"], cwd=tmp_path, check=False, capture_output=True, text=True
     )
     assert run.returncode
-    assert message in run.stderr
-    assert json.loads((folder / "network.json").read_text())["inputs"] == [["X", "float32", [64, 128]]]
+    return run.stderr
 
 
 LOOP_ALONE = """
