@@ -12,9 +12,6 @@ import copy
 import ctypes
 import hashlib
 import json
-import os
-import threading
-import weakref
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -22,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from metasched.runtime.child_locks import lock_of_calls
 from metasched.runtime.export.loader import Image, _dtype, _memory, _require
 from metasched.runtime.shared_pool import PoolCode, shared_pool
 
@@ -31,19 +29,6 @@ _NO_TILES = 3
 _ENDLESS = 2**63 - 1
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-# Those of all states there are.
-_LOCKS: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
-
-
-def _release_locks() -> None:
-    """In a forked child: nobody is left there who would release what another thread of the parent held."""
-    for lock in _LOCKS:
-        if lock.locked():
-            lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_release_locks)
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
@@ -145,8 +130,7 @@ class ExportedNetwork:
     def begin(self) -> None:
         """Hold a new state, zeros."""
         self.state = {name: np.zeros(shape, dtype) for name, dtype, shape in self._states}
-        self._lock = threading.Lock()
-        _LOCKS.add(self._lock)
+        self._lock = lock_of_calls()
 
     def session(self) -> ExportedNetwork:
         """The same network with a state of its own, zeros at first."""
