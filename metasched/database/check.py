@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 from metasched.database.record import NO_TRIAL, Record
@@ -18,6 +17,8 @@ from metasched.target import Target
 MOST_CHARACTERS = 1 << 20  # of one text
 MOST_SAMPLES = 100_000
 MOST_PHASES = 1000
+# Of a call, and of anything else that is timed. Within them, quotients of times and their products are numbers, too.
+LEAST_SECONDS, MOST_SECONDS = 1e-12, 1e7
 _LATEST = 253402300799.0  # the end of the year 9999, after which dates do not print
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -36,10 +37,21 @@ def check_numbers(record: Record) -> None:
     _require(0 <= record.timestamp <= _LATEST, f"`timestamp` is {record.timestamp}, no date of seconds since 1970")
     _require(len(record.times) <= MOST_SAMPLES, f"it has more than {MOST_SAMPLES} times")
     _require(len(record.phases) <= MOST_PHASES, f"it has more than {MOST_PHASES} phases")
+    _require_times(record)
     for name, seconds in record.phases:
-        _require(math.isfinite(seconds) and seconds >= 0, f"the phase `{name}` took {seconds} seconds")
+        _require(0 <= seconds <= MOST_SECONDS, f"the phase `{name}` took {seconds} seconds")
     for name, value in record.params:
         _require(isinstance(value, str) or value in _INT64, f"`{name}` does not fit 64 bits")
+
+
+def _require_times(record: Record) -> None:
+    expected = () if record.expected_seconds is None else (record.expected_seconds,)
+    within = f"not within {LEAST_SECONDS:g} to {MOST_SECONDS:g}"
+    for what, values in (("a time", record.times), ("`expected_seconds`", expected)):
+        wrong = [seconds for seconds in values if not LEAST_SECONDS <= seconds <= MOST_SECONDS]
+        _require(not wrong, f"{what} is {wrong[0] if wrong else 0} seconds, {within}")
+    prologue = record.prologue_seconds or 0.0
+    _require(prologue <= MOST_SECONDS, f"`prologue_seconds` is {prologue}, more than {MOST_SECONDS:g}")
 
 
 def check_texts(record: Record) -> None:

@@ -176,5 +176,17 @@ def shipped() -> Knowledge:
 @cache
 def installed() -> Knowledge:
     """What this package ships and what others do, which is looked for once in a process. Raises KnowledgeError."""
-    added = [entry for name in KNOWLEDGE.names() for entry in read_file(KNOWLEDGE.get(name))]
+    added = [entry for name in KNOWLEDGE.names() for entry in _added(name)]
     return Knowledge((*shipped().entries, *added)) if added else shipped()
+
+
+def _added(name: str) -> Iterable[Entry]:
+    """The entries of another package's file, by the name that it declares."""
+    try:
+        return tuple(read_file(KNOWLEDGE.get(name)))  # read here, where errors are told
+    except KnowledgeError as error:
+        raise KnowledgeError(
+            f"the knowledge `{name}` of {KNOWLEDGE.package_of(name)} cannot be used: {error}\n"
+            '  hint: update or remove the package; knowledge="none" (`--knowledge none`) goes without all that is '
+            "installed"
+        ) from error

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, cast
+from typing import Any
+
+import numpy as np
 
 from metasched.ir.source import BoolLit, FloatLit, IntLit, ListLit, Name, NoneLit, SourceExpr, TextLit
 from metasched.ir.source_printer import print_source
@@ -26,12 +28,19 @@ def from_python(value: object, *, places: bool) -> Decision:
     """Convert a decision from its Python form to the trace's; one already in the trace's form is unchanged.
 
     `places`: whether the variable takes compute locations, so that texts are names of loops, `root` or `inline`.
+    NumPy's numbers are Python's, and its arrays lists. Raises ValueError with the reason for what is no decision.
     """
-    if isinstance(value, list | tuple):
-        return tuple(HOLE if item is None else item for item in value)
-    if places and isinstance(value, str):
-        return Ref(value)
-    return cast("Decision", value)
+    plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    match plain:
+        case list() | tuple():
+            return tuple(HOLE if item is None else from_python(item, places=False) for item in plain)
+        case str() if places:
+            return Ref(plain)
+        case float() if math.isnan(plain):
+            raise ValueError("NaN is no decision: nothing compares equal to it")
+        case Ref() | Hole() | str() | bool() | int() | float():
+            return plain
+    raise ValueError(f"{value!r} is a {type(value).__name__}, and no decision")
 
 
 def to_python(decision: object) -> object:
@@ -57,7 +66,7 @@ def decision_text(decision: object) -> str:
 
 
 def print_decision(decision: Decision) -> str:
-    """A random variable's decision as text. Raises TypeError for NaN."""
+    """A random variable's decision as text."""
     match decision:
         case Ref(name=name):
             return name
@@ -67,8 +76,6 @@ def print_decision(decision: Decision) -> str:
             return json.dumps(decision)
         case tuple():
             return "[" + ", ".join(print_decision(item) for item in decision) + "]"
-        case float():
-            _require_number(decision)
     return repr(decision)
 
 
@@ -102,7 +109,8 @@ def to_json(decision: Decision) -> Any:
         case tuple():
             return [to_json(item) for item in decision]
         case float() if not math.isfinite(decision):
-            _require_number(decision)
+            if math.isnan(decision):
+                raise TypeError("a trace cannot hold NaN: nothing compares equal to it")
             return {"float": "inf" if decision > 0 else "-inf"}
     return decision
 
@@ -112,6 +120,8 @@ def from_json(raw: Any) -> Decision:
     match raw:
         case list():
             return tuple(from_json(item) for item in raw)
+        case float() if math.isnan(raw):
+            raise ValueError("a trace cannot hold NaN: nothing compares equal to it")
         case str() | bool() | int() | float():
             return raw
         case {"ref": str() as name} if len(raw) == 1 and name.isidentifier():
@@ -136,8 +146,3 @@ def to_stored(decision: Decision | None) -> Any:
 def from_stored(stored: Any) -> Decision:
     """Convert a number or literal back from `to_stored`'s form; a compute location is returned unchanged."""
     return from_python(stored, places=False)
-
-
-def _require_number(value: float) -> None:
-    if math.isnan(value):
-        raise TypeError("a trace cannot hold NaN: nothing compares equal to it")

@@ -274,7 +274,9 @@ def _one(raw: Any) -> Value:
             return Ref(_name(name))
     try:
         return from_json(raw)  # type: ignore[return-value]
-    except ValueError:
+    except ValueError as error:
+        if isinstance(raw, float):
+            raise _Wrong(str(error)) from None
         raise _Wrong(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float") from None
 
 
@@ -290,7 +292,7 @@ def _decision(raw: Any) -> Decision:
 def _read_expr(raw: Any) -> Expr:
     match raw:
         case bool() | int() | float():
-            return Const(raw, _CONSTANTS[type(raw)])
+            return Const(_one(raw), _CONSTANTS[type(raw)])  # type: ignore[arg-type]
         case {"ref": name}:
             return Var(_name(name))
         case ["if", cond, then, otherwise]:

@@ -6,6 +6,8 @@ Its files, in reading order:
 - `addresses`: Addresses of arrays, as compiled code takes them, and arrays at addresses that suit it
 - `shared_pool`: The pool of threads that a process has, whoever brings its code: this package, or a kernel that was
   exported
+- `child_locks`: Locks of calls, which are free in a forked child: the thread that held one in the parent is not there
+  to release it
 - `threads`: The process's table: where the code of kernels finds the pool of threads, and how many of them it may use
 - `compiled`: A compiled kernel: object code that can travel between processes, and the same loaded and callable
 - `arguments`: Checks of what a kernel is called with

@@ -95,9 +95,22 @@ def out_of_support(site: Site, decision: Decision, hint: str) -> ScheduleError:
     )
 
 
-def decision_of(dist: Distribution, value: object) -> Decision:
-    """Convert a decision from its Python form: None inside a list is `_`, and a location is the name of a loop."""
-    return from_python(value, places=dist.structural and any(isinstance(o, Ref) for o in dist.options()))
+def decision_of(site: Site, value: object) -> Decision:
+    """Convert a decision from its Python form: None inside a list is `_`, and a location is the name of a loop.
+
+    Raises ScheduleError for what is no decision.
+    """
+    places = site.dist.structural and any(isinstance(o, Ref) for o in site.dist.options())
+    return checked_decision(value, site.op, site.address, places=places)
+
+
+def checked_decision(value: object, op: str, address: str, *, places: bool) -> Decision:
+    """A decision from its Python form. Raises ScheduleError, naming the address, for what is no decision."""
+    try:
+        return from_python(value, places=places)
+    except ValueError as error:
+        kinds = "a number, a text, or a list of numbers with None for what follows from the others"
+        raise ScheduleError(op, f'what is given for "{address}": {error}', hint=f"a decision is {kinds}") from None
 
 
 def stream(seed: int, address: str) -> np.random.Generator:
@@ -172,11 +185,11 @@ class FixedDecisions:
         if site.address not in self.given:
             return self.inner.decide(site)
         self.used.add(site.address)
-        decision = decision_of(site.dist, self.given[site.address])
+        decision = decision_of(site, self.given[site.address])
         inner = self.inner
         while isinstance(inner, FixedDecisions | UndoableDecisions):
             if isinstance(inner, FixedDecisions) and site.address in inner.given:
-                self._require_same(site, decision, decision_of(site.dist, inner.given[site.address]))
+                self._require_same(site, decision, decision_of(site, inner.given[site.address]))
             inner = inner.inner
         return decision
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
-from typing import Any
 
 import numpy as np
 
-from metasched.errors import ScheduleError, counted
+from metasched.errors import MetaschedError, ScheduleError, counted
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.notebook import table
@@ -17,11 +16,10 @@ from metasched.ir.program import Program
 from metasched.ir.source_printer import print_params
 from metasched.lang import parse_trace as parse_trace_data
 from metasched.lang import print_instruction, print_trace
-from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.trace_json import trace_from_json, trace_to_json
 from metasched.permissions import Permission
-from metasched.schedule.handlers import DrawFromPrior, Policy, Replay
+from metasched.schedule.handlers import DrawFromPrior, Policy, Replay, checked_decision
 from metasched.schedule.interpreter import Interpreter
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace_check import InvalidTrace, TraceProblem, problems_of
@@ -159,7 +157,7 @@ class Trace:
         """A trace of these instructions with other decisions, by address, as in Python (`[None, 8]`); None leaves one
         open.
 
-        Raises ScheduleError for an address that no line has.
+        Raises ScheduleError for an address that no line has, and for what is no decision.
         """
         known = [i.address for i in self.instructions if i.address is not None]
         unknown = sorted(decisions.keys() - set(known))
@@ -168,7 +166,7 @@ class Trace:
             hint = f"did you mean {_quoted(near, ' or ')}?" if near else f"it has {_quoted(known, ', ') or 'none'}"
             raise ScheduleError("trace", f'it has no random variable at "{unknown[0]}"', hint=hint)
         changed = tuple(
-            replace(i, decision=_decided(i, decisions[i.address]))
+            replace(i, decision=_decided(i, i.address, decisions[i.address]))
             if i.address is not None and i.address in decisions
             else i
             for i in self.instructions
@@ -238,7 +236,11 @@ class Trace:
             raise InvalidTrace(self.data, found)
 
     def diff(self, other: Trace) -> TraceDiff:
-        """The differences from another trace: lines, arguments and decisions, but not the names of handles."""
+        """The differences from another trace: lines, arguments and decisions, but not the names of handles.
+
+        Raises MetaschedError for what is no trace.
+        """
+        _require_trace(other)
         return diff_traces(self.data, other.data)
 
     def mutate(
@@ -324,12 +326,19 @@ def _own_name(instruction: Instruction) -> str:
     return next(sampled, instruction.op.removeprefix("sample_"))
 
 
-def _decided(instruction: Instruction, value: Any) -> Decision | None:
+def _decided(instruction: Instruction, address: str, value: object) -> Decision | None:
     """Convert a line's decision from its Python form to the trace's; None leaves it open."""
     if value is None:
         return None
     declaration = registry().get(instruction.op)
-    return from_python(value, places=declaration is not None and declaration.places)
+    places = declaration is not None and declaration.places
+    return checked_decision(value, "trace", address, places=places)
+
+
+def _require_trace(other: object) -> None:
+    if not isinstance(other, Trace):
+        hint = "make one by parse_trace(text) or Schedule.trace"
+        raise MetaschedError(f"`other` is a {type(other).__name__}, not a Trace\n  hint: {hint}")
 
 
 def _quoted(addresses: Iterable[str], between: str) -> str:

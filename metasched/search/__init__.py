@@ -20,6 +20,7 @@ Its files, in reading order:
 - `task_search`: The search of one task, step by step: propose, lower, measure what is new, record, learn
 - `records/`: What searches take from records: their own as they go on, earlier ones of the task, and those of other
   tasks
+- `proposed_candidates`: What a strategy proposed: candidates of arms that there are, each a row that its arm can have
 - `proposal`: The members of a batch: candidates that the strategy proposed, and guesses
 - `short_list`: How many candidates of a search come first: what looks best without a doubt
 - `strategy_registry`: Strategies by name: ours, a file each in `strategies/`, and those of other packages

@@ -262,7 +262,8 @@ class TaskSearch:
             alone = batches_at_once(self._runner()) == 1
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
-            strategy = WiderStrategy(STRATEGIES.make(parts.strategy, given), STRATEGIES.ours(_ELSEWHERE)(given))
+            own = STRATEGIES.make(parts.strategy, given)
+            strategy = WiderStrategy(own, STRATEGIES.ours(_ELSEWHERE)(given), space.arms)
             earlier = EarlierSearches(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []
 

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from metasched.lang.decisions import decision_text
+from metasched.lang.decisions import decision_text, to_python
+from metasched.schedule.handlers import checked_decision
 from metasched.schedule.trace import Schedule, Trace
 from metasched.space.given import agrees, merged
 from metasched.space.rule import Listener, Outcome, Rule
@@ -140,13 +141,17 @@ class FromModule(SpaceSource):
 
 @dataclass(frozen=True)
 class Conditioned(SpaceSource):
-    """Another source with given decisions, by address. Raises ScheduleError where they contradict earlier ones."""
+    """Another source with given decisions, by address. Raises ScheduleError where they contradict earlier ones, and for
+    what is no decision.
+    """
 
     of: SpaceSource
     decisions: Given
 
     def __post_init__(self) -> None:
-        merged(self.of.given, self.decisions)
+        plain = {a: to_python(checked_decision(d, "condition", a, places=False)) for a, d in self.decisions.items()}
+        object.__setattr__(self, "decisions", plain)
+        merged(self.of.given, plain)
 
     def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
         return self.of.run_stage(schedule, stage, tell)

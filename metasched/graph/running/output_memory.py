@@ -8,11 +8,11 @@ again that nobody has any longer.
 from __future__ import annotations
 
 import sys
-import threading
 
 from metasched.graph.ir import Array
 from metasched.graph.value_type import ValueType
 from metasched.runtime.addresses import aligned_empty, aligned_in, room_for
+from metasched.runtime.child_locks import lock_of_calls
 
 # What is smaller comes from memory that the process has: C libraries take pages from the system for more than this.
 _LARGE = 128 << 10
@@ -29,7 +29,7 @@ class OutputMemory:
         self._type = type_
         self._shape, self._dtype, self._is_large = type_.shape, type_.dtype.numpy, type_.nbytes >= _LARGE
         self._kept: list[Array] = []
-        self._lock = threading.Lock()
+        self._lock = lock_of_calls()
 
     def array(self) -> Array:
         """An array that nobody else has, nor a view of it, with anything in it. Takes up to a microsecond."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from metasched.graph.ir import Array, Graph
 from metasched.graph.running.memory import MappedMemory
 from metasched.graph.running.plan import aligned
 from metasched.graph.value_type import ValueType
+from metasched.runtime.child_locks import lock_of_calls
 
 
 class NetworkState(Mapping[str, Array]):
@@ -27,7 +27,7 @@ class NetworkState(Mapping[str, Array]):
         for name, type_ in types.items():
             self._arrays[name] = self._memory.array(offset, type_)
             offset += aligned(type_.nbytes)
-        self.lock = threading.Lock()
+        self.lock = lock_of_calls()
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]

@@ -25,7 +25,8 @@ from metasched.graph.value_type import ValueType
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
 from metasched.target import CACHE_LINE, Target
 
-_LOADER_IMPORT = "from metasched.runtime.export.loader import Image, _dtype, _require\n"
+_LOADER_IMPORT = "from metasched.runtime.export.loader import Image, _dtype, _memory, _require\n"
+_LOCKS_IMPORT = "from metasched.runtime.child_locks import lock_of_calls\n"
 _POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
 _FUTURE = "from __future__ import annotations\n"
 # A file of no bytes cannot be mapped.
@@ -179,9 +180,11 @@ def _types(values: Sequence[tuple[str, ValueType]]) -> list[tuple[str, str, tupl
 
 def _source(name: str) -> str:
     """`network.py`: the loader's source, with what it imports of this package in its place."""
-    own = resources.files("metasched.runtime").joinpath("export", "network_loader.py").read_text()
+    runtime_files = resources.files("metasched.runtime")
+    own = runtime_files.joinpath("export", "network_loader.py").read_text()
+    locks = runtime_files.joinpath("child_locks.py").read_text().partition(_FUTURE)[2]
     docstring, _, rest = own.partition(_FUTURE)
     loader = inlined_loader().partition(_FUTURE)[2]
-    rest = rest.replace(_LOADER_IMPORT, loader).replace(_POOL_IMPORT, "")
+    rest = rest.replace(_LOADER_IMPORT, loader).replace(_POOL_IMPORT, "").replace(_LOCKS_IMPORT, locks)
     made = "run = ExportedNetwork(Path(__file__).resolve().parent)"
     return f"{docstring}# The network {name!r}.\n{_FUTURE}{rest}\n\n{made}\n"

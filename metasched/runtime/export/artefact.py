@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import platform
+import sys
 import textwrap
 import zlib
 from collections.abc import Sequence
 from importlib import resources
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ _FEATURES = {
     "amx-int8": "amx_int8",
     "amx-bf16": "amx_bf16",
 }
+# What an exported file imports, and what that imports.
+_HIDDEN = frozenset({"numpy", "ml_dtypes", *sys.stdlib_module_names})
 EXPORTED_MACHINE = "x86_64"
 _FUTURE = "from __future__ import annotations\n"
 _POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
@@ -53,17 +57,38 @@ def export(code: KernelCode, path: str | Path, held: Sequence[np.ndarray[Any, An
     with the instruction sets of the kernel's target. Its parallel loops
     run on the pool of threads that the process has, or on one that it brings.
 
-    Raises KernelError on another kind of machine, and for a path that is no `.py` file.
+    Folders that are missing are made. Raises KernelError on another kind of machine, for a path that is no `.py` file
+    or cannot be written, and for a name that Python cannot import or that hides another module.
     """
     path = Path(path)
-    if path.suffix != ".py":
-        raise KernelError(f"a kernel is exported as a Python file, and `{path.name}` is not named `.py`")
+    _require_module(path)
     if platform.system() != "Linux" or platform.machine() != EXPORTED_MACHINE:
         raise KernelError(
             f"export writes machine code for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
-    path.write_text(_source(code, held))
+    source = _source(code, held)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    except OSError as error:
+        raise KernelError(f"{path} cannot be written: {error.strerror}") from error
     return path
+
+
+def _require_module(path: Path) -> None:
+    """Raise KernelError unless a file can be imported by its name, beside what it imports itself."""
+    if path.suffix != ".py":
+        raise KernelError(f"a kernel is exported as a Python file, and `{path.name}` is not named `.py`")
+    if not path.stem.isidentifier() or iskeyword(path.stem):
+        raise KernelError(
+            f"`{path.name}` cannot be imported: `{path.stem}` is no name in Python\n"
+            "  hint: name it by letters, digits and `_`, and no digit first"
+        )
+    if path.stem in _HIDDEN:
+        raise KernelError(
+            f"`{path.name}` would hide the module `{path.stem}` from all that is imported beside it\n"
+            "  hint: name it after the kernel"
+        )
 
 
 def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:

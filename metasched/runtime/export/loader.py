@@ -73,7 +73,7 @@ class Image:
                     size += length
             if executable:
                 self._code_size = -(-size // _PAGE) * _PAGE
-        self.memory = mmap.mmap(-1, max(size, 1), prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        self.memory = _memory(size)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         for n, offset in self._offsets.items():
             kind, start, length = self._sections[n][1], self._sections[n][4], self._sections[n][5]
@@ -113,6 +113,11 @@ class Image:
         library = ctypes.CDLL(None, use_errno=True)
         if self._code_size and library.mprotect(_ANY(self.base), ctypes.c_size_t(self._code_size), 1 | 4):
             raise ImportError(f"the system does not let memory be made executable (error {ctypes.get_errno()})")
+
+
+def _memory(nbytes: int) -> mmap.mmap:
+    """Pages of zeros; a forked child has its own of them, where `mmap` would have it write into its parent's."""
+    return mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _external(name: str) -> int:

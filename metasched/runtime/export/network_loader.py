@@ -13,8 +13,6 @@ import ctypes
 import hashlib
 import json
 import math
-import mmap
-import threading
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
@@ -23,7 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from metasched.runtime.export.loader import Image, _dtype, _require
+from metasched.runtime.child_locks import lock_of_calls
+from metasched.runtime.export.loader import Image, _dtype, _memory, _require
 from metasched.runtime.shared_pool import PoolCode, shared_pool
 
 _POINTER = ctypes.c_void_p
@@ -71,9 +70,7 @@ class _Member:
         made = [np.empty(shape, dtype) for dtype, shape, *_ in self._results]
         written = [array for array, result in zip(made, self._results, strict=True) if result[2]]
         moved = [self._moved_part(part, inputs) for part in self._moved]
-        arena = (
-            self._arenas.pop() if self._arenas else np.frombuffer(mmap.mmap(-1, max(self._arena_bytes, 1)), np.uint8)
-        )
+        arena = self._arena()
         addresses = [*map(_address, (arena, self._weights, *inputs, *written)), *moved, *[0] * self._moving]
         roots = (ctypes.c_int64 * len(addresses))(*addresses)
         status = self._run(self._table, len(self._names), roots, _ENDLESS)
@@ -91,6 +88,13 @@ class _Member:
         if status:
             raise self._error(*divmod(status, _STATUSES))
         return made
+
+    def _arena(self) -> Array:
+        """Memory for values between steps, which no other call has."""
+        try:
+            return self._arenas.pop()
+        except IndexError:  # asked for without a look before: another thread may take the last one after that
+            return np.frombuffer(_memory(self._arena_bytes), np.uint8)
 
     def _moved_part(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
         """Where the part of a state is that begins at a position."""
@@ -112,7 +116,7 @@ class ExportedNetwork:
     """
 
     def __init__(self, folder: Path) -> None:
-        said = json.loads((folder / "network.json").read_text())
+        said = _description(folder)
         _require(said["machine"], said["features"])
         self.name = str(said["name"])
         self.inputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["inputs"]]
@@ -128,7 +132,7 @@ class ExportedNetwork:
     def begin(self) -> None:
         """Hold a new state, zeros."""
         self.state = {name: np.zeros(shape, dtype) for name, dtype, shape in self._states}
-        self._lock = threading.Lock()
+        self._lock = lock_of_calls()
 
     def session(self) -> ExportedNetwork:
         """A network that shares the code and weights, with a state of its own, zeros at first."""
@@ -154,7 +158,9 @@ class ExportedNetwork:
                 array[...] = 0
 
     def _mapped(self, path: Path, nbytes: int) -> Array:
-        """The weights: pages of the file, which processes share."""
+        """The weights: pages of the file, which processes share, and which are read when they are first used. A hash
+        of them would read them all at load.
+        """
         if path.stat().st_size != max(nbytes, 1):
             raise ImportError(f"{path} has not the {nbytes} bytes of {self.name}'s weights")
         return np.memmap(path, np.uint8, "r")
@@ -283,6 +289,19 @@ class ExportedNetwork:
             count = len(inputs) + len(named)
             raise TypeError(f"{takes}, and {count} {'input is' if count == 1 else 'inputs are'} given")
         return [*inputs, *(named[name] for name in names[len(inputs) :])]
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    """What `network.json` says. Raises ImportError where it is damaged, or a file is missing."""
+    names = ("network.json", "code.bin", "weights.bin")
+    for name in names:
+        if not (folder / name).is_file():
+            raise ImportError(f"{folder} has no `{name}`; network.py reads {', '.join(names)} beside it")
+    try:
+        said: dict[str, Any] = json.loads((folder / "network.json").read_text())
+    except ValueError as error:
+        raise ImportError(f"{folder / 'network.json'} is damaged: {error}; export the network again") from None
+    return said
 
 
 def _checked(network: str, spec: tuple[str, np.dtype[Any], tuple[int, ...]], array: Array) -> Array:

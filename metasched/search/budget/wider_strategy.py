@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from metasched.database.record import Role
-from metasched.errors import MetaschedError
-from metasched.search.space_protocol import Candidate, LooksAhead, Observation, Strategy
+from metasched.search.proposed_candidates import proposed_by
+from metasched.search.space_protocol import Arms, Candidate, LooksAhead, Observation, Strategy
 
 # A candidate, and why it is proposed.
 Proposed = tuple[Candidate, Role]
@@ -19,11 +19,13 @@ class WiderStrategy:
     Args:
         strategy: proposes all of a batch as a rule.
         elsewhere: proposes half of a batch once the search has stagnated.
+        arms: what the strategy proposes candidates of.
     """
 
-    def __init__(self, strategy: Strategy, elsewhere: Strategy) -> None:
+    def __init__(self, strategy: Strategy, elsewhere: Strategy, arms: Arms) -> None:
         self._strategy = strategy
         self._elsewhere = elsewhere
+        self._arms = arms
 
     def observe(self, results: Sequence[Observation]) -> None:
         """Have both observe the results of a batch."""
@@ -40,22 +42,11 @@ class WiderStrategy:
         batch that is cut short shows by its first two which it is.
         """
         if not is_stagnant:
-            return [(candidate, Role.CANDIDATE) for candidate in _proposed(self._strategy, count)]
-        usual = _proposed(self._strategy, count - count // 2)
+            return [(candidate, Role.CANDIDATE) for candidate in proposed_by(self._strategy, count, self._arms)]
+        usual = proposed_by(self._strategy, count - count // 2, self._arms)
         drawn = [candidate for candidate in self._elsewhere.propose(count) if candidate not in set(usual)]
         pairs = zip_longest(
             ((candidate, Role.CANDIDATE) for candidate in usual),
             ((candidate, Role.ELSEWHERE) for candidate in drawn[: count - len(usual)]),
         )
         return [proposed for pair in pairs for proposed in pair if proposed is not None]
-
-
-def _proposed(strategy: Strategy, count: int) -> list[Candidate]:
-    """What a strategy proposes. Raises MetaschedError for what are no candidates."""
-    found: object = strategy.propose(count)
-    if not isinstance(found, list | tuple) or not all(isinstance(one, Candidate) for one in found):
-        raise MetaschedError(
-            f"the strategy {type(strategy).__name__} proposed {found!r}; `propose` returns a list of `Candidate`s, "
-            "which is empty where it finds nothing new"
-        )
-    return list(found)

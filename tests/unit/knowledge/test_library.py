@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import metasched as ms
 from metasched.knowledge.anchor import anchor_of
 from metasched.knowledge.distill import described, merged
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, print_entries
-from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge, cpu_of, shipped
+from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge, cpu_of, installed, shipped
 from tests.support.targets import AVX2, AVX512
 
 KIND = "y[s0, s1] sum= x0[s0, r0] * x1[r0, s1] of x0: f32, x1: f32, y: f32"
@@ -45,6 +47,33 @@ def test_it_may_be_given_as_a_file_or_as_nothing(tmp_path: Path) -> None:
     assert Knowledge.of(path).digest != NO_KNOWLEDGE.digest
     with pytest.raises(KnowledgeError, match="it cannot be read"):
         Knowledge.of(tmp_path / "none.knowledge")
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [("metasched knowledge 1\nnonsense\n", "toy.knowledge:2: "), (None, "is no file of knowledge: there is no file")],
+)
+def test_a_broken_file_of_another_package_is_named_with_a_way_out(
+    file: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy_knowledge.py").write_text(
+        "from pathlib import Path\n\ntoy = Path(__file__).with_name('toy.knowledge')\n"
+    )
+    if file is not None:
+        (tmp_path / "toy.knowledge").write_text(file)
+    info = tmp_path / "toy_knowledge-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy_knowledge\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[metasched.knowledge]\ntoy = toy_knowledge:toy\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "toy_knowledge", raising=False)
+    installed.cache_clear()
+    said = "the knowledge `toy` of toy_knowledge 1.0 cannot be used: "
+    way_out = 'hint: update or remove the package; knowledge="none" (`--knowledge none`) goes without'
+    with pytest.raises(KnowledgeError) as info_of:
+        Knowledge.of(None)
+    assert re.match(f"{re.escape(said)}.*{re.escape(reason)}.*{re.escape(way_out)}", str(info_of.value), re.DOTALL)
+    assert Knowledge.of("none") is NO_KNOWLEDGE
 
 
 def test_what_is_shipped_is_small_and_sorted() -> None:

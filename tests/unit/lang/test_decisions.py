@@ -4,6 +4,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 
 from metasched.lang.decisions import (
@@ -47,6 +48,32 @@ def test_a_list_is_a_tuple_and_only_its_none_is_a_hole() -> None:
     assert from_python("j", places=False) == "j"
 
 
+@pytest.mark.parametrize(
+    ("numpy", "python"),
+    [
+        (np.int64(8), 8),
+        (np.array(8, np.uint8), 8),
+        (np.float32(0.5), 0.5),
+        (np.True_, True),
+        (np.str_("outer"), "outer"),
+        ([None, np.int64(4)], (HOLE, 4)),
+        (np.array([1, 8]), (1, 8)),
+        (np.array([None, 8], object), (HOLE, 8)),
+    ],
+)
+def test_numpy_s_numbers_are_python_s(numpy: object, python: Decision) -> None:
+    made = from_python(numpy, places=False)
+    assert (made, type(made)) == (python, type(python))
+    items = made if isinstance(made, tuple) else (made,)
+    assert not any(isinstance(item, np.generic) for item in items)
+
+
+@pytest.mark.parametrize("value", [None, {"ref": "i"}, object, 1j, {1, 8}, [8, {}], np.array([1j])])
+def test_what_is_no_decision_is_refused_by_its_type(value: object) -> None:
+    with pytest.raises(ValueError, match=r"is a (NoneType|dict|type|complex|set), and no decision$"):
+        from_python(value, places=True)
+
+
 @pytest.mark.parametrize("number", [math.inf, -math.inf])
 def test_infinite_numbers(number: float) -> None:
     written = json.dumps(to_json(number), allow_nan=False)
@@ -65,9 +92,12 @@ def test_the_form_of_a_record_s_outline() -> None:
 
 
 def test_nan_is_no_decision() -> None:
-    for write in (to_json, print_decision):
-        with pytest.raises(TypeError, match="a trace cannot hold NaN"):
-            write(math.nan)
+    with pytest.raises(TypeError, match="a trace cannot hold NaN"):
+        to_json(math.nan)
+    for read in (from_json, lambda value: from_python(value, places=False)):
+        with pytest.raises(ValueError, match="nothing compares equal to it"):
+            read([8, math.nan])
+    assert print_decision((HOLE, math.nan)) == "[_, nan]"  # for messages
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import runpy
@@ -75,6 +76,42 @@ def test_it_runs_alone_and_gives_the_same_bits(kernel: Kernel, tmp_path: Path) -
     with np.load(tmp_path / "outputs.npz") as outputs:
         for name, expected in zip(("D", "S"), kernel(a, 0.5, b), strict=True):
             assert outputs[name].tobytes() == expected.tobytes()
+
+
+# Parent and children call at once, with inputs of their own: the pool of two, and a child of each kind of fork.
+FORKED = """
+import multiprocessing, os, signal
+import numpy as np
+from k import waves
+
+def given(n):
+    rng = np.random.default_rng(n)
+    return rng.standard_normal((65, 70)).astype("f4"), 0.5, rng.standard_normal((70, 65)).astype("f4")
+
+def wrong(ns):
+    return sum(waves(*given(n))[0].tobytes() != right[n] for n in ns)
+
+signal.alarm(50)
+numbers = range(8)
+right = [waves(*given(n))[0].tobytes() for n in numbers]
+child = os.fork()
+if not child:
+    os._exit(wrong([0, 1, 2, 3] * 75))
+assert not wrong([4, 5, 6, 7] * 75)
+assert os.waitpid(child, 0)[1] == 0
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert not any(pool.imap_unordered(wrong, [[n] * 25 for n in numbers]))
+assert not wrong(numbers)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_child_has_memory_and_threads_of_its_own(threads: int, tmp_path: Path) -> None:
+    Kernel(build(schedule().func, Target.detect(threads=threads))).export(tmp_path / "k.py")
+    command = [sys.executable, "-c", FORKED]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -171,6 +208,30 @@ def test_bf16_without_its_package_says_which(tmp_path: Path) -> None:
     Kernel(build(program.func, Target.detect(threads=1))).export(tmp_path / "k.py")
     done = run("import sys; sys.modules['ml_dtypes'] = None; import k", tmp_path)
     assert "ImportError: arrays of bfloat16 are those of ml_dtypes: pip install ml_dtypes" in done.stderr
+
+
+def test_folders_are_made(kernel: Kernel, tmp_path: Path) -> None:
+    path = tmp_path / "some" / "folder" / "k.py"
+    assert kernel.export(path) == path
+    assert path.is_file()
+    with pytest.raises(KernelError, match=r"k\.py/k\.py cannot be written: "):
+        kernel.export(path / "k.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("1abc.py", r"`1abc\.py` cannot be imported: `1abc` is no name in Python\n  hint: name it by letters, digits"),
+        ("my-kernel.py", r"`my-kernel\.py` cannot be imported"),
+        ("class.py", r"`class\.py` cannot be imported"),
+        ("numpy.py", r"`numpy\.py` would hide the module `numpy` from all that is imported beside it\n  hint: name it"),
+        ("struct.py", r"`struct\.py` would hide the module `struct`"),
+    ],
+)
+def test_a_name_that_cannot_be_imported_is_refused(kernel: Kernel, tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        kernel.export(tmp_path / "new" / name)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_path_of_another_kind_is_refused(kernel: Kernel, tmp_path: Path) -> None:

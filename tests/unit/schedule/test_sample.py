@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from metasched.lang.instructions import HOLE, Ref
@@ -24,6 +25,17 @@ def test_a_tile_is_written_with_its_outer_part_open() -> None:
     assert "for i_0, i_1, i_2" in str(sch)
     assert "grid(2, 2, 3, 9, 7)" in str(sch)
     checked(sch)
+
+
+def test_decisions_may_be_numpy_s() -> None:
+    sch = schedule()
+    sch.sample_tile(loops_of(sch, "dense")[0], decision=[None, np.int64(4)])
+    sch.sample_categorical([4, 8], decision=np.int64(8))
+    sch.choose("which", ["a", "b"], decision=np.str_("b"))
+    assert list(sch.trace.decisions.values()) == [(HOLE, 4), 8, "b"]
+    assert Trace.parse(str(sch.trace)) == sch.trace
+    with fails("sample_categorical: what is given for \"c\": <class 'int'> is a type, and no decision"):
+        sch.sample_categorical([4, 8], name="c", decision=int)
 
 
 def test_a_tile_of_a_tile() -> None:

@@ -129,6 +129,17 @@ def test_decisions_are_said_as_in_python() -> None:
         trace().with_decisions({"tile(dense)/j": 1})
 
 
+def test_decisions_may_be_numpy_s() -> None:
+    given: dict[str, object] = {"tile(dense)/i": [None, np.int64(2)], "tile(dense)/lanes": np.int64(4)}
+    changed = trace().with_decisions(given)
+    assert changed.apply_to(program()).trace == changed == Trace.parse(str(changed))
+    assert changed.apply_to(program(), Policy.REPAIR).repairs == []
+    assert ":= [1, 8]" in str(trace().with_decisions({"tile(dense)/i": np.array([1, 8])}))
+    hint = "a decision is a number, a text, or a list of numbers with None for what follows from the others"
+    with fails('trace: what is given for "fusion": {1} is a set, and no decision', hint):
+        trace().with_decisions({"fusion": {1}})
+
+
 def test_decisions_at_an_address_that_is_not_there() -> None:
     with pytest.raises(
         ScheduleError,

@@ -124,3 +124,10 @@ def test_all_of_it_to_read(golden: Callable[[str, str], None]) -> None:
         ("reorder(outer", "k0, k1 = split(k, [None, 2])\n    reorder(outer"),
     )
     golden("schedule/trace_diff", f"{found}\n")
+
+
+def test_what_is_no_trace_is_told() -> None:
+    with pytest.raises(
+        ms.MetaschedError, match=r"`other` is a str, not a Trace\n  hint: make one by parse_trace\(text"
+    ):
+        ms.parse_trace(TEXT).diff(TEXT)  # type: ignore[arg-type]

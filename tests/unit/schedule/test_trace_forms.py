@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -287,6 +288,9 @@ def lined(**changes: Any) -> str:
         (lined(args=[{"expr": "t0 * 2"}]), "'t0 * 2' is no arithmetic"),
         (lined(outputs="x"), "outputs: 'x' is no list of names"),
         (lined(kwargs=[]), "kwargs: [] is no object of arguments"),
+        (lined(decision=[{"hole": True}, math.nan]), "(choose): decision: a trace cannot hold NaN: nothing compares"),
+        (lined(args=[1, math.nan]), "instruction 1 (choose): args: a trace cannot hold NaN: nothing compares equal"),
+        (lined(args=[{"expr": math.nan}]), "instruction 1 (choose): args: a trace cannot hold NaN: nothing compares"),
     ],
 )
 def test_json_that_is_no_trace(text: str, message: str) -> None:

@@ -49,6 +49,15 @@ def test_a_given_number_is_a_constant_and_no_column() -> None:
         assert trace.apply_to(program()).trace == trace
 
 
+def test_what_is_given_may_be_numpy_s() -> None:
+    made = space({"outer": np.array([None, np.int64(4)], object), "which": np.str_("i")})
+    assert [sketch.trace.decisions for sketch in made] == [{"outer": (HOLE, 4), "which": "i"}]
+    assert made.source.describe() == space({"outer": [None, 4], "which": "i"}).source.describe()
+    assert made.conditioned({"outer": [None, np.int64(4)]}).given == {"outer": (None, 4), "which": "i"}
+    with fails('condition: what is given for "which": 1j is a complex, and no decision'):
+        ms.condition(tiled, {"which": 1j})
+
+
 def test_a_given_structure_leaves_one_sketch() -> None:
     assert [s.structure["which"] for s in space({})] == ["i", "j"]
     made = space({"which": "j"})

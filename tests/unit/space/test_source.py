@@ -58,7 +58,7 @@ def test_a_space_is_described_by_what_makes_it() -> None:
     space = ms.space(program(), ms.condition(tiled, {"rows": [None, 4]}))
     assert source_of(space) is space.source
     assert source_of(space.source) is space.source
-    assert space.given == {"rows": [None, 4]}
+    assert space.given == {"rows": (None, 4)}
 
 
 def test_which_traces_it_holds() -> None:

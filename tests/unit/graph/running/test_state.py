@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -133,3 +136,20 @@ def test_a_profile_leaves_the_state_alone(step: ms.Network) -> None:
 def test_states_that_cannot_be_are_said(states: dict[str, str], message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         ms.load_onnx(DECODER.model(1), states=states)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # it has threads
+def test_a_child_that_is_forked_beside_a_call_has_a_state_of_its_own(step: ms.Network) -> None:
+    net = step.session()
+    net(IDS[:1], at(0))
+    before = {name: array.copy() for name, array in net.state.items()}
+    with net.state.lock:  # as a call of another thread has it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            net(IDS[1:2], at(1))
+            os._exit(all((net.state[name] == array).all() for name, array in before.items()))
+        assert os.waitpid(child, 0)[1] == 0
+    for name, array in before.items():
+        np.testing.assert_array_equal(net.state[name], array)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,82 @@ def test_loops_that_data_end_run_with_numpy_alone(tmp_path: Path) -> None:
             np.testing.assert_array_equal(results[f"{label}{n}"], wanted)
         lengths.append(len(results[f"a{n}"]))
     assert len(set(lengths)) > 1
+
+
+# Parent and children call at once, with inputs of their own; `run` has a state, which each changes for itself.
+FORKED = """
+import multiprocessing, os, signal, threading
+import numpy as np
+from fast.network import run
+
+def given(n):
+    return np.random.default_rng(n).standard_normal((64, 128)).astype("f4")
+
+def called(n):
+    run.reset()
+    first = run(given(n))
+    return b"".join(found.tobytes() for found in (first, run(given(n + 1)), run.state["held"]))
+
+def wrong(ns):
+    return sum(called(n) != right[n] for n in ns)
+
+signal.alarm(50)
+numbers = range(8)
+right = [called(n) for n in numbers]
+assert len(set(right)) == 8
+child = os.fork()
+if not child:
+    os._exit(wrong([0, 1, 2, 3] * 25))
+assert not wrong([4, 5, 6, 7] * 25)
+assert os.waitpid(child, 0)[1] == 0
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert not any(pool.imap_unordered(wrong, [[n] * 10 for n in numbers]))
+held = run.state["held"].copy()
+child = os.fork()
+if not child:
+    run.state["held"][:] = 7
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert (run.state["held"] == held).all()
+done = threading.Event()
+
+def running():
+    while not done.is_set():
+        run(given(0))
+
+thread = threading.Thread(target=running)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        os._exit(wrong([3]))
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_child_has_memory_threads_and_a_state_of_its_own(threads: int, tmp_path: Path) -> None:
+    held = np.zeros((64, 128), np.float32)
+    nodes = [
+        node("Tanh", "X", "T"),
+        node("Add", "T held", "held2"),
+        node("MatMul", "held2 W", "H"),
+        node("Softmax", "H", "S"),
+        node("Transpose", "S", "R", perm=[1, 0]),
+    ]
+    given = model(nodes, [value("X", X), value("held", held)], ("R", "held2"), {"W": W})
+    target = ms.Target.detect(threads=threads)
+    net = ms.load_onnx(given, target=target, states={"held": "held2"})
+    net.choices = {
+        key: Choice(_parallel(first.program) if first.op == "MatMul" else None, ScheduleOrigin.GIVEN)
+        for key, (first, *_) in net.optimised.tasks.items()
+    }
+    net.export(tmp_path / "fast")
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -103,11 +103,17 @@ def test_what_inputs_are_not(run: ExportedNetwork, given: tuple[Any, ...], messa
     assert not run.state["kept"].any(), "a call that is refused leaves the state as it is"
 
 
-@pytest.mark.parametrize(("file", "message"), [("code.bin", "damaged"), ("weights.bin", "has not the")])
-def test_damaged_files_are_not_run(folder: Path, tmp_path: Path, file: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("code.bin", "damaged"), ("weights.bin", "has not the"), ("network.json", "network.json is damaged: ")],
+)
+def test_damaged_and_missing_files_are_not_run(folder: Path, tmp_path: Path, file: str, message: str) -> None:
     copied = shutil.copytree(folder, tmp_path / "net")
     (copied / file).write_bytes((copied / file).read_bytes()[:-1])
     with pytest.raises(ImportError, match=message):
+        ExportedNetwork(copied)
+    (copied / file).unlink()
+    with pytest.raises(ImportError, match=f"net has no `{file}`; network.py reads network.json, code.bin, weights.bin"):
         ExportedNetwork(copied)
 
 
