@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -60,6 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the tests produce to tests/golden/snapshots instead of comparing with it",
     )
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["METASCHED_CACHE"], ignore_errors=True)
 
 
 LEFTOVERS = pytest.StashKey[Leftovers]()

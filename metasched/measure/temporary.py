@@ -48,7 +48,7 @@ class TemporaryFolder:
             self._owner = None
             if self._lock is not None:  # first: removing needs files, too
                 os.close(self._lock)
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove(self.path)
 
 
 def _lock_in(folder: Path) -> int | None:
@@ -87,11 +87,18 @@ def remove_abandoned(parent: Path | None = None) -> list[Path]:
             continue
         else:
             if os.fstat(file).st_nlink:  # else its owner has just removed it
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
                 removed.append(folder)
         finally:
             os.close(file)
     return removed
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; one in which something was made meanwhile is abandoned, for the next one that looks."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_dir():
+        (folder / LOCK).touch(0o600)
 
 
 def _open_own(folder: Path) -> int | None:
