@@ -36,6 +36,7 @@ from metasched.lang.shorthand_shapes import (
     mentions,
 )
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 _HEAD = f"program {NAME}() -> _result: f32[1]:\n"
 _INDENT = "    "
@@ -131,7 +132,7 @@ def _with_hint(error: LanguageError, numbers: Mapping[str, DType]) -> LanguageEr
 def read_shorthand(text: str) -> Shorthand:
     """Stages from a text, separated by newlines or `;`. Raises LanguageError, with places in that text."""
     if not isinstance(text, str):
-        raise LanguageError((Diagnostic(1, 1, f"a kernel is a text, not a {type(text).__name__}"),), "", FILE)
+        raise LanguageError((Diagnostic(1, 1, f"a kernel is a text, not {a_or_an(type(text).__name__)}"),), "", FILE)
     wrapped, origins = _wrapped(text)
     if not origins:
         raise LanguageError((Diagnostic(1, 1, "there are no stages", "write `C[i, j] = ...`"),), text, FILE)

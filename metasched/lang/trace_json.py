@@ -21,6 +21,7 @@ from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.lang.decisions import from_json, to_json
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
+from metasched.support.messages import a_or_an
 
 FORMAT = 1
 _HEAD = "metasched_trace"
@@ -87,7 +88,7 @@ def _expr(e: Expr) -> Any:
             return [op.value, _expr(a)]
         case Select(cond=cond, then=then, otherwise=otherwise):
             return ["if", _expr(cond), _expr(then), _expr(otherwise)]
-    raise TypeError(f"a trace cannot hold a {type(e).__name__}; its arithmetic is on integer variables")
+    raise TypeError(f"a trace cannot hold {a_or_an(type(e).__name__)}; its arithmetic is on integer variables")
 
 
 # --- reading ---------------------------------------------------------------------------------------------

@@ -44,9 +44,10 @@ from metasched.lang.expressions import (
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
 from metasched.lang.syntax import parse
 from metasched.lang.trace_lines import TraceLines
+from metasched.support.messages import a_or_an, did_you_mean
 
 FORMAT = 1
 
@@ -257,7 +258,7 @@ def _source(e: Expr) -> SourceExpr:
             return Prefix(op, _source(a))
         case Select(cond=cond, then=then, otherwise=otherwise):
             return IfElse(_source(then), _source(cond), _source(otherwise))
-    raise TypeError(f"a trace cannot hold a {type(e).__name__}; its arithmetic is on integer variables")
+    raise TypeError(f"a trace cannot hold {a_or_an(type(e).__name__)}; its arithmetic is on integer variables")
 
 
 def _number(value: bool | float) -> SourceExpr:

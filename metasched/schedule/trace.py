@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from metasched.errors import ScheduleError, counted
+from metasched.errors import ScheduleError
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.notebook import table
@@ -31,6 +30,7 @@ from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, did_you_mean, listing
 from metasched.target import Target
 
 _CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
@@ -152,8 +152,7 @@ class Trace:
         known = [i.address for i in self.instructions if i.address is not None]
         unknown = sorted(decisions.keys() - set(known))
         if unknown:
-            near = get_close_matches(unknown[0], known, n=3)
-            hint = f"did you mean {_quoted(near, ' or ')}?" if near else f"it has {_quoted(known, ', ') or 'none'}"
+            hint = did_you_mean(unknown[0], known) or f"it has {listing(known)}"
             raise ScheduleError("trace", f'it has no random variable at "{unknown[0]}"', hint=hint)
         changed = tuple(
             replace(i, decision=_decided(i, decisions[i.address]))
@@ -319,10 +318,6 @@ def _decided(instruction: Instruction, value: Any) -> Decision | None:
         return None
     declaration = registry().get(instruction.op)
     return from_python(value, places=declaration is not None and declaration.places)
-
-
-def _quoted(addresses: Iterable[str], between: str) -> str:
-    return between.join(f'"{address}"' for address in addresses)
 
 
 def _labels(value: Value) -> set[str]:

@@ -22,6 +22,7 @@ from metasched.schedule.primitive import Declaration
 from metasched.schedule.trace_python_reader import LineReader
 from metasched.schedule.versions import current_form
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 _CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
 _ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})
@@ -161,7 +162,7 @@ class _Writer:
                 return Name(self.variables.get(name, name))
         raise ScheduleError(
             "as_python",
-            f"Python cannot say the arithmetic of a {type(e).__name__} over random variables",
+            f"Python cannot say the arithmetic of {a_or_an(type(e).__name__)} over random variables",
             hint="integer variables combine with + - * // %, minimum, maximum and ceildiv",
         )
 

@@ -147,7 +147,7 @@ def test_a_stage_that_is_not_used_is_told_how_to_have_several_results() -> None:
 
 
 def test_only_texts_are_read() -> None:
-    with pytest.raises(LanguageError, match="a kernel is a text, not a int"):
+    with pytest.raises(LanguageError, match="a kernel is a text, not an int"):
         read_shorthand(3)  # type: ignore[arg-type]
 
 
