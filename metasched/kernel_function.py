@@ -16,7 +16,7 @@ from metasched import api
 from metasched.cache_folder import CACHE
 from metasched.database.database_registry import scheme_of
 from metasched.database.user_database import kernels_database, make_folder
-from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
+from metasched.errors import CacheWarning, KernelError, MetaschedError, NoRecord, callers_level
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order
@@ -32,6 +32,7 @@ from metasched.runtime.taken import TakenArgument, take
 from metasched.search.report import TuningReport
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, listing, with_hint
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 
@@ -287,7 +288,7 @@ class KernelFunction:
         """Raises KernelError for an option of `ms.tune` that `tune` does not take, unless an argument is called so."""
         for name, where in _OPTIONS_ELSEWHERE.items():
             if name in named and name not in self.arguments:
-                raise KernelError(f"`tune` of a kernel has no option `{name}`\n  hint: `{where.format(name)}`")
+                raise KernelError(f"`tune` of a kernel has no option `{name}`", hint=f"`{where.format(name)}`")
 
     def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
         """Use a kernel from now on.
@@ -340,8 +341,11 @@ class KernelFunction:
             return
         self._warned.add(obstacle)
         warnings.warn(
-            f"ms.kernel guesses, as its database of tuned kernels cannot be used{obstacle}\n  hint: mend or remove "
-            f"what it names, set {CACHE} to another folder, or give `db=`; to guess without this, filter CacheWarning",
+            with_hint(
+                f"ms.kernel guesses, as its database of tuned kernels cannot be used{obstacle}",
+                f"mend or remove what it names, set {CACHE} to another folder, or give `db=`; "
+                "to guess without this, filter CacheWarning",
+            ),
             CacheWarning,
             stacklevel=callers_level(),
         )
@@ -352,10 +356,8 @@ class KernelFunction:
     def _taken(self, inputs: tuple[Any, ...]) -> tuple[TakenArgument, ...]:
         names = self.arguments
         if len(inputs) != len(names):
-            listed = ", ".join(f"`{name}`" for name in names)
-            raise KernelError(
-                f"the kernel takes {len(names)} arguments ({listed}), not {len(inputs)}{_unbound(self._shorthand)}"
-            )
+            takes = f"{counted(len(names), 'argument')} ({listing(names)})"
+            raise KernelError(f"the kernel takes {takes}, not {len(inputs)}", hint=_unbound(self._shorthand))
         return tuple(take(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
 
     def _program(self, taken: tuple[TakenArgument, ...]) -> Program:
@@ -378,8 +380,7 @@ def _unbound(shorthand: Shorthand) -> str:
     if not names:
         return ""
     number = "is a number, as no stage has it as an index" if len(names) == 1 else "are numbers, no stages' indices"
-    listed = " and ".join(f"`{name}`" for name in names)
-    return f"\n  hint: {listed} {number}; to sum over it, write `sum[{names[0]}](...)`"
+    return f"{listing(names)} {number}; to sum over it, write `sum[{names[0]}](...)`"
 
 
 def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from metasched.errors import KernelError
 from metasched.runtime import threads
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.runtime.compiled import CompiledKernel, KernelArgument
+from metasched.support.messages import counted, with_hint
 from metasched.support.numba_internals import BaseTuple, TypingError, cgutils, empty_array, from_dtype, ir, types
 
 _WRONG_SHAPE = 100
@@ -33,7 +34,7 @@ def _type_of(p: KernelArgument) -> Any:
 def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple[Any, ...]) -> None:
     expected = ", ".join(map(str, parameters))
     if len(given) != len(parameters):
-        raise TypingError(f"`{name}` takes {len(parameters)} arguments ({expected}), not {len(given)}")
+        raise TypingError(f"`{name}` takes {counted(len(parameters), 'argument')} ({expected}), not {len(given)}")
     for p, type_ in zip(parameters, given, strict=True):
         if p.shape is None:
             if not isinstance(type_, types.Number | types.Boolean):
@@ -45,7 +46,10 @@ def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple
             raise TypingError(f"`{name}`: `{p.name}` is {type_}; it takes {p}{bits}")
         if type_.layout != "C":
             raise TypingError(
-                f"`{name}`: `{p.name}` is not known to be C-contiguous; pass numpy.ascontiguousarray({p.name})"
+                with_hint(
+                    f"`{name}`: `{p.name}` is not known to be C-contiguous",
+                    f"pass `numpy.ascontiguousarray({p.name})`",
+                )
             )
         if p.is_output and not type_.mutable:
             raise TypingError(f"`{name}`: `{p.name}` is read-only, and the kernel writes it")

@@ -13,6 +13,7 @@ from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.memory_order import memory_order
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 _DTYPES = {dtype.numpy: dtype for dtype in DType}
 
@@ -58,12 +59,14 @@ def _scalar(name: str, value: Any) -> ScalarType:
         return ScalarType(DType.BOOL, fixed=True)
     if isinstance(value, int | float):
         return ScalarType(DType.I64 if isinstance(value, int) else DType.F64, fixed=False)
-    raise KernelError(f"`{name}` is a {type(value).__name__}; it takes a number")
+    raise KernelError(f"`{name}` is {a_or_an(type(value).__name__)}; it takes a number")
 
 
 def _tensor(name: str, value: Any) -> TensorType:
     if not isinstance(value, np.ndarray):
-        raise KernelError(f"`{name}` is a {type(value).__name__}, not a NumPy array. Pass `numpy.asarray({name})`")
+        raise KernelError(
+            f"`{name}` is {a_or_an(type(value).__name__)}, not a NumPy array", hint=f"pass `numpy.asarray({name})`"
+        )
     require_unmasked(name, value)
     empty = [n for n, extent in enumerate(value.shape) if extent == 0]
     if empty:

@@ -14,13 +14,14 @@ from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
 from metasched.doors.jit.tracing import TracedFunction, traced
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import Library, as_numpy, is_foreign
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an, counted
 from metasched.target import Target
 
 _ARRAY = np.ndarray
@@ -81,7 +82,7 @@ class JitFunction:
 
     def __init__(self, function: Callable[..., Any], target: Target | None = None) -> None:
         if not callable(function):
-            raise TypeError(f"ms.jit takes a function, not a {type(function).__name__}")
+            raise TypeError(f"ms.jit takes a function, not {a_or_an(type(function).__name__)}")
         functools.update_wrapper(self, function)
         self.function = function
         self._target = target
@@ -259,7 +260,9 @@ def _numpy(name: str, value: Any) -> Any:
     array = as_numpy(name, value)
     require_unmasked(name, array)
     if isinstance(array, np.matrix):
-        raise KernelError(f"`{name}` is a numpy.matrix, whose operators are others. Pass `numpy.asarray({name})`")
+        raise KernelError(
+            f"`{name}` is a numpy.matrix, whose operators are others", hint=f"pass `numpy.asarray({name})`"
+        )
     return array if type(array) is _ARRAY else np.asarray(array)
 
 

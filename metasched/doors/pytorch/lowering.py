@@ -22,6 +22,7 @@ from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 LOGGER = logging.getLogger("metasched.torch")
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.
@@ -250,7 +251,7 @@ def _promoted(node: Any) -> Any:
 
 def _tensor(value: Any) -> Any:
     if not isinstance(value, torch_module().Tensor):
-        raise Unsupported(f"it is a {type(value).__name__}, and not a tensor")
+        raise Unsupported(f"it is {a_or_an(type(value).__name__)}, and not a tensor")
     return value
 
 

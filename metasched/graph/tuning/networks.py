@@ -20,6 +20,7 @@ from metasched.graph.tuning.graphs import (
 from metasched.graph.tuning.member import TunedMember
 from metasched.graph.tuning.settling import Settlement
 from metasched.graph.tuning.strip_turns import most_groups
+from metasched.support.messages import listing
 
 
 class Tunable(Protocol):
@@ -55,7 +56,7 @@ def tune_networks(
     Raises TypeError where both are given.
     """
     if settings is not None and given:
-        names = ", ".join(f"`{name}`" for name in given)
+        names = listing(given)
         raise TypeError(
             f"tune_networks is given `settings`, and {names} beside it: say that in the settings, "
             "dataclasses.replace(settings, ...), or all by name"

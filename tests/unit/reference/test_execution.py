@@ -318,6 +318,8 @@ def test_arguments_are_checked() -> None:
     a = np.zeros((2, 2), np.float32)
     with pytest.raises(KernelError, match="takes 2 arguments"):
         reference(f)(a)
+    with pytest.raises(KernelError, match=r"takes 1 argument \(A\), not 2"):
+        reference(replace(f, order=("A",)))(a, a)
     with pytest.raises(KernelError, match=r"`B` is f32\[2, 2\], got float64\[2, 2\]"):
         reference(f)(a, a.astype(np.float64))
 
@@ -335,10 +337,10 @@ def test_arguments_may_be_given_by_name() -> None:
     [
         (DType.I32, 1.9, r"`k` is a float; f takes an integer \(i32\)"),
         (DType.I32, "7", r"`k` is a str; f takes an integer \(i32\)"),
-        (DType.I32, np.array([3]), r"`k` is a ndarray; f takes an integer \(i32\)"),
+        (DType.I32, np.array([3]), r"`k` is an ndarray; f takes an integer \(i32\)"),
         (DType.I32, 2**40, "`k` is 1099511627776, which is not in i32's range"),
         (DType.U8, -1, "`k` is -1, which is not in u8's range"),
-        (DType.BOOL, 2, "`k` is a int; f takes a bool"),
+        (DType.BOOL, 2, "`k` is an int; f takes a bool"),
         (DType.F32, 10**400, "`k` is larger than any number of f32"),
         (DType.F32, True, r"`k` is a bool; f takes a number \(f32\)"),
     ],

@@ -50,7 +50,7 @@ def test_several_outputs_run_without_them(monkeypatch: pytest.MonkeyPatch) -> No
     for values, positions in (found, given):
         np.testing.assert_array_equal(values, x.max(axis=1))
         np.testing.assert_array_equal(positions, x.argmax(axis=1))
-    with pytest.raises(KernelError, match=r"`out` is a ndarray; `best` has the outputs"):
+    with pytest.raises(KernelError, match=r"`out` is an ndarray; `best` has the outputs"):
         kernel(x, out=given[0])
     with pytest.raises(KernelError, match="overlaps the input `X`"):
         kernel(x, out=(x.reshape(-1)[:3], given[1]))
