@@ -34,7 +34,7 @@ def model_of(given: str | MakeModel) -> MakeModel:
         try:
             return _checked(given)
         except UnfitError as error:
-            raise MetaschedError(f"this is no model: {error}\n  hint: a file is named by a text, its path") from None
+            raise MetaschedError(f"this is no model: {error}", hint="a file is named by a text, its path") from None
     if given in MODELS.names():
         return MODELS.get(given)
     path = Path(given)
@@ -42,7 +42,7 @@ def model_of(given: str | MakeModel) -> MakeModel:
         trained = read_model(path)
         return lambda seed: CostModel(seed, trained)
     if path.suffix or len(path.parts) > 1:
-        raise MetaschedError(f"there is no file `{given}`\n  hint: `metasched model train --out {given}` writes one")
+        raise MetaschedError(f"there is no file `{given}`", hint=f"`metasched model train --out {given}` writes one")
     return MODELS.get(given)
 
 
@@ -51,7 +51,7 @@ def made_model(make: MakeModel, seed: int) -> Model:
     made = make(seed)
     if lacking := lacking_methods(made, "fit", "predict"):
         raise MetaschedError(
-            f"{named(make)} made {made!r} of a seed, which is no model: it has no `{lacking[0]}`\n"
-            "  hint: return an object with `fit(own)` and `predict(features)`"
+            f"{named(make)} made {made!r} of a seed, which is no model: it has no `{lacking[0]}`",
+            hint="return an object with `fit(own)` and `predict(features)`",
         )
     return made

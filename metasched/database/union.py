@@ -30,6 +30,7 @@ from metasched.database.rows import written_number
 from metasched.database.summary import Summary, summary_of
 from metasched.errors import callers_level
 from metasched.permissions import EVERYTHING, Permission
+from metasched.support.messages import with_hint
 
 # Of each task, how many records of another database are taken, and how many characters of one and of all of them are
 # read as programs and traces: a thousand times what tuning writes is a second's reading.
@@ -166,8 +167,10 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
         found.append(replace(record, code_version=f"{record.code_version}, recorded in {database.url}"))
     if problems:
         warnings.warn(
-            f"`{database.url}`: {_passed_over(problems)}. Hint: leave this database out, or have its owner run "
-            "`metasched db prune`",
+            with_hint(
+                f"`{database.url}`: {_passed_over(problems)}",
+                "leave this database out, or have its owner run `metasched db prune`",
+            ),
             DamagedRecordWarning,
             stacklevel=callers_level(),
         )

@@ -76,7 +76,7 @@ def made_scheduler(make: MakeScheduler, given: SchedulerInputs) -> TaskScheduler
     made = make(given)
     if lacking_methods(made, "next"):
         raise MetaschedError(
-            f"{named(make)} made {made!r} of SchedulerInputs, which is no task scheduler: it has no `next`\n"
-            "  hint: return an object with `next(tasks, last)`, the number of a task"
+            f"{named(make)} made {made!r} of SchedulerInputs, which is no task scheduler: it has no `next`",
+            hint="return an object with `next(tasks, last)`, the number of a task",
         )
     return made

@@ -14,8 +14,9 @@ from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
 from metasched.support.calls import lacking_methods, named
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 from metasched.support.python_file import names_of
-from metasched.support.registry import Registry, UnfitError, checked_function, listed
+from metasched.support.registry import Registry, UnfitError, checked_function
 
 GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary_with_steps"
@@ -72,8 +73,8 @@ def made_strategy(make: MakeStrategy, given: StrategyInputs) -> Strategy:
     made = make(given)
     if lacking := lacking_methods(made, "propose", "observe"):
         raise MetaschedError(
-            f"{named(make)} made {made!r} of StrategyInputs, which is no strategy: it has no `{lacking[0]}`\n"
-            "  hint: return an object with `propose(count)`, a list of candidates, and `observe(results)`"
+            f"{named(make)} made {made!r} of StrategyInputs, which is no strategy: it has no `{lacking[0]}`",
+            hint="return an object with `propose(count)`, a list of candidates, and `observe(results)`",
         )
     return made
 
@@ -81,8 +82,8 @@ def made_strategy(make: MakeStrategy, given: StrategyInputs) -> Strategy:
 def _of_file(path: Path, name: str) -> MakeStrategy:
     names = names_of(path, MetaschedError)
     if name not in names:
-        made = listed(key for key, value in names.items() if callable(value) and not key.startswith("_"))
-        raise MetaschedError(f"{path} has no `{name}`; of what it has, these can be called: {made}")
+        made = sorted(key for key, value in names.items() if callable(value) and not key.startswith("_"))
+        raise MetaschedError(f"{path} has no `{name}`", hint=f"of what it has, {listing(made)} can be called")
     try:
         return _checked(names[name])
     except UnfitError as error:

@@ -174,7 +174,7 @@ def test_a_space_without_an_arm_is_refused(name: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    message = re.escape("there is no strategy `evolutionnary`; did you mean evolution")
+    message = re.escape("there is no strategy `evolutionnary`\n  hint: did you mean `evolution`")
     with pytest.raises(MetaschedError, match=message) as told:
         strategy_of("evolutionnary")
     assert all(f"`{name}`" in str(told.value) for name in STRATEGIES.names())
