@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 
 from metasched.support.data_classes import dataclass
-from metasched.support.messages import counted as counted
 from metasched.support.messages import with_hint
 
 

@@ -237,12 +237,6 @@ def feature_problem(name: str) -> tuple[str, str] | None:
     return f"there is no instruction set `{_clipped(name)}`", hint
 
 
-def listed(features: Iterable[str]) -> str:
-    """Instruction sets as a message names them: the first four, and how many more there are."""
-    names = sorted(features)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
 def _require_known(feature: str, before: str = "") -> None:
     """Raises TargetError for an instruction set that no CPU has, with those that are near."""
     problem = feature_problem(feature)

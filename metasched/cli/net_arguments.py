@@ -133,7 +133,9 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
     sizes |= grown
     clashing = sorted(sizes.keys() & inspect.signature(ms.load_onnx).parameters.keys())
     if clashing:
-        raise UsageError(f"the size `{clashing[0]}` has the name of an option of load_onnx; give --shape INPUT=...")
+        raise UsageError(
+            f"the size `{clashing[0]}` has the name of an option of load_onnx", hint="give --shape INPUT=..."
+        )
     network: Network | NetworkOfSizes = ms.load_onnx(
         args.model,
         values=_once("--value", args.values),
@@ -220,7 +222,7 @@ def _load_array(file: str) -> Array:
     except (ValueError, EOFError, BadZipFile) as error:
         raise UsageError(f"{file} is no .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise UsageError(f"{file} has several arrays; give it without a name: --input {file}")
+        raise UsageError(f"{file} has several arrays", hint=f"give it without a name: --input {file}")
     return array
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.source import At
-from metasched.support.messages import did_you_mean as did_you_mean
-from metasched.support.messages import listing as listing
 
 
 class Report:

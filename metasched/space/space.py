@@ -362,7 +362,7 @@ class Space:
         self._force()
         count = len(self._found)
         of_more = "" if self.complete else ", of more"
-        lines = [f"{self.program.key}: {count} sketch{'' if count == 1 else 'es'}{of_more}"]
+        lines = [f"{self.program.key}: {counted(count, 'sketch', 'sketches')}{of_more}"]
         lines.append(explain([run.outcomes for run in self._found], self.source.rules))
         lines.extend(self._multiplier())
         lines.extend(self._conditions())
@@ -424,7 +424,7 @@ def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ..
 
 
 def _counted(decisions: int) -> str:
-    return "1 decision is" if decisions == 1 else f"{decisions} decisions are"
+    return counted(decisions, "decision is", "decisions are")
 
 
 def _takes_places(site: Site) -> bool:

@@ -135,8 +135,3 @@ def origin(point: EntryPoint) -> str:
     if point.dist is not None:
         return f"{point.dist.name} {point.dist.version}"
     return _OURS if point.value.startswith(f"{_OURS}.") else "an unknown package"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in a message, sorted."""
-    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"

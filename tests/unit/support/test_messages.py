@@ -1,10 +1,17 @@
-"""Words of messages."""
+"""Words of messages, and that nothing but these renders a hint."""
 
 from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from metasched.support.messages import a_or_an, counted, did_you_mean, listing, with_hint
+from tests.unit.test_architecture import ROOT, parsed, sources
+
+RENDERS = ROOT / "metasched/support/messages.py"
 
 
 def test_a_hint_is_a_line_of_its_own() -> None:
@@ -54,3 +61,41 @@ def test_the_names_that_were_probably_meant(name: str, known: list[str], hint: s
 @pytest.mark.parametrize("noun", ["an int", "an ndarray", "an array", "a float", "a uint8", "a list", "an Unknown"])
 def test_articles(noun: str) -> None:
     assert a_or_an(noun.partition(" ")[2]) == noun
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts of a file and their lines, those of f-strings with the others, but no docstrings."""
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+            yield node.lineno, node.value
+
+
+def rendered_hints(tree: ast.Module) -> list[int]:
+    return [line for line, text in texts(tree) if "hint:" in text.lower()]
+
+
+@pytest.mark.parametrize(
+    ("code", "finds"),
+    [
+        ('raise E(f"{x} is no file\\n  hint: name one")', True),
+        ('E("no file. " "Hint: name one")', True),
+        ('E("no file", hint="name one")', False),
+        ('def f(hint: str) -> None:\n    """hint: what to do"""', False),
+    ],
+)
+def test_what_renders_a_hint(code: str, finds: bool) -> None:
+    assert bool(rendered_hints(ast.parse(code))) is finds
+
+
+def files() -> list[Path]:
+    # What is exported runs without metasched.
+    exported = ROOT / "metasched/runtime/export"
+    found = sources("metasched", "rules", "benchmarks", "packages")
+    return [path for path in found if path != RENDERS and exported not in path.parents]
+
+
+def test_hints_are_rendered_in_one_place() -> None:
+    wrong = [f"{path}:{line}" for path in files() for line in rendered_hints(parsed(path))]
+    assert not wrong, "errors take `hint=`, and other messages are made by `with_hint`:\n" + "\n".join(wrong)
+    assert rendered_hints(parsed(RENDERS))
