@@ -457,7 +457,7 @@ def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:
     runner = ToyRunner(ToySpace())
     with session(database, runner, task(8)) as tuning:
         pass
-    with pytest.raises(MetaschedError, match="this session is closed; make another"):
+    with pytest.raises(MetaschedError, match="this session is closed\n  hint: make another"):
         tuning.step()
     with pytest.raises(MetaschedError, match="this session is closed"):
         tuning.run(trials=1)

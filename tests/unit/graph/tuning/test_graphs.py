@@ -268,7 +268,7 @@ def test_two_networks_share_a_task(url: str) -> None:
 
 
 def test_settings_are_given_once(url: str) -> None:
-    with pytest.raises(TypeError, match="is given `settings`, and `objective`, `seed` beside it"):
+    with pytest.raises(TypeError, match="is given `settings`, and `objective` and `seed` beside it"):
         tune_networks([network()], 4, settings=NetworkSettings(url), objective="geomean", seed=1)
 
 
