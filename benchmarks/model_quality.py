@@ -28,6 +28,7 @@ from benchmarks.yardstick.samples import Samples, samples
 from benchmarks.yardstick.summary import summary
 from benchmarks.yardstick.table import table
 from metasched.errors import MetaschedError
+from metasched.support.messages import with_hint
 
 _SEEDS = 5
 _QUICK_EVERY = 6
@@ -70,7 +71,7 @@ def measured_tasks(options: Options, path: Path) -> list[TimedTask]:
     """The tasks of a file: of a quick run, some of each family. Raises OptionError where there are none."""
     tasks = list(read(path))
     if not tasks:
-        raise OptionError(f"{path} has no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
+        raise OptionError(with_hint(f"{path} has no measurements", "python -m benchmarks.yardstick.collect makes them"))
     return tasks[::_QUICK_EVERY] if options.quick else tasks
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.registry import Options, Result
 from metasched.calibration.machine_code import counted_loop, load_loop
+from metasched.support.messages import counted
 from metasched.target import Target
 
 _MIB = 1 << 20
@@ -116,7 +117,7 @@ def _stream_bytes(options: Options) -> int:
 
 
 def _threads(n: int) -> str:
-    return f"{n} thread{'' if n == 1 else 's'}"
+    return counted(n, "thread")
 
 
 def _together(threads: int, work: Callable[[int], object]) -> float:

@@ -23,6 +23,7 @@ from benchmarks.contest.tournament import Contestant, Tournament, courses_of, se
 from benchmarks.registry import OptionError, Options, Result
 from metasched.operators import TWELVE
 from metasched.search.strategy_registry import DEFAULT_STRATEGY, STRATEGIES
+from metasched.support.messages import with_hint
 
 SEEDS = 20
 _QUICK_SEEDS = 3
@@ -91,7 +92,7 @@ def tasks_of(options: Options) -> tuple[str, ...]:
     folder = options.data or FOLDER
     tasks = names_there(options.only or tuple(TWELVE), folder)
     if not tasks:
-        raise OptionError(f"{folder} has no table. Hint: python -m benchmarks.contest.collect makes one")
+        raise OptionError(with_hint(f"{folder} has no table", "python -m benchmarks.contest.collect makes one"))
     return tuple(tasks)
 
 

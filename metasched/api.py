@@ -10,7 +10,7 @@ from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.base import Access
 from metasched.database.database_registry import DatabaseURLs, open_database, shown_urls
 from metasched.database.record import Record, TaskKey
-from metasched.errors import MetaschedError, NoRecord, a_or_an
+from metasched.errors import MetaschedError, NoRecord
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.knowledge.library import KnowledgeLike
@@ -43,6 +43,7 @@ from metasched.space.conditions import condition as condition_space
 from metasched.space.registry import RuleSpec
 from metasched.space.source import Conditioned, Given, Module
 from metasched.space.space import DEFAULT_MAX_SKETCHES, Space
+from metasched.support.messages import a_or_an
 from metasched.target import Target
 
 DEFAULT_TRIALS = 64
@@ -101,7 +102,7 @@ def space(
 
 def _space_like(rules: SpaceLike, space: SpaceLike, called: str = "space") -> SpaceLike:
     if space is not None and rules is not None:
-        raise MetaschedError(f"`rules` and `{called}` both say what to search; give one of them")
+        raise MetaschedError(f"`rules` and `{called}` both say what to search", hint="give one of them")
     return rules if space is None else space
 
 
@@ -219,10 +220,8 @@ _MADE_BY = {
 
 def _require(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
     if not isinstance(value, kind):
-        given = type(value).__name__
-        raise MetaschedError(
-            f"`{name}` is {a_or_an(given)}, not {a_or_an(kind.__name__)}\n  hint: make one by {_MADE_BY[kind]}"
-        )
+        given = a_or_an(type(value).__name__)
+        raise MetaschedError(f"`{name}` is {given}, not {a_or_an(kind.__name__)}", hint=f"make one by {_MADE_BY[kind]}")
 
 
 def _target(target: Target | None) -> Target:
@@ -376,22 +375,22 @@ def _require_one_source(
     """Raise MetaschedError for arguments of `compile` one of which would be ignored."""
     if trace is not None and trials is not None:
         raise MetaschedError(
-            "`trace` says which schedule to take, and `trials` measures others\n  "
-            "hint: leave out `trials`; the holes of a trace are searched by `tune(program, trials, space=trace)`"
+            "`trace` says which schedule to take, and `trials` measures others",
+            hint="leave out `trials`; the holes of a trace are searched by `tune(program, trials, space=trace)`",
         )
     if trace is not None and db is not None:
-        raise MetaschedError("`trace` and `db` both say where the schedule comes from; give one of them")
+        raise MetaschedError("`trace` and `db` both say where the schedule comes from", hint="give one of them")
     if rules is not None and trials is None and (trace is not None or db is not None):
         given = "trace" if trace is not None else "db"
         raise MetaschedError(
-            f"`rules` are for a guess, and `{given}` says which schedule to take\n  "
-            f"hint: leave out `rules`, or `{given}`; a search by rules is `tune(program, rules=...)`"
+            f"`rules` are for a guess, and `{given}` says which schedule to take",
+            hint=f"leave out `rules`, or `{given}`; a search by rules is `tune(program, rules=...)`",
         )
     if policy is not Policy.STRICT and trace is None:
         source = "a database has traces of this very shape" if db is not None else "a guess is made for this shape"
-        raise MetaschedError(f"`policy` says how to mend a trace, and {source}\n  hint: leave it out, or give `trace=`")
+        raise MetaschedError(f"`policy` says how to mend a trace, and {source}", hint="leave it out, or give `trace=`")
     if inputs is not None and trials is None:
-        raise MetaschedError("`inputs` say what to measure on, and only `trials` are measured\n  hint: leave them out")
+        raise MetaschedError("`inputs` say what to measure on, and only `trials` are measured", hint="leave them out")
 
 
 def guess(
@@ -468,8 +467,8 @@ def _best_record(program: Program, db: DatabaseURLs, target: Target, allowed: Al
         raise NoRecord(
             f"{shown_urls(db)} has no valid measurement of {program.key} for {target.name} with {target.threads} "
             "threads"
-            f"{'' if allowed == BY_DEFAULT else f', where no more is allowed than {allowed}'}\n"
-            "  hint: metasched tune measures it"
+            f"{'' if allowed == BY_DEFAULT else f', where no more is allowed than {allowed}'}",
+            hint="`metasched tune` measures it",
         )
     return record
 
@@ -478,8 +477,8 @@ def _require_allowed(trace: Trace, allowed: Allowed, program: Program) -> None:
     more = sorted(p.value for p in trace.permissions - allowed.in_program(program.func))
     if more:
         raise MetaschedError(
-            f'the trace lets results differ by "{more[0]}", and `allow` does not name it\n'
-            "  hint: name it, or leave out `allow`: to give a trace is consent to what its steps do"
+            f'the trace lets results differ by "{more[0]}", and `allow` does not name it',
+            hint="name it, or leave out `allow`: to give a trace is consent to what its steps do",
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from metasched.errors import CacheWarning, MetaschedError, callers_level
 from metasched.settings import CACHE as _CACHE
+from metasched.support.messages import with_hint
 
 CACHE = _CACHE.name
 
@@ -39,8 +40,10 @@ def warn_not_kept(what: str, error: Exception) -> None:
     It costs the time to make it again. `what` is a subject with its verb, such as "a compiled network is".
     """
     warnings.warn(
-        f"{what} not kept: {error}\n  hint: set {CACHE} to a folder of yours that nobody else can write, on a disk "
-        "with room",
+        with_hint(
+            f"{what} not kept: {error}",
+            f"set {CACHE} to a folder of yours that nobody else can write, on a disk with room",
+        ),
         CacheWarning,
         stacklevel=callers_level(),
     )
@@ -68,5 +71,5 @@ def _home(env: Mapping[str, str]) -> Path:
         return Path(user).expanduser()
     except (RuntimeError, KeyError, OSError) as error:
         raise NoCacheFolder(
-            f"nothing says which folder is this user's. Hint: set HOME, or {CACHE} to a folder for tuned kernels"
+            "nothing says which folder is this user's", hint=f"set HOME, or {CACHE} to a folder for tuned kernels"
         ) from error

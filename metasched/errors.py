@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 
 from metasched.support.data_classes import dataclass
-
-
-def counted(number: int, singular: str, plural: str = "") -> str:
-    """`3 loops`, or `1 loop`, for messages."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
-
-
-_AS_A_VOWEL = re.compile("[aeio]|nd", re.IGNORECASE)
-
-
-def a_or_an(noun: str) -> str:
-    """`an int`, or `a uint8`, for messages: the name of a type with the article that it is spoken with."""
-    return f"an {noun}" if _AS_A_VOWEL.match(noun) else f"a {noun}"
+from metasched.support.messages import with_hint
 
 
 class MetaschedError(Exception):
-    """Base of every error metasched raises on purpose."""
+    """Base of every error metasched raises on purpose.
+
+    `hint` is what to do, '' where there is nothing to say but the message. It is the end of the error's text, too.
+    """
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        self.hint = hint
+        super().__init__(with_hint(message, hint))
 
 
 @dataclass(frozen=True)
@@ -53,8 +47,7 @@ class LanguageError(MetaschedError):
             if 1 <= d.line <= len(lines):
                 shown, column = _around(lines[d.line - 1], d.column - 1)
                 out += [f"    {shown}", "    " + " " * column + "^"]
-            if d.hint:
-                out.append(f"  hint: {d.hint}")
+            out[-1] = with_hint(out[-1], d.hint)
         return "\n".join(out)
 
 
@@ -88,11 +81,10 @@ class ScheduleError(MetaschedError):
         self.op = op
         self.message = message
         self.locations = locations
-        self.hint = hint
         self._render = render
         self.line: int | None = None  # of a trace, where one was replayed
         self.step = ""  # and what it says
-        super().__init__(message)
+        super().__init__(message, hint=hint)
 
     def draw_with(self, render: Callable[[], str]) -> None:
         """Say how to draw the program, unless that is known already."""
@@ -109,9 +101,7 @@ class ScheduleError(MetaschedError):
         return f"{self.op}: {self.message}"
 
     def __str__(self) -> str:
-        out = f"{self.op}: {self.message}"
-        if self.hint:
-            out += f"\n  hint: {self.hint}"
+        out = with_hint(self.reason, self.hint)
         if self.step:
             out += f"\n  in line {self.line} of the trace: {self.step}"
         if self._render is not None:
@@ -126,9 +116,9 @@ class NondeterministicModule(MetaschedError):
 class BuildError(MetaschedError):
     """A scheduled program that the compiler refuses; `reason` is a short stable text to count by."""
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    def __init__(self, reason: str, detail: str = "", *, hint: str = "") -> None:
         self.reason = reason
-        super().__init__(f"{reason}\n{detail}" if detail else reason)
+        super().__init__(f"{reason}\n{detail}" if detail else reason, hint=hint)
 
 
 class KernelError(MetaschedError):

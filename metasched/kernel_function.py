@@ -16,7 +16,7 @@ from metasched import api
 from metasched.cache_folder import CACHE
 from metasched.database.database_registry import scheme_of
 from metasched.database.user_database import kernels_database, make_folder
-from metasched.errors import BuildError, CacheWarning, KernelError, MetaschedError, NoRecord, callers_level, counted
+from metasched.errors import BuildError, CacheWarning, KernelError, MetaschedError, NoRecord, callers_level
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order
@@ -31,9 +31,11 @@ from metasched.runtime.taken import TakenArgument, take
 from metasched.search.report import TuningReport
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, listing, with_hint
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 
+_QUIET = "to guess without this, filter CacheWarning"
 _ARRAY = np.ndarray
 _OPTIONS = ("out", "trials", "seed", "budget", "patience", "inputs", "rules", "progress")
 # Options of `ms.tune` that `tune` does not take, with what has them.
@@ -282,7 +284,7 @@ class KernelFunction:
         """Raises KernelError for an option of `ms.tune` that `tune` does not take, unless an argument is called so."""
         for name, where in _OPTIONS_ELSEWHERE.items():
             if name in named and name not in self.arguments:
-                raise KernelError(f"`tune` of a kernel has no option `{name}`\n  hint: `{where.format(name)}`")
+                raise KernelError(f"`tune` of a kernel has no option `{name}`", hint=f"`{where.format(name)}`")
 
     def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
         """Use a kernel from now on.
@@ -323,12 +325,11 @@ class KernelFunction:
             except NoRecord:
                 pass
             except BuildError as error:  # this and the next are told to the user as warnings
-                obstacle = f"what was tuned cannot be compiled{where}: {error}\n  hint: `tune` measures anew"
+                hint = f"`tune` measures anew; {_QUIET}"
+                obstacle = with_hint(f"what was tuned cannot be compiled{where}: {error}", hint)
             except MetaschedError as error:
-                obstacle = (
-                    f"its database of tuned kernels cannot be used{where}: {error}\n  hint: mend or remove what it "
-                    f"names, set {CACHE} to another folder, or give `db=`"
-                )
+                hint = f"mend or remove what it names, set {CACHE} to another folder, or give `db=`; {_QUIET}"
+                obstacle = with_hint(f"its database of tuned kernels cannot be used{where}: {error}", hint)
         if recipe is not None:
             return _Compiled(self._keep(key, compiled_again(recipe)), obstacle)
         guessed = api.compile(program, rules=self._rules, target=self._target, allow=self._allowed)
@@ -339,11 +340,7 @@ class KernelFunction:
         if not obstacle or obstacle in self._warned:
             return
         self._warned.add(obstacle)
-        warnings.warn(
-            f"ms.kernel guesses, as {obstacle}; to guess without this, filter CacheWarning",
-            CacheWarning,
-            stacklevel=callers_level(),
-        )
+        warnings.warn(f"ms.kernel guesses, as {obstacle}", CacheWarning, stacklevel=callers_level())
 
     def _indexes(self, name: str) -> bool:
         return name in self._shorthand.tensors
@@ -351,8 +348,8 @@ class KernelFunction:
     def _taken(self, inputs: tuple[Any, ...]) -> tuple[TakenArgument, ...]:
         names = self.arguments
         if len(inputs) != len(names):
-            expected = f"{counted(len(names), 'argument')} ({', '.join(f'`{name}`' for name in names)})"
-            raise KernelError(f"the kernel takes {expected}, not {len(inputs)}{_unbound(self._shorthand)}")
+            takes = f"{counted(len(names), 'argument')} ({listing(names)})"
+            raise KernelError(f"the kernel takes {takes}, not {len(inputs)}", hint=_unbound(self._shorthand))
         return tuple(take(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
 
     def _program(self, taken: tuple[TakenArgument, ...]) -> Program:
@@ -375,8 +372,7 @@ def _unbound(shorthand: Shorthand) -> str:
     if not names:
         return ""
     number = "is a number, as no stage has it as an index" if len(names) == 1 else "are numbers, no stages' indices"
-    listed = " and ".join(f"`{name}`" for name in names)
-    return f"\n  hint: {listed} {number}; to sum over it, write `sum[{names[0]}](...)`"
+    return f"{listing(names)} {number}; to sum over it, write `sum[{names[0]}](...)`"
 
 
 def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

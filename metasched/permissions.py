@@ -8,7 +8,6 @@ fused. Whatever else makes a kernel faster at the price of other results needs a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from metasched.errors import MetaschedError
 from metasched.ir import query
 from metasched.ir.nodes import Binary, BinOp, Block, Cast, Expr, Func, Reducer
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import did_you_mean, listing
 
 
 class Permission(StrEnum):
@@ -31,7 +31,7 @@ class Permission(StrEnum):
         """The permission of this name. Raises MetaschedError for one that is not there."""
         problem = permission_problem(name)
         if problem is not None:
-            raise MetaschedError(f"{problem[0]}\n  hint: {problem[1]}")
+            raise MetaschedError(problem[0], hint=problem[1])
         return cls(str(name))
 
 
@@ -40,8 +40,7 @@ def permission_problem(name: object) -> tuple[str, str] | None:
     known = [permission.value for permission in Permission]
     if name in known:
         return None
-    near = get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    hint = did_you_mean(str(name), known) or f"there are {listing(known)}"
     return f"`allow`: nothing of the name {name!r} can be allowed", hint
 
 
@@ -71,7 +70,7 @@ class Allowed:
             known = [permission.value for permission in Permission]
             example = f'{{"{allow if allow in known else known[0]}"}}'
             raise MetaschedError(
-                f"`allow` is a set of names, such as {example}, not {allow!r}\n  hint: there are {', '.join(known)}"
+                f"`allow` is a set of names, such as {example}, not {allow!r}", hint=f"there are {listing(known)}"
             )
         return cls(frozenset(map(Permission.named, allow)))
 

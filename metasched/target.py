@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
 from metasched.support.first_use import import_numba
 from metasched.support.imports import imports
+from metasched.support.messages import did_you_mean
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _AMD = "znver"  # LLVM's names of AMD's CPUs since Zen begin so
@@ -239,22 +239,17 @@ def feature_problem(name: str) -> tuple[str, str] | None:
     """What is wrong with the name of an instruction set, and a hint; None where some CPU has one of that name."""
     if name in _FEATURES or name in _known_features():
         return None
-    near = get_close_matches(name.lower(), _FEATURES | _known_features(), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"
+    near = did_you_mean(name.lower(), _FEATURES | _known_features())
+    hint = near or "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"
     return f"there is no instruction set `{_clipped(name)}`", hint
-
-
-def listed(features: Iterable[str]) -> str:
-    """Instruction sets as a message names them: the first four, and how many more there are."""
-    names = sorted(features)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _require_known(feature: str, before: str = "") -> None:
     """Raises TargetError for an instruction set that no CPU has, with those that are near."""
     problem = feature_problem(feature)
     if problem is not None:
-        raise TargetError(before + "\n  hint: ".join(problem))
+        message, hint = problem
+        raise TargetError(before + message, hint=hint)
 
 
 def _clipped(text: str) -> str:

@@ -21,6 +21,7 @@ from benchmarks.registry import OptionError
 from metasched.measure.runner import LocalRunner
 from metasched.operators import TWELVE
 from metasched.support.cached import cached_property
+from metasched.support.messages import with_hint
 
 ROOT = Path(__file__).parents[2]
 # What decides what a search does.
@@ -42,10 +43,10 @@ class Checkout:
         Raises OptionError for what is no checkout, or has no environment.
         """
         if not (folder / "metasched/__init__.py").is_file():
-            raise OptionError(f"{folder} is no checkout of metasched. Hint: git worktree add {folder} COMMIT")
+            raise OptionError(with_hint(f"{folder} is no checkout of metasched", f"git worktree add {folder} COMMIT"))
         own = folder.resolve() / _OWN_PYTHON
         if not own.exists():
-            raise OptionError(f"{folder} has no environment, {_OWN_PYTHON}. Hint: make setup, there")
+            raise OptionError(with_hint(f"{folder} has no environment, {_OWN_PYTHON}", "make setup, there"))
         return Checkout(folder.resolve(), str(own))
 
     @cached_property

@@ -202,8 +202,8 @@ class _Growing:
                 candidate = self.task.arms.locate(str(sketches[code.sketch].trace_of(code.row)))
                 if candidate is None:
                     raise ms.MetaschedError(
-                        f"the table of {self.name} has a candidate that the space has no more\n"
-                        f"  hint: measure it anew, in another folder: --folder DIR"
+                        f"the table of {self.name} has a candidate that the space has no more",
+                        hint="measure it anew, in another folder: --folder DIR",
                     )
                 self.codes[candidate] = (code.first_s, code.second_s)
                 if part.pool == DRAWN:

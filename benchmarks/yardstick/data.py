@@ -10,6 +10,7 @@ from typing import Any
 
 import metasched as ms
 from benchmarks.yardstick.tasks import TaskSpec
+from metasched.support.messages import with_hint
 
 DATA = Path(__file__).parent / "times.jsonl"
 # Those of tensor instructions, which were measured on another CPU.
@@ -101,9 +102,10 @@ def obstacle_to_adding(tasks: Iterable[TimedTask], target: ms.Target) -> str | N
     others = sorted({name for task in tasks if (name := ms.Target.parse(task.target).name) != target.name})
     if not others:
         return None
-    return (
+    return with_hint(
         f"these times were measured on {', '.join(others)}, and this machine is {target.name}: times of two CPUs are "
-        "not put into one file. Hint: --data FILE names another one"
+        "not put into one file",
+        "--data FILE names another one",
     )
 
 

@@ -22,6 +22,7 @@ from benchmarks.yardstick.data import DATA, TimedTask, obstacle_to_adding, read
 from benchmarks.yardstick.samples import sketch_of
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
+from metasched.support.messages import with_hint
 
 # A candidate is disturbed if one time is so many times the other.
 _LONGER = 1.1
@@ -116,7 +117,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     if args.lesser and not args.pools:
-        parser.error("--lesser is said of pools that are timed again. Hint: add --pools NAME")
+        parser.error(with_hint("--lesser is said of pools that are timed again", "add --pools NAME"))
     tasks = list(read(args.data))
     if obstacle := obstacle_to_adding(tasks, ms.Target.detect(threads=args.threads)):
         parser.error(f"{args.data}: {obstacle}")

@@ -29,6 +29,7 @@ from metasched.cost.task_times import TaskTimes
 from metasched.cost.trained import SHIPPED, ModelError, TaughtTask, TrainedModel, read_model
 from metasched.cost.training import with_tiles
 from metasched.database.record import code_version
+from metasched.support.messages import with_hint
 
 # By how much a figure of one training varies with the seed.
 NOISE = 0.002
@@ -86,11 +87,11 @@ def main() -> int:
     tasks = [task for file in args.data for task in read(file)]
     if not tasks:
         files = ", ".join(map(str, args.data))
-        parser.error(f"{files}: no measurements. Hint: python -m benchmarks.yardstick.collect makes them")
+        parser.error(with_hint(f"{files}: no measurements", "python -m benchmarks.yardstick.collect makes them"))
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     old = current(args.out)
     if args.tiles and old is None:
-        parser.error(f"{args.out} is no model that a forest could be added to. Hint: train without --tiles")
+        parser.error(with_hint(f"{args.out} is no model that a forest could be added to", "train without --tiles"))
     times = list(task_times(tasks, args.processes, args.kept))
     if args.tiles and old is not None:
         model = with_other_tiles(old, times, today)

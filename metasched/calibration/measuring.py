@@ -69,8 +69,8 @@ def measure(target: Target) -> MachineCalibration:
     here = Target.detect(threads=target.threads)
     if target != here:
         raise CalibrationError(
-            f"this machine can measure itself only, which is `{here}`, not `{target}`\n"
-            "  hint: leave out `target`, or run `metasched calibrate` on that machine"
+            f"this machine can measure itself only, which is `{here}`, not `{target}`",
+            hint="leave out `target`, or run `metasched calibrate` on that machine",
         )
     began = time.perf_counter()
     bench = _Bench(target)
@@ -100,8 +100,8 @@ def _undisturbed(measure_once: Callable[[], _Round]) -> list[_Round]:
         worst = max(beside, key=lambda seen: (seen.cores, seen.stolen))
         raise CalibrationError(
             f"this machine is busy: in {len(beside)} of {len(found) + len(beside)} rounds something else ran "
-            f"({worst}), and what is measured beside that would be kept for all later estimates\n"
-            "  hint: stop it, or calibrate at another time; `metasched doctor` says what runs"
+            f"({worst}), and what is measured beside that would be kept for all later estimates",
+            hint="stop it, or calibrate at another time; `metasched doctor` says what runs",
         )
     return found
 

@@ -13,7 +13,7 @@ from metasched.cost.core import Core, default_core
 from metasched.errors import CacheWarning, callers_level
 from metasched.target import Target
 
-_AGAIN = "Hint: `metasched calibrate` measures anew, or remove the file to use the default constants"
+_AGAIN = "`metasched calibrate` measures anew, or remove the file to use the default constants"
 
 
 def core_of(target: Target) -> Core:
@@ -42,13 +42,13 @@ def load(target: Target) -> MachineCalibration | None:
     except (NoCacheFolder, FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: cannot be read: {error}. {_AGAIN}") from error
+        raise CalibrationError(f"{path}: cannot be read: {error}", hint=_AGAIN) from error
     try:
         found = MachineCalibration.loads(text)
     except CalibrationError as error:
-        raise type(error)(f"{path}: {error}. {_AGAIN}") from error
+        raise type(error)(f"{path}: {error}", hint=_AGAIN) from error
     if _machine(found.target) != _machine(target):
-        raise CalibrationError(f"{path}: it is of another machine: {found.target}. {_AGAIN}")
+        raise CalibrationError(f"{path}: it is of another machine: {found.target}", hint=_AGAIN)
     return found
 
 
@@ -66,7 +66,7 @@ def save(calibration: MachineCalibration) -> Path:
             new.replace(path)
     except OSError as error:
         raise CalibrationError(
-            f"there can be no `{path}`: {error.strerror}. Hint: set {CACHE} to a folder that can be written"
+            f"there can be no `{path}`: {error.strerror}", hint=f"set {CACHE} to a folder that can be written"
         ) from error
     return path
 

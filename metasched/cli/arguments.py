@@ -14,6 +14,7 @@ from metasched.ir.source import Setting
 from metasched.operators.named import program_named
 from metasched.permissions import Allowed, Permission
 from metasched.search.seeds import seed_of
+from metasched.support.messages import with_hint
 
 if TYPE_CHECKING:
     from metasched.database.database_registry import DatabaseURLs
@@ -184,7 +185,7 @@ def setting(text: str) -> tuple[str, Setting]:
     """`N=256` or `T=bf16` as a pair."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip().isidentifier():
-        raise ArgumentTypeError(f"`{text}` is not a setting; write NAME=VALUE, such as N=256 or T=f64")
+        raise ArgumentTypeError(with_hint(f"`{text}` is not a setting", "write NAME=VALUE, such as N=256 or T=f64"))
     if value.strip() in _ELEMENT_TYPES:
         return name.strip(), value.strip()
     try:
@@ -202,7 +203,9 @@ def input_range(text: str) -> tuple[str, tuple[float, float]]:
     except ValueError:
         low, high = math.inf, -math.inf
     if not name.strip().isidentifier() or not -math.inf < low <= high < math.inf:
-        raise ArgumentTypeError(f"`{text}` is no range of an argument; write NAME=LOW,HIGH, such as X=0.1,2")
+        raise ArgumentTypeError(
+            with_hint(f"`{text}` is no range of an argument", "write NAME=LOW,HIGH, such as X=0.1,2")
+        )
     return name.strip(), (low, high)
 
 

@@ -44,7 +44,7 @@ def _by_shtab(parser: ArgumentParser, actions: Iterable[Action], shell: str) -> 
         shtab = imports.module("shtab")
     except ImportError as error:
         raise NoCompletion(
-            f"scripts for {shell} are made by shtab\n  hint: pip install 'metasched[completion]'"
+            f"scripts for {shell} are made by shtab", hint="pip install 'metasched[completion]'"
         ) from error
     for action in actions:
         if _takes_a_file(action):

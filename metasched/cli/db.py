@@ -26,7 +26,7 @@ from metasched.database.transfer import (
     removable,
 )
 from metasched.database.user_database import kernels_database
-from metasched.errors import NoRecord, counted
+from metasched.errors import NoRecord
 from metasched.knowledge.distill import entries_of, merged
 from metasched.knowledge.entries import print_entries
 from metasched.knowledge.library import read_file
@@ -34,6 +34,7 @@ from metasched.lang import read_source
 from metasched.report.progress_text import duration, failures
 from metasched.report.recorded import require_program, task_name
 from metasched.settings import DEFAULT_DATABASE, IN_MEMORY
+from metasched.support.messages import counted, with_hint
 
 MOST_TOLD = 5  # of what is wrong in imported files
 
@@ -119,8 +120,10 @@ def _stats(args: Namespace, console: Console) -> int:
     print_stats(stats, args.json, console)
     if unread:
         console.note(
-            f"{_count(len(unread))} cannot be read (the first: {unread[0]})\n"
-            "  hint: `metasched db prune --damaged` removes such records"
+            with_hint(
+                f"{_count(len(unread))} cannot be read (the first: {unread[0]})",
+                "`metasched db prune --damaged` removes such records",
+            )
         )
     return 0
 
@@ -191,7 +194,7 @@ def _import(args: Namespace, console: Console) -> int:
 def _merge(args: Namespace, console: Console) -> int:
     """Add what other databases hold."""
     if args.db in args.sources:
-        raise UsageError(f"{shown_url(args.db)} is what is added to; leave it out of what is read")
+        raise UsageError(f"{shown_url(args.db)} is what is added to", hint="leave it out of what is read")
     found: list[Record | DatabaseError] = []
     for url in args.sources:
         with open_database(url, Access.READ) as database:
@@ -213,7 +216,7 @@ def _add_new(args: Namespace, found: Sequence[Record | DatabaseError], console: 
     wrong = [item for item in found if isinstance(item, DatabaseError)]
     read = [item for item in found if isinstance(item, Record)]
     if wrong and not args.skip_invalid:
-        raise DatabaseError(f"{_some(wrong)}\n  hint: nothing was added; --skip-invalid adds the others")
+        raise DatabaseError(_some(wrong), hint="nothing was added; --skip-invalid adds the others")
     with ExitStack() as stack:
         # A dry run makes no database where there is none.
         url = args.db if not args.dry_run or _is_there(args.db) else IN_MEMORY

@@ -50,7 +50,7 @@ def space_in(args: Namespace, trace: Trace | None) -> SpaceLike:
     """
     given = [name for name in ("trace", "module", "rules") if getattr(args, name)]
     if len(given) > 1:
-        raise UsageError(f"--{given[0]} and --{given[1]} both say what to search; give one of them")
+        raise UsageError(f"--{given[0]} and --{given[1]} both say what to search", hint="give one of them")
     return trace if trace is not None else module_of(args) if args.module else args.rules
 
 

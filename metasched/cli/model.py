@@ -24,8 +24,9 @@ from metasched.cost.ranking import Judgement
 from metasched.cost.trained import MOST_BYTES, SHIPPED, UNTRAINED, TrainedModel, read_model, shipped
 from metasched.cost.training import train
 from metasched.database import Access, Database, code_version, open_database
-from metasched.errors import NoRecord, counted
+from metasched.errors import NoRecord
 from metasched.settings import DEFAULT_DATABASE
+from metasched.support.messages import counted
 
 # What a training may start from, besides a file.
 _SHIPPED, _NOTHING = "shipped", "nothing"
@@ -130,7 +131,7 @@ def _tasks(args: Namespace, console: Console) -> tuple[KindOfTask, ...]:
     if found.left_out:
         console.note(_left_out(found.left_out))
     if not found.tasks:
-        raise NoRecord("there is no task with enough records to learn from\n  hint: `metasched tune` makes them")
+        raise NoRecord("there is no task with enough records to learn from", hint="`metasched tune` makes them")
     return found.tasks
 
 
@@ -200,7 +201,7 @@ def _evaluate(args: Namespace, console: Console) -> int:
     tasks = _tasks(args, console)
     judged = [task for task in tasks if can_judge(task.times) and not _has_seen(given, task)]
     if not judged:
-        raise NoRecord(_nothing_to_judge(args.file, tasks))
+        raise _nothing_to_judge(args.file, tasks)
     found: dict[str, list[Judgement]] = {
         "roofline": [judged_by(task, UNTRAINED) for task in judged],
         "shipped": [judged_by(task, shipped()) for task in judged],
@@ -230,10 +231,10 @@ def _has_seen(model: TrainedModel | None, task: KindOfTask) -> bool:
     return model is not None and task.task.program_hash in {known.program_hash for known in model.facts.tasks}
 
 
-def _nothing_to_judge(file: str | None, tasks: Sequence[KindOfTask]) -> str:
+def _nothing_to_judge(file: str | None, tasks: Sequence[KindOfTask]) -> NoRecord:
     if file is not None and any(can_judge(task.times) for task in tasks):
-        return f"{file} was trained on all of these tasks\n  hint: give another --db, or no file"
-    return "no task has 16 times, by which models are judged\n  hint: `metasched tune` makes more"
+        return NoRecord(f"{file} was trained on all of these tasks", hint="give another --db, or no file")
+    return NoRecord("no task has 16 times, by which models are judged", hint="`metasched tune` makes more")
 
 
 ACTIONS: Mapping[str, Callable[[Namespace, Console], int]] = {"train": _train, "show": _show, "evaluate": _evaluate}

@@ -226,7 +226,7 @@ def _load_array(file: str) -> Array:
     except (ValueError, EOFError, BadZipFile) as error:
         raise UsageError(f"{file} is no .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise UsageError(f"{file} has several arrays; give it without a name: --input {file}")
+        raise UsageError(f"{file} has several arrays", hint=f"give it without a name: --input {file}")
     return array
 
 

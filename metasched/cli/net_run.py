@@ -23,11 +23,11 @@ from metasched.cli.net_arguments import (
     network_of,
 )
 from metasched.cli.render import table
-from metasched.errors import counted
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError
 from metasched.report.progress_text import duration
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 from metasched.support.stopwatch import seconds_of
 
 DIFFERS = 1

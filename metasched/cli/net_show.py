@@ -13,6 +13,7 @@ from metasched.graph.loops.flat_graph import flat
 from metasched.graph.network import Network
 from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.tasks import TaskTable
+from metasched.support.messages import listing
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,7 +69,7 @@ def _counts(graph: Graph) -> str:
 def _tasks(_: Network | NetworkOfSizes, tasks: TaskTable) -> str:
     parts = []
     for number, task in enumerate(row.task for row in tasks.rows):
-        named = ", ".join(f"`{node.name}`" for node in task.nodes)
+        named = listing(node.name for node in task.nodes)
         parts.append(f"# task {number}, runs {task.weight} times: {named}\n{str(task.program).rstrip()}\n")
     return "\n".join(parts)
 

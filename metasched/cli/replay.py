@@ -82,7 +82,7 @@ class ReplayResult:
 def run(args: Namespace, console: Console) -> int:
     inputs = inputs_of(args)
     if inputs and not (args.check or args.time):
-        raise UsageError("--input says what to check and time on; add --check or --time")
+        raise UsageError("--input says what to check and time on", hint="add --check or --time")
     program = program_of(args)
     policy = policy_of(args)
     given = trace_named(args.trace) if args.trace else None

@@ -8,12 +8,12 @@ from metasched.cli.arguments import UsageError, add_db, add_json, params, settin
 from metasched.cli.command import Console
 from metasched.cli.db import print_stats
 from metasched.database import Access, Database, TaskStats, open_database
-from metasched.errors import counted
 from metasched.operators.named import program_named
 from metasched.report.page import save_page
 from metasched.report.recorded import named_tasks, recorded_analysis, task_name, tasks_of
 from metasched.report.winner import winner_profile
 from metasched.settings import DEFAULT_DATABASE
+from metasched.support.messages import counted
 
 _PROGRAMS = (".ms", ".ms::", "op:")
 

@@ -95,10 +95,10 @@ class Subject:
 
 def run(args: Namespace, console: Console) -> int:
     if args.trace and args.db:
-        raise UsageError("--trace and --db both say where the schedule comes from; give one of them")
+        raise UsageError("--trace and --db both say where the schedule comes from", hint="give one of them")
     for option in ("rules", "module"):
         if getattr(args, option) and args.what != "space":
-            raise UsageError(f"--{option} is about the space of the program; add --space, or leave it out")
+            raise UsageError(f"--{option} is about the space of the program", hint="add --space, or leave it out")
     policy = policy_of(args)
     program = program_of(args)
     given = trace_named(args.trace) if args.trace else None

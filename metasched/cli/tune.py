@@ -26,11 +26,11 @@ from metasched.cli.command import Console, ending_by_signal
 from metasched.cli.kernels import TRACE_HELP, space_in
 from metasched.cli.progress_view import choose_view
 from metasched.database import Record
-from metasched.errors import counted
 from metasched.operators.named import trace_named
 from metasched.report.progress_text import duration, failures
 from metasched.search.report import TuningReport
 from metasched.settings import DEFAULT_DATABASE
+from metasched.support.messages import counted
 from metasched.target import Target
 
 if TYPE_CHECKING:

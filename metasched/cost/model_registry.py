@@ -46,5 +46,5 @@ def model_of(given: str | MakeModel) -> MakeModel:
         trained = read_model(path)
         return lambda seed: CostModel(seed, trained)
     if path.suffix or len(path.parts) > 1:
-        raise MetaschedError(f"there is no file `{given}`\n  hint: `metasched model train --out {given}` writes one")
+        raise MetaschedError(f"there is no file `{given}`", hint=f"`metasched model train --out {given}` writes one")
     return MODELS.get(given)

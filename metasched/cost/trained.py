@@ -27,9 +27,8 @@ from metasched.support.integers import is_number
 
 FORMAT = 4
 SHIPPED = Path(__file__).parent / "trained.json"
-HINT = (
-    "Hint: `metasched model train` makes one of your measurements; "
-    "`python -m benchmarks.yardstick.train` that of the package"
+_AGAIN = (
+    "`metasched model train` makes one of your measurements; `python -m benchmarks.yardstick.train` that of the package"
 )
 # The longest text, in bytes, and the most of what it has.
 MOST_BYTES = 2_000_000
@@ -157,7 +156,7 @@ class TrainedModel:
         try:
             return _model(json.loads(text, parse_constant=_refused))
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"not a saved cost model: {error}. {HINT}") from error
+            raise ModelError(f"not a saved cost model: {error}", hint=_AGAIN) from error
 
 
 def in_tiles(features: Features) -> Flags:
@@ -183,11 +182,11 @@ def read_model(path: Path) -> TrainedModel:
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise ModelError(f"{path}: not a saved cost model: it is longer than {MOST_BYTES} bytes. {HINT}")
+        raise ModelError(f"{path}: not a saved cost model: it is longer than {MOST_BYTES} bytes", hint=_AGAIN)
     try:
         return TrainedModel.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ModelError(f"{path}: not a saved cost model: it is not text. {HINT}") from error
+        raise ModelError(f"{path}: not a saved cost model: it is not text", hint=_AGAIN) from error
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
@@ -213,7 +212,7 @@ def _model(state: object) -> TrainedModel:
     if type(found) is not int:
         raise ValueError("it has no `format`")
     if found != FORMAT:
-        raise ModelError(f"this model has format {found}, and {FORMAT} is read. {HINT}")
+        raise ModelError(f"this model has format {found}, and {FORMAT} is read", hint=_AGAIN)
     described = {"tasks", "targets", "date", "versions", "data", "held_out", "gains"}
     wanted = described | {"format", "offset", "features", "trees", "tile_trees"}
     apart = sorted(wanted ^ set(state))
@@ -222,7 +221,7 @@ def _model(state: object) -> TrainedModel:
     names = [_text(name, "a feature") for name in _list(state["features"], "features", len(NAMES))]
     missing = [name for name in names if name not in NAMES]
     if missing:
-        raise ModelError(f"this model was trained on a feature `{missing[0]}`, which is not there. {HINT}")
+        raise ModelError(f"this model was trained on a feature `{missing[0]}`, which is not there", hint=_AGAIN)
     if len(set(names)) < len(names):
         raise ValueError("a feature is there twice")
     gains = [_number(gain, "a gain") for gain in _list(state["gains"], "gains", len(NAMES))]

@@ -135,7 +135,7 @@ class BaseDatabase(ABC):
     def stats(self) -> DatabaseStats:
         """What the database holds. Raises DatabaseError where the store cannot say."""
         raise DatabaseError(
-            f"this database does not say what it holds\n  hint: {type(self).__name__} needs a method `stats` for that"
+            "this database does not say what it holds", hint=f"{type(self).__name__} needs a method `stats` for that"
         )
 
     def tasks(self) -> tuple[TaskKey, ...]:

@@ -12,8 +12,9 @@ from metasched.database.base import Access, Database
 from metasched.database.record import DatabaseError
 from metasched.database.shown_url import shown_url
 from metasched.database.union import UnionDatabase
-from metasched.errors import MetaschedError, a_or_an
+from metasched.errors import MetaschedError
 from metasched.settings import DEFAULT_DATABASE, SQLITE
+from metasched.support.messages import a_or_an
 from metasched.support.registry import Registry, checked_function
 
 LOGGER = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ DATABASES: Registry[Opener] = Registry(
 
 # What to install for the schemes of known packages.
 _PACKAGES: Mapping[str, str] = {"postgresql": "pip install metasched-postgres"}
+_NOT_OURS = "tell those who make that package, or give another `db=`"
 
 
 @contextmanager
@@ -67,7 +69,9 @@ def open_database(url: DatabaseURLs, access: Access = Access.CREATE) -> Database
     if not isinstance(given, list | tuple):
         raise _no_text(given)
     if not url or not all(isinstance(one, str) for one in url):
-        raise DatabaseError(f"`{given}` is no list of database URLs, one at least\n  hint: ['sqlite:///mine.db']")
+        raise DatabaseError(
+            f"`{given}` is no list of database URLs, one at least", hint="write one such as ['sqlite:///mine.db']"
+        )
     if len(url) == 1:
         return _opened(url[0], access)
     with ExitStack() as stack:
@@ -79,7 +83,7 @@ def open_database(url: DatabaseURLs, access: Access = Access.CREATE) -> Database
 def _opened(url: str, access: Access) -> Database:
     scheme = _scheme(url)
     if scheme in _PACKAGES and scheme not in DATABASES.names():
-        raise DatabaseError(f"databases of `{scheme}://` are kept by another package\n  hint: {_PACKAGES[scheme]}")
+        raise DatabaseError(f"databases of `{scheme}://` are kept by another package", hint=_PACKAGES[scheme])
     LOGGER.debug("opening a database of %s to %s", scheme, access.value)  # the rest of a URL may hold a password
     opener, package = DATABASES.get(scheme), DATABASES.package_of(scheme)
     try:
@@ -88,10 +92,14 @@ def _opened(url: str, access: Access) -> Database:
         raise
     except Exception as error:
         raise DatabaseError(
-            f"{shown_url(url)} was not opened: `{scheme}` of {package} raised {type(error).__name__}: {error}"
+            f"{shown_url(url)} was not opened: `{scheme}` of {package} raised {type(error).__name__}: {error}",
+            hint=_NOT_OURS,
         ) from error
     if not isinstance(opened, Database):
-        raise DatabaseError(f"{shown_url(url)} was not opened: `{scheme}` of {package} made {opened!r}, no database")
+        raise DatabaseError(
+            f"{shown_url(url)} was not opened: `{scheme}` of {package} made {opened!r}, no database",
+            hint=_NOT_OURS,
+        )
     return opened
 
 
@@ -104,7 +112,7 @@ def scheme_of(url: str) -> str:
     """The scheme of a database URL. Raises `DatabaseError` for a text that is none, or of no known scheme."""
     scheme = _scheme(url)
     if scheme not in DATABASES.names():
-        raise DatabaseError(f"there is no database `{scheme}` (in `{shown_url(url)}`){DATABASES.advice(scheme)}")
+        raise DatabaseError(f"there is no database `{scheme}` (in `{shown_url(url)}`)", hint=DATABASES.advice(scheme))
     return scheme
 
 
@@ -114,10 +122,12 @@ def _scheme(url: str) -> str:
         raise _no_text(given)
     scheme, separator, _ = url.partition("://")
     if not separator:
-        raise DatabaseError(f"`{url}` is not a database URL. Hint: for a file, write `{SQLITE}{url}`")
+        raise DatabaseError(f"`{url}` is not a database URL", hint=f"for a file, write `{SQLITE}{url}`")
     return scheme
 
 
 def _no_text(given: object) -> DatabaseError:
     url = f"{SQLITE}{given}" if isinstance(given, PathLike) else DEFAULT_DATABASE
-    return DatabaseError(f"`{given}` is {a_or_an(type(given).__name__)}, not the URL of a database\n  hint: '{url}'")
+    return DatabaseError(
+        f"`{given}` is {a_or_an(type(given).__name__)}, not the URL of a database", hint=f"write it as a text: '{url}'"
+    )

@@ -12,9 +12,10 @@ from metasched.database.check import check_numbers, check_texts, parsed_trace
 from metasched.database.record import DamagedRecordWarning, Record, Role, TaskKey, VisitKind
 from metasched.database.summary import permissions_text
 from metasched.database.visits_json import visits_from_json, visits_to_json
-from metasched.errors import callers_level, counted
+from metasched.errors import callers_level
 from metasched.ir.source import settings_from_json
 from metasched.schedule.trace_outline import outline_of
+from metasched.support.messages import counted, with_hint
 
 Row = tuple[Any, ...]
 
@@ -50,8 +51,11 @@ class RowReader:
         """Say what was passed over, if anything was."""
         if self.problems:
             warnings.warn(
-                f"`{url}`: {counted(len(self.problems), 'record')} of a task cannot be read and count for nothing (the "
-                f"first: {self.problems[0]}). Hint: `metasched db prune --damaged` removes such records",
+                with_hint(
+                    f"`{url}`: {counted(len(self.problems), 'record')} of a task cannot be read and count for nothing "
+                    f"(the first: {self.problems[0]})",
+                    "`metasched db prune --damaged` removes such records",
+                ),
                 DamagedRecordWarning,
                 stacklevel=callers_level(),
             )

@@ -302,11 +302,15 @@ def _may_write(file: Path) -> bool:
 
 def _require_there(url: str, file: Path, access: Access) -> None:
     if file.exists() and not file.is_file():
-        raise DatabaseError(f"`{url}` is no file, but a folder or a device")
+        raise DatabaseError(
+            f"`{url}` is no file, but a folder or a device", hint="name a file, which need not be there yet"
+        )
     if access is not Access.CREATE and not file.exists():
-        raise NoRecord(f"there is no database at `{url}`. Hint: `metasched tune` makes one")
+        raise NoRecord(f"there is no database at `{url}`", hint="`metasched tune` makes one")
     if not file.parent.is_dir():
-        raise DatabaseError(f"cannot make `{url}`: there is no folder `{file.parent}`")
+        raise DatabaseError(
+            f"cannot make `{url}`: there is no folder `{file.parent}`", hint="make the folder, or give another `db=`"
+        )
 
 
 def _reading(url: str, file: Path) -> sqlite3.Connection:
@@ -330,8 +334,8 @@ def _reading(url: str, file: Path) -> sqlite3.Connection:
 def _path(url: str) -> str:
     if not url.startswith(SQLITE) or url == SQLITE:
         raise DatabaseError(
-            f"`{url}` names no file. Hint: `sqlite:///NAME.db` is relative to the working folder, "
-            "`sqlite:////FOLDER/NAME.db` is absolute"
+            f"`{url}` names no file",
+            hint="`sqlite:///NAME.db` is relative to the working folder, `sqlite:////FOLDER/NAME.db` is absolute",
         )
     return url.removeprefix(SQLITE)
 
@@ -351,8 +355,8 @@ def _known_version(url: str, connection: sqlite3.Connection) -> int:
     found = _schema_version(url, connection)
     if found > SCHEMA_VERSION:
         raise DatabaseError(
-            f"`{url}` was written by a newer metasched (schema {found}; this one knows {SCHEMA_VERSION}). "
-            "Hint: upgrade metasched, or give another `db=`"
+            f"`{url}` was written by a newer metasched (schema {found}; this one knows {SCHEMA_VERSION})",
+            hint="upgrade metasched, or give another `db=`",
         )
     return found
 
@@ -380,10 +384,10 @@ def _schema_version(url: str, connection: sqlite3.Connection) -> int:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     version = _pragma(connection, "user_version")
     if application == _APPLICATION_ID and version < 1:
-        raise DatabaseError(f"`{url}` is damaged: its schema has version {version}. Hint: give another `db=`")
+        raise DatabaseError(f"`{url}` is damaged: its schema has version {version}", hint="give another `db=`")
     if application == _APPLICATION_ID or (application == 0 and tables == 0):
         return version
-    raise DatabaseError(f"`{url}` is an SQLite file of something else, left untouched. Hint: give another `db=`")
+    raise DatabaseError(f"`{url}` is an SQLite file of something else, left untouched", hint="give another `db=`")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -32,34 +32,34 @@ def explained(url: str, waited_s: float) -> Iterator[None]:
     except sqlite3.ProgrammingError as error:  # a closed connection
         raise DatabaseError(f"`{url}`: {error}") from error
     except (sqlite3.Error, sqlite3.Warning) as error:
-        raise DatabaseError(_sentence(url, error, waited_s)) from error
+        raise _explained(url, error, waited_s) from error
     except MemoryError as error:  # a length that was overwritten is asked for
-        raise DatabaseError(_unsound(url, "a part of it would not fit the memory")) from error
+        raise _unsound(url, "a part of it would not fit the memory") from error
     except OSError as error:
         why = error.strerror or error
-        hint = "\n  hint: raise the limit on open files (`ulimit -n`)" if error.errno == errno.EMFILE else ""
-        raise DatabaseError(f"`{url}` cannot be reached: {why}{hint}") from error
+        hint = "raise the limit on open files (`ulimit -n`)" if error.errno == errno.EMFILE else ""
+        raise DatabaseError(f"`{url}` cannot be reached: {why}", hint=hint) from error
     except UnicodeDecodeError as error:  # in SQLite's own messages
-        raise DatabaseError(_unsound(url, "names in it are no text")) from error
+        raise _unsound(url, "names in it are no text") from error
     except (OverflowError, UnicodeEncodeError) as error:  # values that SQLite cannot hold
         raise DatabaseError(f"`{url}` cannot hold a value that it was given: {error}") from error
 
 
-def _sentence(url: str, error: Exception, waited_s: float) -> str:
+def _explained(url: str, error: Exception, waited_s: float) -> DatabaseError:
     # Errors that Python's module raises itself, over a text that is not UTF-8 say, have no code.
     code = int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR))
     primary = code & 0xFF
     if primary in _BUSY:
-        return (
-            f"`{url}` is locked by another process (waited {waited_s:g} s). "
-            "Hint: end that process, or give each run its own `db=`"
+        return DatabaseError(
+            f"`{url}` is locked by another process (waited {waited_s:g} s)",
+            hint="end that process, or give each run its own `db=`",
         )
     if primary in _HINTS:
-        return f"`{url}`: {error}\n  hint: {_HINTS[primary]}"
+        return DatabaseError(f"`{url}`: {error}", hint=_HINTS[primary])
     if primary in _DAMAGED or not isinstance(error, sqlite3.OperationalError):
         return _unsound(url, str(error))
-    return f"`{url}`: {error}"
+    return DatabaseError(f"`{url}`: {error}")
 
 
-def _unsound(url: str, why: str) -> str:
-    return f"`{url}` is not a sound SQLite database: {why}\n  hint: {_SAVE}"
+def _unsound(url: str, why: str) -> DatabaseError:
+    return DatabaseError(f"`{url}` is not a sound SQLite database: {why}", hint=_SAVE)

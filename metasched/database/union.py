@@ -31,6 +31,7 @@ from metasched.database.rows import written_number
 from metasched.database.summary import Summary, summary_of
 from metasched.errors import callers_level
 from metasched.permissions import EVERYTHING, Permission
+from metasched.support.messages import with_hint
 
 LOGGER = logging.getLogger(__name__)
 
@@ -172,8 +173,10 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
         found.append(replace(record, code_version=f"{record.code_version}, recorded in {database.url}"))
     if problems:
         warnings.warn(
-            f"`{database.url}`: {_passed_over(problems)}. Hint: leave this database out, or have its owner run "
-            "`metasched db prune`",
+            with_hint(
+                f"`{database.url}`: {_passed_over(problems)}",
+                "leave this database out, or have its owner run `metasched db prune`",
+            ),
             DamagedRecordWarning,
             stacklevel=callers_level(),
         )

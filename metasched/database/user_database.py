@@ -31,6 +31,6 @@ def make_folder(url: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseError(
-            f"there can be no `{url}`: {error.filename}: {error.strerror}. "
-            f"Hint: set {CACHE} to a folder that can be written, or give `db=`"
+            f"there can be no `{url}`: {error.filename}: {error.strerror}",
+            hint=f"set {CACHE} to a folder that can be written, or give `db=`",
         ) from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
+from textwrap import indent
 
-from metasched.errors import MetaschedError, counted
+from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, with_hint
 
 _SHOWN = 40
 
@@ -40,11 +42,9 @@ class Refusal:
     def __str__(self) -> str:
         opset = f" (opset {self.opset})" if self.opset else ""
         inputs = f"({', '.join(self.inputs)})" if self.inputs else ""
-        out = f"{self.op}{opset} `{self.node}`{inputs}: {self.reason}"
-        if self.unbound:
-            given = ", ".join(f'"{name}": ...' for name in self.unbound)
-            out += f"\n    hint: give what decides it at load: values={{{given}}}"
-        return out
+        given = ", ".join(f'"{name}": ...' for name in self.unbound)
+        hint = f"give what decides it at load: values={{{given}}}" if given else ""
+        return with_hint(f"{self.op}{opset} `{self.node}`{inputs}: {self.reason}", hint)
 
 
 class RefusedModel(NetworkError):
@@ -56,7 +56,7 @@ class RefusedModel(NetworkError):
 
     def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "") -> None:
         self.refusals = refusals
-        shown = [f"  {refusal}" for refusal in refusals[:_SHOWN]]
+        shown = [indent(str(refusal), "  ") for refusal in refusals[:_SHOWN]]
         if len(refusals) > _SHOWN:
             shown.append(f"  and {len(refusals) - _SHOWN} more: see `refusals` of this error")
         shown += [f"  note: {note}"] if note else []

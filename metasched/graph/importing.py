@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import a_or_an
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin, ValueCount
 from metasched.graph.counted.row_blocks import in_row_blocks
 from metasched.graph.counted.rows import run_on_rows
@@ -29,6 +28,7 @@ from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.value_type import ValueType
 from metasched.support.collection import put_off
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an, listing
 
 _OURS = ("", "ai.onnx")
 # A model's functions may call one another; what is deeper, or comes to more nodes, is a loop or a bomb.
@@ -150,8 +150,8 @@ class _Importer:
         newest = onnx_module().defs.onnx_opset_version()
         if opsets.get("", OLDEST_OPSET) > newest:
             raise NetworkError(
-                f"{self._model.name} is of opset {opsets['']}, and the installed onnx knows those up to {newest}\n"
-                "  hint: pip install --upgrade onnx"
+                f"{self._model.name} is of opset {opsets['']}, and the installed onnx knows those up to {newest}",
+                hint="pip install --upgrade onnx",
             )
 
     def _constant(self, scope: _Scope, tensor: Any) -> None:
@@ -184,12 +184,14 @@ class _Importer:
         for what, given in (("shapes", binding.shapes), ("values", binding.values)):
             unknown = [name for name in given if name not in names]
             if unknown:
-                raise NetworkError(f"`{what}` names {_listed(unknown)}; the inputs are {_listed(names)}")
+                raise NetworkError(f"`{what}` names {listing(unknown)}", hint=f"the inputs are {listing(names)}")
         written = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
         named = written | {name for text in written for name in names_in(text)}
         unknown = [name for name in binding.sizes if name not in named]
         if unknown:
-            raise NetworkError(f"no size is named {_listed(unknown)}; those left open are {_listed(sorted(named))}")
+            raise NetworkError(
+                f"no size is named {listing(unknown, 'or')}", hint=f"those left open are {listing(sorted(named))}"
+            )
         open_: list[str] = []
         for value in inputs:
             if value.name in binding.values:
@@ -198,9 +200,9 @@ class _Importer:
             scope.values[value.name] = self._input(value, binding, open_)
         if open_:
             raise NetworkError(
-                f"{self._model.name} leaves sizes open: {'; '.join(open_)}\n"
-                "  hint: give them at load by their names, load_onnx(path, batch=1), or shapes={input: (1, 3, ...)}; "
-                "on the command line, -D batch=1 or --shape input=1,3,..."
+                f"{self._model.name} leaves sizes open: {'; '.join(open_)}",
+                hint="give them at load by their names, load_onnx(path, batch=1), or shapes={input: (1, 3, ...)}; "
+                "on the command line, -D batch=1 or --shape input=1,3,...",
             )
 
     def _given(self, value: Any, given: Any) -> GraphValue | _NotKnown:
@@ -559,7 +561,3 @@ def _extent(name: str, number: int, dim: Any, sizes: Mapping[str, int], open_: l
     what = f"`{dim.dim_param}`" if dim.dim_param else "an unnamed one"
     open_.append(f"{what} (dimension {number} of `{name}`)")
     return 1
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"

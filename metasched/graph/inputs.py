@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import elements
-from metasched.errors import KernelError, a_or_an, counted
+from metasched.errors import KernelError
 from metasched.graph.ir import Array
 from metasched.graph.value_type import ValueType
 from metasched.runtime.foreign import as_numpy
+from metasched.support.messages import a_or_an, counted
 
 
 def random_inputs(types: Mapping[str, ValueType], seed: int = 0) -> dict[str, Array]:
@@ -64,7 +65,7 @@ def checked_types(wanted: Mapping[str, ValueType], taken: Sequence[Array]) -> li
             raise KernelError(f"the input `{name}` is {type_}, and {a_or_an(type(array).__name__)} is given")
         if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
             raise KernelError(
-                f"the input `{name}` is {type_}, and an array of {array.dtype} {array.shape} is given\n"
-                "  hint: cast or reshape it; other sizes are bound at load"
+                f"the input `{name}` is {type_}, and an array of {array.dtype} {array.shape} is given",
+                hint="cast or reshape it; other sizes are bound at load",
             )
     return list(taken)

@@ -220,13 +220,13 @@ def _all_sizes(sizes: Mapping[str, OpenSize] | None, named: Mapping[str, OpenSiz
     """The sizes of a mapping, and those given as arguments. Raises NetworkError for one that is given as both."""
     if not isinstance(sizes, Mapping | None):
         raise NetworkError(
-            f'`sizes` has sizes by their names, and is {sizes!r}\n  hint: a size of this name is sizes={{"sizes": ...}}'
+            f"`sizes` has sizes by their names, and is {sizes!r}", hint='a size of this name is sizes={"sizes": ...}'
         )
     given = dict(sizes or {})
     twice = sorted(given.keys() & named.keys())
     if twice:
         raise NetworkError(
-            f"the size `{twice[0]}` is given twice: in `sizes`, and as an argument\n  hint: leave out one"
+            f"the size `{twice[0]}` is given twice: in `sizes`, and as an argument", hint="leave out one"
         )
     return {**given, **named}
 

@@ -198,8 +198,9 @@ class NetworkBase(ABC):
     def __reduce__(self) -> Any:
         raise NetworkError(
             f"a {type(self).__name__} is code and weights in the memory of its process: it is neither pickled nor "
-            "copied deeply\n  hint: other processes run the folder that net.export(folder) writes, or load the model "
-            "again, which takes what is compiled from the cache; net.session() is the network with a state of its own"
+            "copied deeply",
+            hint="other processes run the folder that net.export(folder) writes, or load the model again, "
+            "which takes what is compiled from the cache; net.session() is the network with a state of its own",
         )
 
     def memory(self) -> NetworkMemory:

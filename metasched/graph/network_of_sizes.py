@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from metasched.database.database_registry import DatabaseLike
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError
 from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
@@ -49,6 +49,7 @@ from metasched.graph.signature import DeferredGraph, Signature
 from metasched.lang.call_arguments import in_order
 from metasched.permissions import Allow
 from metasched.support.cached import cached_property
+from metasched.support.messages import counted
 
 LOGGER = logging.getLogger(__name__)
 
@@ -239,7 +240,9 @@ class NetworkOfSizes(NetworkBase):
         """A network on the states of all sizes, which reads weights as those do that there are."""
         held = network.signature.held
         if held != self._state_types:
-            raise NetworkError("the type of a state depends on a size that is a range; give that size as a number")
+            raise NetworkError(
+                "the type of a state depends on a size that is a range", hint="give that size as a number"
+            )
         network.state = self.state
         network.follow(lambda: self._schedules_for(network))
         network.schedule_by(self.choices)

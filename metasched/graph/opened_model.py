@@ -88,8 +88,8 @@ class OpenedModel:
                 if found is None:
                     have = ", ".join(known) or "none"
                     raise NetworkError(
-                        f"the size `{name}` is given as `{text}`; known are {have}\n"
-                        f'  hint: a text says a size by others, {name}="past + 1"; a number is none, {name}=2'
+                        f"the size `{name}` is given as `{text}`; known are {have}",
+                        hint=f'a text says a size by others, {name}="past + 1"; a number is none, {name}=2',
                     )
                 known[name] = found
         return Binding(known, self.shapes, self.values)

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import counted
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.text import at, broadcast, indices, operand_text, read
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 _LETTERS = "ABCDEFGHJKLMNOPQRSTUVWZ"
 

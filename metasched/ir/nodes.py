@@ -17,6 +17,7 @@ from typing import Any
 
 from metasched.dtypes import INDEX, DType, integer_range
 from metasched.ir.node_base import Node, node
+from metasched.support.messages import with_hint
 
 # --- expressions -----------------------------------------------------------------------------------------
 
@@ -90,7 +91,9 @@ class Expr(Node):
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        raise TypeError(f"the truth of `{self!r}` is not known while a program is being built; use select(cond, a, b)")
+        raise TypeError(
+            with_hint(f"the truth of `{self!r}` is not known while a program is being built", "use select(cond, a, b)")
+        )
 
     def __add__(self, other: Expr | float) -> Expr:
         return Binary(BinOp.ADD, self, lift(other, self))

@@ -55,8 +55,8 @@ def entry_of(record: Record) -> Entry | None:
         trace = Trace.parse(record.trace)
     except LanguageError as error:
         raise DatabaseError(
-            f"a record does not parse: {str(error).splitlines()[0]}\n"
-            "  hint: `metasched db prune --damaged` removes such records"
+            f"a record does not parse: {str(error).splitlines()[0]}",
+            hint="`metasched db prune --damaged` removes such records",
         ) from error
     return described(program, trace, Target.parse(record.task.target).with_threads(record.task.threads), record.seconds)
 

@@ -32,9 +32,10 @@ from metasched.lang.python_values import (
     Tensor,
     wrong,
 )
-from metasched.lang.report import Report, listing
+from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
+from metasched.support.messages import listing
 
 
 def assemble(

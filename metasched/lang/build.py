@@ -38,6 +38,7 @@ from metasched.lang.python_values import (
     merge,
     wrong,
 )
+from metasched.support.messages import counted
 
 __all__ = [
     "param", "let", "scalar", "placeholder", "compute", "program",
@@ -298,7 +299,8 @@ def _arguments(function: Callable[..., ValueLike], what: str, count: int) -> tup
     names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD or p.kind is p.POSITIONAL_ONLY)
     if len(names) != len(parameters) or len(names) != count:
         raise wrong(
-            f"the function of {what} takes {len(parameters)} argument(s), and there are {count} extent(s)",
+            f"the function of {what} takes {counted(len(parameters), 'argument')}, and "
+            f"there {'is' if count == 1 else 'are'} {counted(count, 'extent')}",
             "write one named argument for each dimension: their names are the iteration variables'",
         )
     return names

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType, integer_range
-from metasched.errors import KernelError, a_or_an
-from metasched.lang.report import did_you_mean, listing
+from metasched.errors import KernelError
+from metasched.support.messages import a_or_an, did_you_mean, listing
 
 
 def in_order(
@@ -26,13 +26,13 @@ def in_order(
     unknown = [name for name in named if name not in names]
     if unknown:
         hint = did_you_mean(unknown[0], (*names, *options)) or f"its arguments are {listing(names)}"
-        raise KernelError(f"{kernel} has no argument `{unknown[0]}`\n  hint: {hint}")
+        raise KernelError(f"{kernel} has no argument `{unknown[0]}`", hint=hint)
     twice = [name for name in names[: len(inputs)] if name in named]
     if twice:
         raise KernelError(f"{kernel} is given `{twice[0]}` twice: by its place, and by name")
     missing = [name for name in names[len(inputs) :] if name not in named]
     if missing:
-        raise KernelError(f"{kernel} is called without {listing(missing)}; its arguments are {listing(names)}")
+        raise KernelError(f"{kernel} is called without {listing(missing)}", hint=f"its arguments are {listing(names)}")
     return (*inputs, *(named[name] for name in names[len(inputs) :]))
 
 
@@ -44,14 +44,13 @@ def scalar(name: str, dtype: DType, value: Any, taker: str = "the kernel") -> fl
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    takes = f"`{name}` is {a_or_an(type(value).__name__)}; {taker} takes"
     if dtype.is_bool:
         if not isinstance(value, bool | np.bool_):
-            raise KernelError(f"{takes} a bool")
+            raise KernelError(_other(name, value, taker, "a bool"))
         return int(value)
     if dtype.is_float:
         if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.floating | np.integer):
-            raise KernelError(f"{takes} a number ({dtype})")
+            raise KernelError(_other(name, value, taker, f"a number ({dtype})"))
         try:
             return float(value)
         except OverflowError:
@@ -59,8 +58,12 @@ def scalar(name: str, dtype: DType, value: Any, taker: str = "the kernel") -> fl
     try:
         number = operator.index(value)
     except TypeError:
-        raise KernelError(f"{takes} an integer ({dtype})") from None
+        raise KernelError(_other(name, value, taker, f"an integer ({dtype})")) from None
     least, most = integer_range(dtype)
     if not least <= number <= most:
         raise KernelError(f"`{name}` is {number}, which is not in {dtype}'s range {least} .. {most}")
     return number
+
+
+def _other(name: str, value: object, taker: str, wanted: str) -> str:
+    return f"`{name}` is {a_or_an(type(value).__name__)}; {taker} takes {wanted}"

@@ -32,10 +32,11 @@ from metasched.ir.source import (
     SourceExpr,
     Stage,
 )
-from metasched.lang.report import Report, did_you_mean, listing
+from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
 from metasched.lang.stages import StageBuilder, nest
 from metasched.lang.values import BufferInfo, ProgramScope
+from metasched.support.messages import did_you_mean, listing
 
 _KEYWORDS = frozenset({"program", "trace", "module", "let", "const", "inf", "of", "root", "inline", "_"})
 _DTYPES = {dtype.value: dtype for dtype in DType}

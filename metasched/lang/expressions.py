@@ -30,7 +30,8 @@ from metasched.ir.source import (
     negate,
 )
 from metasched.ir.source_printer import print_source
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
+from metasched.support.messages import did_you_mean
 
 SyntaxTree = Tree[Token]
 

@@ -15,8 +15,9 @@ from metasched.ir.source import IntLit, Name, Operation, Prefix, SourceExpr
 from metasched.ir.source_printer import print_source
 from metasched.lang.expressions import ExpressionReader, at_token, subtree
 from metasched.lang.layout import Start
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
 from metasched.lang.syntax import parse
+from metasched.support.messages import did_you_mean, listing
 
 _OPERATORS = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD})
@@ -63,7 +64,7 @@ class _Reader:
                 return Const(number, INDEX)
             case Name(name=name):
                 if name not in self.names:
-                    known = ", ".join(f"`{n}`" for n in self.names)
+                    known = listing(self.names)
                     hint = did_you_mean(name, self.names) or f"the indices are {known}"
                     self._report.error(e.at, f"`{name}` is not an index of the map", hint)
                 return Var(name)

@@ -9,7 +9,8 @@ from metasched.ir.program import Program
 from metasched.ir.source import At, ProgramDef, Setting
 from metasched.lang.elaborate import elaborate
 from metasched.lang.programs import read_programs
-from metasched.lang.report import Report, did_you_mean, listing
+from metasched.lang.report import Report
+from metasched.support.messages import did_you_mean, listing
 
 SUFFIX = ".ms"
 SEPARATOR = "::"

@@ -29,8 +29,9 @@ from metasched.lang.expressions import (
     token,
 )
 from metasched.lang.layout import Start
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
 from metasched.lang.syntax import parse
+from metasched.support.messages import did_you_mean
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 # C's `int` has 32 bits.

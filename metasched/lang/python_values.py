@@ -10,6 +10,7 @@ from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import BoolLit, FloatLit, IntLit, Name, Operation, Prefix, Read, SourceExpr, Stage, negate
 from metasched.ir.source_printer import print_source
+from metasched.support.messages import with_hint
 
 FILE = "<python>"
 
@@ -29,8 +30,10 @@ class Value:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"the truth of `{self!r}` is not known while the program is being built; "
-            "write where(cond, a, b) instead of `if`, & | ~ instead of `and or not`, and do not chain comparisons"
+            with_hint(
+                f"the truth of `{self!r}` is not known while the program is being built",
+                "write where(cond, a, b) instead of `if`, & | ~ instead of `and or not`, and do not chain comparisons",
+            )
         )
 
     def __hash__(self) -> int:

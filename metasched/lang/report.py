@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
 from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.source import At
 
@@ -33,18 +30,3 @@ class Report:
         if self._found:
             ordered = sorted(self._found, key=lambda d: (d.line, d.column))
             raise LanguageError(tuple(ordered), self._text, self._filename)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint naming the closest known name, or ''."""
-    names = sorted(set(known))
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    if not close:
-        close = [known_name for known_name in names if known_name.lower() == name.lower()][:1]
-    return f"did you mean `{close[0]}`?" if close else ""
-
-
-def listing(names: Iterable[str]) -> str:
-    """`a`, `b` and `c`."""
-    quoted = [f"`{name}`" for name in names]
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from metasched.dtypes import DType
-from metasched.errors import Diagnostic, KernelError, LanguageError, a_or_an
+from metasched.errors import Diagnostic, KernelError, LanguageError
 from metasched.ir.program import Program
 from metasched.ir.source import (
     Axis,
@@ -36,6 +36,7 @@ from metasched.lang.shorthand_shapes import (
     mentions,
 )
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 _HEAD = f"program {NAME}() -> _result: f32[1]:\n"
 _INDENT = "    "

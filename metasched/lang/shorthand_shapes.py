@@ -100,8 +100,8 @@ class ShapeInference:
         for axis in (*spatial, *reduction):
             if axis.name not in extents:
                 raise KernelError(
-                    f"nothing says how far the index `{axis.name}` of `{stage.buffer}` goes\n"
-                    f"  hint: write its range, such as `{axis.name} < 512`"
+                    f"nothing says how far the index `{axis.name}` of `{stage.buffer}` goes",
+                    hint=f"write its range, such as `{axis.name} < 512`",
                 )
         for buffer in stage.targets:
             self._shapes[buffer] = tuple(extents[axis.name] for axis in spatial)
@@ -137,9 +137,9 @@ class ShapeInference:
             known = found.setdefault(use.axis, (extent, where))
             if known[0] != extent and not use.guarded:
                 raise KernelError(
-                    f"`{use.axis}` is {known[0]} in {known[1]} and {extent} in {where}\n"
-                    f"  hint: where an index runs over a part of a dimension, write its range, "
-                    f"`{use.axis} < {min(known[0], extent)}`"
+                    f"`{use.axis}` is {known[0]} in {known[1]} and {extent} in {where}",
+                    hint="where an index runs over a part of a dimension, write its range, "
+                    f"`{use.axis} < {min(known[0], extent)}`",
                 )
         return written | {name: extent for name, (extent, _) in found.items()}
 
@@ -182,7 +182,7 @@ class ShapeInference:
         dtype = self._values(stage, self._scalars).dtype(stage.value)
         if dtype is None:
             raise KernelError(
-                f"nothing says which element type `{stage.buffer}` has\n  hint: cast the value, such as `f32(...)`"
+                f"nothing says which element type `{stage.buffer}` has", hint="cast the value, such as `f32(...)`"
             )
         return dtype
 

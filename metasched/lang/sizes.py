@@ -23,8 +23,9 @@ from metasched.ir.source import (
     SourceExpr,
 )
 from metasched.ir.source_printer import print_source
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
 from metasched.support.integers import is_integer
+from metasched.support.messages import counted, did_you_mean
 
 Number: TypeAlias = int | float | bool
 
@@ -170,7 +171,7 @@ class Sizes:
             return None
         arity = function.arity if function is not None else 2
         if len(e.args) != arity:
-            self._report.error(e.at, f"`{e.func}` takes {arity} argument{'s' * (arity > 1)}, not {len(e.args)}")
+            self._report.error(e.at, f"`{e.func}` takes {counted(arity, 'argument')}, not {len(e.args)}")
             return None
         args = [self.value(arg) for arg in e.args]
         known_args = [arg for arg in args if arg is not None]

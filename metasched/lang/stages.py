@@ -31,9 +31,10 @@ from metasched.ir.source import Axis, FloatLit, IfElse, IntLit, Name, Read, Redu
 from metasched.ir.source_printer import print_domain, print_source, print_stage
 from metasched.lang.bounds import Assumptions
 from metasched.lang.extents import BareUse, Evidence, bare_uses, evidence_from_uses, stage_axes
-from metasched.lang.report import Report, listing
+from metasched.lang.report import Report
 from metasched.lang.values import BufferInfo, ProgramScope, StageScope, Values
 from metasched.support.cached import cached_property
+from metasched.support.messages import listing
 
 
 class StageBuilder:

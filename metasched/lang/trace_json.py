@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from metasched.dtypes import INDEX, DType
-from metasched.errors import Diagnostic, LanguageError, a_or_an
+from metasched.errors import Diagnostic, LanguageError
 from metasched.ir.limits import MAX_LEVELS
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.lang.decisions import from_json, to_json
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.support.integers import is_integer
+from metasched.support.messages import a_or_an
 
 FORMAT = 1
 _HEAD = "metasched_trace"

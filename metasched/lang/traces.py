@@ -10,7 +10,7 @@ from typing import TypeGuard
 from lark import Token, Tree
 
 from metasched.dtypes import INDEX, DType
-from metasched.errors import LanguageError, a_or_an
+from metasched.errors import LanguageError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Select, Unary, UnOp, Var
 from metasched.ir.source import (
     Apply,
@@ -44,9 +44,10 @@ from metasched.lang.expressions import (
 from metasched.lang.instructions import Decision, Instruction, Ref, TraceData, Value
 from metasched.lang.layout import Start
 from metasched.lang.programs import read_settings
-from metasched.lang.report import Report, did_you_mean
+from metasched.lang.report import Report
 from metasched.lang.syntax import parse
 from metasched.lang.trace_lines import TraceLines
+from metasched.support.messages import a_or_an, did_you_mean
 
 FORMAT = 1
 

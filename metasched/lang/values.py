@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from metasched.dtypes import INDEX, DType, fits, integer_range
-from metasched.errors import counted
 from metasched.functions.registry import functions
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.data import depends_on_data
@@ -45,9 +44,10 @@ from metasched.lang.bounds import Assumptions, Bound
 from metasched.lang.conversions import cast_to, nearest, rounded
 from metasched.lang.index_hints import guarded, moved_axis
 from metasched.lang.numpy_names import written_as
-from metasched.lang.report import Report, did_you_mean, listing
+from metasched.lang.report import Report
 from metasched.lang.sizes import Number, Sizes
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, did_you_mean, listing
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _EXTREMA = {"max": BinOp.MAX, "min": BinOp.MIN}
@@ -390,7 +390,7 @@ class Values:
             return None
         arity = function.arity if function is not None else 2
         if len(e.args) != arity:
-            self._report.error(e.at, f"`{e.func}` takes {arity} argument{'s' * (arity > 1)}, not {len(e.args)}")
+            self._report.error(e.at, f"`{e.func}` takes {counted(arity, 'argument')}, not {len(e.args)}")
             return None
         dtype = self._common(*e.args) or want
         if dtype.is_bool or (function is not None and not dtype.is_float and not function.integers):

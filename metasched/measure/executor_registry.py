@@ -59,8 +59,8 @@ class OpenedOnce:
             self._wanted = ExecutorInputs(address, threads)
         elif lacking := lacking_methods(runner, *_METHODS):
             raise MetaschedError(
-                f"`runner` is {runner!r}, and no runner: it has no `{lacking[0]}`\n"
-                f'  hint: the name or URL of an executor, such as "{DEFAULT_EXECUTOR}", or a runner'
+                f"`runner` is {runner!r}, and no runner: it has no `{lacking[0]}`",
+                hint=f'give the name or URL of an executor, such as "{DEFAULT_EXECUTOR}", or a runner',
             )
 
     @property

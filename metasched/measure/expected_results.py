@@ -99,7 +99,7 @@ class ExpectedResults:
         what = f"computing the expected result of {program.key}"
         answer = self._ask(Message(MessageKind.PREPARE, body), what)
         if answer.kind is MessageKind.FAILED and answer.body["reason"] == Reason.OUT_OF_MEMORY.value:
-            raise CheckError(f"{what} failed: {answer.said}\n  hint: {MEMORY_HINT}")
+            raise CheckError(f"{what} failed: {answer.said}", hint=MEMORY_HINT)
         if answer.kind is MessageKind.FAILED:
             raise CheckError(f"{what} failed: {answer.said}", tuple(answer.body.get("arguments", ())))
         if answer.kind is MessageKind.LACK:

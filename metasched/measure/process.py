@@ -174,8 +174,8 @@ class WorkerProcess:
     def _not_started(self, lost: WorkerLost, attempts: int) -> ResourceError:
         if lost.how is Loss.TIMEOUT:
             return ResourceError(
-                f"a worker process was not ready after {self._limits.start_s:g} s\n"
-                "  hint: this machine is too busy, or its disk too slow, to measure on it now"
+                f"a worker process was not ready after {self._limits.start_s:g} s",
+                hint="this machine is too busy, or its disk too slow, to measure on it now",
             )
         last = lost.detail.strip().splitlines()[-1:]
         said = f": {last[0].strip()}" if last else ""
@@ -183,7 +183,7 @@ class WorkerProcess:
         if lost.how is Loss.CRASH:
             hint = f"`{sys.executable} -m {self._server.module}` in this environment shows the same"
         times = "" if attempts == 1 else f", {attempts} times"
-        return ResourceError(f"a worker process ended while it started{times} ({lost.reason}){said}\n  hint: {hint}")
+        return ResourceError(f"a worker process ended while it started{times} ({lost.reason}){said}", hint=hint)
 
     def request(self, message: Message, timeout_s: float, memory_bytes: int | None = None) -> Message:
         """Send a request and wait for its answer; raises `WorkerLost`, with a new process on its way.

@@ -10,6 +10,7 @@ from metasched.errors import MetaschedError
 from metasched.ir.source import Setting
 from metasched.measure.timing import Times, median_of
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 
 class Reason(Enum):
@@ -195,19 +196,21 @@ class CheckError(MetaschedError):
         arguments: those of the program of which other data may help; none where data is not the matter.
     """
 
-    def __init__(self, said: str, arguments: tuple[str, ...] = (), way: str = "inputs={NAME: (low, high)}") -> None:
-        super().__init__(said, arguments, way)
+    def __init__(
+        self,
+        said: str,
+        arguments: tuple[str, ...] = (),
+        way: str = "inputs={NAME: (low, high)}",
+        *,
+        hint: str = "",
+    ) -> None:
         self.said = said
         self.arguments = arguments
-        self._way = way
+        super().__init__(said, hint=f"say what it takes: `{way}` for {listing(arguments)}" if arguments else hint)
 
     def by(self, way: str) -> CheckError:
         """This error for a caller who says what data an argument takes in another `way`."""
-        return CheckError(self.said, self.arguments, way)
-
-    def __str__(self) -> str:
-        names = ", ".join(f"`{name}`" for name in self.arguments)
-        return self.said + (f"\n  hint: say what it takes: `{self._way}` for {names}" if names else "")
+        return CheckError(self.said, self.arguments, way, hint=self.hint)
 
 
 class RunnerClosed(MetaschedError):

@@ -44,7 +44,7 @@ def as_resource_error(error: BaseException, doing: str) -> ResourceError | None:
 
 
 def _sentence(doing: str, what: str, number: int) -> ResourceError:
-    return ResourceError(f"{doing} failed: {what}\n  hint: {REMEDIES[number]}")
+    return ResourceError(f"{doing} failed: {what}", hint=REMEDIES[number])
 
 
 @contextmanager

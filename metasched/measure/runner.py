@@ -43,7 +43,8 @@ from metasched.measure.timing import LEAST_VISITS, TimingPlan, is_clearly_slower
 from metasched.measure.worker_server import WorkerServer
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
-from metasched.target import Target, TargetError, listed
+from metasched.support.messages import listing
+from metasched.target import Target, TargetError
 
 WORKER_MODULE = "metasched.measure.worker"
 _PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
@@ -162,9 +163,10 @@ class LocalRunner:
         lacking = Target.detect(target.threads).lacking(target)
         if lacking:
             raise TargetError(
-                f"kernels for `{target.name}` cannot be measured on this machine, which lacks {listed(lacking)}\n"
-                f"  hint: `compile` and `guess` make kernels for another CPU without measuring, and "
-                f'`runner="dask://HOST:PORT"` measures on machines of its kind'
+                f"kernels for `{target.name}` cannot be measured on this machine, which "
+                f"lacks {listing(lacking, most=4)}",
+                hint="`compile` and `guess` make kernels for another CPU without measuring, and "
+                '`runner="dask://HOST:PORT"` measures on machines of its kind',
             )
 
     def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
@@ -199,7 +201,7 @@ class LocalRunner:
 
     def _refuse_if_closed(self) -> None:
         if self._closed.is_set():
-            raise RunnerClosed("this runner is closed; make another to measure more")
+            raise RunnerClosed("this runner is closed", hint="make another to measure more")
 
     def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
         """Begin to compute what a program's candidates will be checked against; else the first candidate does.
@@ -533,8 +535,8 @@ class LocalRunner:
                 if self._closed.is_set():
                     raise RunnerClosed("the runner was closed while this was measured") from lost
                 if attempt == _PREPARATIONS or not lost.how.may_pass:
-                    hint = f"\n  hint: {MEMORY_HINT}" if lost.how is Loss.MEMORY else ""
-                    raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}{hint}") from lost
+                    hint = MEMORY_HINT if lost.how is Loss.MEMORY else ""
+                    raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}", hint=hint) from lost
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager

@@ -32,9 +32,7 @@ class TemporaryFolder:
                 self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
             except FileNotFoundError as error:
                 hint = "free some space, or set TMPDIR to a folder that exists and that you may write"
-                raise ResourceError(
-                    f"there is no folder for temporary files: {error.strerror}\n  hint: {hint}"
-                ) from error
+                raise ResourceError(f"there is no folder for temporary files: {error.strerror}", hint=hint) from error
             self._owner: int | None = os.getpid()
             try:
                 self._lock = _lock_in(self.path)

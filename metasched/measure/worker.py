@@ -25,6 +25,7 @@ from metasched.measure.records import CheckError, Failure, MeasureCandidate, Rea
 from metasched.measure.resources import as_resource_error
 from metasched.measure.worker_server import waited_for
 from metasched.support.collection import put_off
+from metasched.support.messages import with_hint
 from metasched.target import Target
 
 _ORPHAN_CHECK_S = 1.0
@@ -184,7 +185,7 @@ def not_ready(error: Exception) -> Message | None:
     """The message to the parent about an error before the first request; None for an error that is a bug."""
     if isinstance(error, ImportError):  # files, memory, or a part that is not installed
         return Message(
-            MessageKind.LACK, {"detail": f"{error}\n  hint: `ulimit -a` shows the limits; is all installed?"}
+            MessageKind.LACK, {"detail": with_hint(str(error), "`ulimit -a` shows the limits; is all installed?")}
         )
     found = error if isinstance(error, MetaschedError) else as_resource_error(error, "starting")
     return None if found is None else lacking(found)

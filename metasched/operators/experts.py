@@ -9,11 +9,11 @@ from functools import cache
 
 from metasched.errors import MetaschedError
 from metasched.ir.program import Program
-from metasched.lang.report import did_you_mean
 from metasched.operators.files import library_trace_names, names, trace_file, trace_names
 from metasched.operators.library import load
 from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def expert(name: str) -> Expert:
     if name not in own:
         known = {*expert_names(), *own}
         hint = (name != operator and did_you_mean(name, known)) or f"there are {', '.join(own or expert_names())}"
-        raise MetaschedError(f"there is no expert trace `{name}`\n  hint: {hint}")
+        raise MetaschedError(f"there is no expert trace `{name}`", hint=hint)
     text = trace_file(name).read_text(encoding="utf-8")
     return Expert(name, _comment(text), Trace.parse(text))
 

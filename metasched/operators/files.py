@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from metasched.errors import MetaschedError
-from metasched.lang.report import did_you_mean
+from metasched.support.messages import did_you_mean
 from metasched.support.registry import Registry, UnfitError, origin
 
 PROGRAM_SUFFIX = ".ms"
@@ -62,7 +62,7 @@ def file_of(name: str) -> Traversable:
     if added:
         return OPERATORS.get(name)
     hint = did_you_mean(name, names()) or f"the operators are {', '.join(names())}"
-    raise MetaschedError(f"there is no operator `{name}`\n  hint: {hint}")
+    raise MetaschedError(f"there is no operator `{name}`", hint=hint)
 
 
 @cache

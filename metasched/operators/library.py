@@ -19,6 +19,7 @@ from metasched.lang.report import Report
 from metasched.operators.files import file_of
 from metasched.operators.groups import check_groups
 from metasched.operators.limits import check_limits
+from metasched.support.messages import listing
 
 
 def source(name: str) -> str:
@@ -49,7 +50,7 @@ def _definition(name: str) -> ProgramDef:
     """The program as written: reading it takes much longer than setting its parameters."""
     definitions = parse_definitions(source(name), str(file_of(name)))
     if [definition.name for definition in definitions] != [name]:
-        there = ", ".join(f"`{definition.name}`" for definition in definitions)
+        there = listing(definition.name for definition in definitions)
         raise MetaschedError(
             f"{file_of(name)}: the file of the operator `{name}` holds {there}, not that program alone"
         )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Func, Seq, Stmt
@@ -23,6 +23,7 @@ from metasched.reference.error_bounds import contests, in_double, rival_name, wi
 from metasched.reference.interpreter import interpret
 from metasched.reference.memory import compact_state, outer_nests
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
+from metasched.support.messages import counted
 
 # Expression nodes evaluated in a run, for each nest, beyond which compiling (20 to 40 ms a nest) is faster than
 # interpreting.
@@ -114,8 +115,8 @@ def _func(program: HasFunc | Func) -> Func:
 def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Arguments by name, checked against `func` and converted to the types of `executed`."""
     if len(args) != len(func.order):
-        expected = f"{counted(len(func.order), 'argument')} ({', '.join(func.order)})"
-        raise KernelError(f"{func.name} takes {expected}, not {len(args)}")
+        takes = f"{counted(len(func.order), 'argument')} ({', '.join(func.order)})"
+        raise KernelError(f"{func.name} takes {takes}, not {len(args)}")
     given = dict(zip(func.order, args, strict=True))
     inputs = {}
     for buffer, target in zip(func.inputs, executed.inputs, strict=True):

@@ -12,13 +12,13 @@ from typing import Any
 
 from metasched.database.best import Noise, best_of, noise_of
 from metasched.database.record import Record
-from metasched.errors import counted
 from metasched.ir.notebook import TextReport
 from metasched.report.belief import Belief, belief_of
 from metasched.report.candidates import DISTURBED, MeasuredCandidate, measured_candidates
 from metasched.report.choices import ChoiceResult, choices_of
 from metasched.report.progress_text import duration, failures
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 # Why the guess is the best where another's time is lower.
 NOTHING_FASTER = "nothing was faster for sure"

@@ -46,7 +46,7 @@ def save_page(analysis: TuningAnalysis, path: str | Path, winner: WinnerProfile 
     """
     out = Path(path)
     if out.suffix.lower() not in {"", ".html", ".htm"}:
-        raise ReportError(f"{out}: a report is written as HTML\n  hint: {out.with_suffix('.html')}")
+        raise ReportError(f"{out}: a report is written as HTML", hint=f"write it to {out.with_suffix('.html')}")
     plotly = plotly_script()
     out.write_text(page(analysis, winner or winner_profile(analysis), plotly), encoding="utf-8")
     return out
@@ -107,7 +107,7 @@ def plotly_script() -> str:
 
 def page_needs() -> ReportError:
     """What says that the extra of reports is missing."""
-    return ReportError("pictures are drawn by Plotly\n  hint: pip install 'metasched[report]'")
+    return ReportError("pictures are drawn by Plotly", hint="pip install 'metasched[report]'")
 
 
 def _digest(script: str) -> str:

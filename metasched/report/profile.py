@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from metasched.errors import counted
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport, table
 from metasched.ir.work import speed_text
@@ -15,6 +14,7 @@ from metasched.report.progress_text import duration
 from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.part_times import PartTime, PartTimes, part_times
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 _WIDTH = 48
 _HEADER = ("time", "share", "threads busy", "speed", "of the limit", "bound by")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from metasched.database.base import Database
 from metasched.database.record import Record, TaskStats, code_version
 from metasched.errors import NoRecord
-from metasched.lang.report import did_you_mean
 from metasched.report.analysis import TuningAnalysis, analysis_of
+from metasched.support.messages import did_you_mean
 
 
 def task_name(task: TaskStats) -> str:
@@ -38,14 +38,14 @@ def require_program(database: Database, name: str) -> None:
 
 def _no_record_of(name: str, database: Database, tasks: Sequence[TaskStats]) -> NoRecord:
     hint = did_you_mean(name, [task.program for task in tasks]) or "`metasched report --db URL` lists what is there"
-    return NoRecord(f"{database.url} has no record of `{name}`\n  hint: {hint}")
+    return NoRecord(f"{database.url} has no record of `{name}`", hint=hint)
 
 
 def tasks_of(database: Database, program_hash: str, name: str) -> list[TaskStats]:
     """The tasks of a program, the one that was measured last first. Raises NoRecord where there is none."""
     found = [task for task in database.stats().tasks if task.task.program_hash == program_hash]
     if not found:
-        raise NoRecord(f"{database.url} has no record of {name}\n  hint: `metasched tune` measures it")
+        raise NoRecord(f"{database.url} has no record of {name}", hint="`metasched tune` measures it")
     return sorted(found, key=lambda task: -task.last)
 
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from metasched.database.base import Database
 from metasched.database.record import TaskStats
-from metasched.errors import MetaschedError, counted
+from metasched.errors import MetaschedError
 from metasched.ir.notebook import table
 from metasched.report.candidates import MeasuredCandidate, measured_candidates
 from metasched.report.recorded import task_name
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
+from metasched.support.messages import counted
 
 Column = np.ndarray[Any, Any]
 _FIRST_ROWS = 10
@@ -58,7 +59,7 @@ class RecordTable:
     def __getitem__(self, name: str) -> Column:
         """A column. Raises RecordsError for one that is not there."""
         if name not in self.columns:
-            raise RecordsError(f"there is no column `{name}`\n  hint: there are {', '.join(self.columns)}")
+            raise RecordsError(f"there is no column `{name}`", hint=f"there are {', '.join(self.columns)}")
         return self.columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -176,5 +177,5 @@ def _module(name: str) -> Any:
         return imports.module(name)
     except ImportError as error:
         raise RecordsError(
-            f"`to_{name}` makes a table of {name}, which is not installed\n  hint: pip install {name}"
+            f"`to_{name}` makes a table of {name}, which is not installed", hint=f"pip install {name}"
         ) from error

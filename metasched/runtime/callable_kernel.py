@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 import numpy as np
 
 from metasched.compiler.cpu.emit.runtime import Status
-from metasched.errors import KernelError, a_or_an, counted
+from metasched.errors import KernelError
 from metasched.ir.highlight import in_html
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import folded, table
@@ -23,6 +23,7 @@ from metasched.runtime.compiled import CompiledKernel, raise_status
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.schedule.trace import Trace
 from metasched.support.cached import cached_property
+from metasched.support.messages import a_or_an, counted
 from metasched.target import Target
 
 if TYPE_CHECKING:  # type variables have defaults since Python 3.13
@@ -220,7 +221,7 @@ class CallableKernel(Generic[Report_co]):
         if not isinstance(out, tuple) or len(out) != len(self._outputs):
             names = ", ".join(map(str, self._outputs))
             what = f"a tuple of {len(out)}" if isinstance(out, tuple) else a_or_an(type(out).__name__)
-            raise KernelError(f"`out` is {what}; `{self.name}` has the outputs ({names}). Pass a tuple of them")
+            raise KernelError(f"`out` is {what}; `{self.name}` has the outputs ({names})", hint="pass a tuple of them")
         return list(out)
 
     @cached_property

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType, integer_of_size, of_other_package
-from metasched.errors import KernelError, a_or_an
+from metasched.errors import KernelError
+from metasched.support.messages import a_or_an
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +76,7 @@ def as_numpy(name: str, value: Any) -> Any:
     if not is_foreign(value):
         return value
     if getattr(value, "requires_grad", False) is True:
-        raise KernelError(f"`{name}` wants gradients, and kernels have no derivatives. Pass `{name}.detach()`")
+        raise KernelError(f"`{name}` wants gradients, and kernels have no derivatives", hint=f"pass `{name}.detach()`")
     try:
         _require_here(name, value)
         if not hasattr(type(value), "__dlpack__"):
@@ -98,7 +99,9 @@ def _require_here(name: str, value: Any) -> None:
     elif hasattr(type(value), "__cuda_array_interface__") and not hasattr(value, "__array_interface__"):
         place = "a GPU"
     if place:
-        raise KernelError(f"`{name}` is in the memory of {place}, and kernels run on the CPU. Copy it there first")
+        raise KernelError(
+            f"`{name}` is in the memory of {place}, and kernels run on the CPU", hint="copy it there first"
+        )
 
 
 class Library:
@@ -123,7 +126,7 @@ class Library:
             return self._namespace.from_dlpack(array)
         name = dtype.numpy.name
         if not hasattr(self._namespace, name):
-            raise KernelError(f"{self._namespace.__name__} has no element type {name}. Pass NumPy arrays")
+            raise KernelError(f"{self._namespace.__name__} has no element type {name}", hint="pass NumPy arrays")
         return self._namespace.from_dlpack(array.view(_bits(dtype))).view(getattr(self._namespace, name))
 
 

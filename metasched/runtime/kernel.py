@@ -61,7 +61,9 @@ class Kernel(CallableKernel[Report_co]):
         if named:
             inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named, ["runs"])
         if self.profiler is None or self.program is None or self.trace is None:
-            raise KernelError(f"`{self.name}` was made without a trace, and cannot be profiled. Use `ms.compile`")
+            raise KernelError(
+                f"`{self.name}` was made without a trace, and cannot be profiled", hint="use `ms.compile`"
+            )
         return self.profiler(self, self.trace.apply_to(self.program).func, inputs, runs)
 
     def pack(self, *weights: Any, **named: Any) -> PackedKernel:

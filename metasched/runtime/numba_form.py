@@ -14,10 +14,11 @@ import numba
 from numba.extending import intrinsic
 
 from metasched.compiler.cpu.emit import runtime
-from metasched.errors import KernelError, counted
+from metasched.errors import KernelError
 from metasched.runtime import threads
 from metasched.runtime.amx_permission import NO_TILES
 from metasched.runtime.compiled import CompiledKernel, KernelArgument
+from metasched.support.messages import counted, with_hint
 from metasched.support.numba_internals import BaseTuple, TypingError, cgutils, empty_array, from_dtype, ir, types
 
 _WRONG_SHAPE = 100
@@ -45,7 +46,10 @@ def _check_types(name: str, parameters: tuple[KernelArgument, ...], given: tuple
             raise TypingError(f"`{name}`: `{p.name}` is {type_}; it takes {p}{bits}")
         if type_.layout != "C":
             raise TypingError(
-                f"`{name}`: `{p.name}` is not known to be C-contiguous; pass numpy.ascontiguousarray({p.name})"
+                with_hint(
+                    f"`{name}`: `{p.name}` is not known to be C-contiguous",
+                    f"pass `numpy.ascontiguousarray({p.name})`",
+                )
             )
         if p.is_output and not type_.mutable:
             raise TypingError(f"`{name}`: `{p.name}` is read-only, and the kernel writes it")

@@ -22,6 +22,7 @@ from metasched.runtime.foreign import as_numpy
 from metasched.runtime.packing import why_not_ahead
 from metasched.runtime.recipe import Recipe
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 
@@ -50,7 +51,7 @@ class _Main(CallableKernel):
         )
 
     def __reduce__(self) -> Any:
-        raise KernelError(f"`{self.name}` is the main part of a packed kernel. Pickle the packed kernel instead")
+        raise KernelError(f"`{self.name}` is the main part of a packed kernel", hint="pickle the packed kernel instead")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ class Packer:
     def pack(self, weights: Sequence[Any], named: Mapping[str, Any]) -> PackedKernel:
         """Raises KernelError; see `Kernel.pack`."""
         if self._kernel.program is None or self._kernel.trace is None:
-            raise KernelError(f"`{self._kernel.name}` was made without a trace, and cannot be packed. Use `ms.compile`")
+            raise KernelError(
+                f"`{self._kernel.name}` was made without a trace, and cannot be packed", hint="use `ms.compile`"
+            )
         known = tuple(b.name for b in self._kernel.program.func.inputs if b.const)
         given = {name: as_numpy(name, weight) for name, weight in self._named(known, weights, named).items()}
         parts = self._parts(tuple(name for name in known if name in given))
@@ -89,9 +92,9 @@ class Packer:
         """The weights by name."""
         name = self._kernel.name
         if not known:
-            inputs = ", ".join(f"`{b.name}`" for b in self._kernel.program.func.inputs)
+            inputs = listing(b.name for b in self._kernel.program.func.inputs)
             raise KernelError(
-                f"`{name}` has no weights. Say in the program which of {inputs} are, as `const W: f32[...]`"
+                f"`{name}` has no weights", hint=f"say in the program which of {inputs} are, as `const W: f32[...]`"
             )
         listed = ", ".join(known)
         if len(weights) > len(known):
@@ -205,7 +208,9 @@ class PackedKernel:
         arguments.check_count(self.name, self._inputs, len(inputs))
         recipe = self._source.recipe
         if recipe.profiler is None:
-            raise KernelError(f"`{self.name}` was made without a profiler, and cannot be profiled. Use `ms.compile`")
+            raise KernelError(
+                f"`{self.name}` was made without a profiler, and cannot be profiled", hint="use `ms.compile`"
+            )
         func = divide(recipe.trace.apply_to(recipe.program).func, self._source.weights).main
         return recipe.profiler(self._main, func, (*inputs, *self._arrays), runs)
 

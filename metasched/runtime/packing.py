@@ -7,11 +7,12 @@ from collections.abc import Collection
 from metasched.ir import query
 from metasched.ir.nodes import Block, Func
 from metasched.ir.prologue import can_be_argument, read_by
+from metasched.support.messages import listing
 
 
 def why_not_ahead(func: Func, weights: Collection[str]) -> str:
     """Why `weights` alone determine nothing at the root of a program, and what to schedule instead."""
-    names = ", ".join(f"`{b.name}`" for b in func.inputs if b.name in weights)
+    names = listing(b.name for b in func.inputs if b.name in weights)
     says = f"`{func.name}` computes nothing from {names} alone"
     for block in query.blocks(func):
         if read_by(block) and read_by(block) <= set(weights) and block.store.buffer in {b.name for b in func.temps}:

@@ -10,7 +10,8 @@ from metasched.runtime.callable_kernel import CallableKernel, Origin
 from metasched.runtime.compiled import CompiledKernel, build
 from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
-from metasched.target import Target, listed
+from metasched.support.messages import listing
+from metasched.target import Target
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Recipe:
     def of(cls, kernel: CallableKernel) -> Recipe:
         """What a kernel is made of. Raises KernelError for one that was made without a trace."""
         if kernel.program is None or kernel.trace is None:
-            raise KernelError(f"`{kernel.name}` was made without a trace, and cannot be pickled. Use `ms.compile`")
+            raise KernelError(
+                f"`{kernel.name}` was made without a trace, and cannot be pickled", hint="use `ms.compile`"
+            )
         return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin, kernel.profiler)
 
     def lacking(self) -> tuple[str, ...]:
@@ -41,7 +44,8 @@ class Recipe:
         if lacking:
             raise KernelError(
                 f"a kernel of {self.program.key} was compiled for {self.target.name}, and this machine lacks "
-                f"{listed(lacking)} of it. Compile it here: `ms.compile(program)`, or with the kernel's `trace`"
+                f"{listing(lacking, most=4)} of it",
+                hint="compile it here: `ms.compile(program)`, or with the kernel's `trace`",
             )
 
     def compiled(self) -> CompiledKernel:

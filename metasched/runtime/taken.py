@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import KernelError, a_or_an
+from metasched.errors import KernelError
 from metasched.lang.shorthand_shapes import ArgumentType, ScalarType, TensorType
 from metasched.runtime.arguments import require_unmasked
 from metasched.runtime.foreign import as_numpy
 from metasched.runtime.memory_order import memory_order
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 _DTYPES = {dtype.numpy: dtype for dtype in DType}
 
@@ -64,7 +65,7 @@ def _scalar(name: str, value: Any) -> ScalarType:
 def _tensor(name: str, value: Any) -> TensorType:
     if not isinstance(value, np.ndarray):
         raise KernelError(
-            f"`{name}` is {a_or_an(type(value).__name__)}, not a NumPy array. Pass `numpy.asarray({name})`"
+            f"`{name}` is {a_or_an(type(value).__name__)}, not a NumPy array", hint=f"pass `numpy.asarray({name})`"
         )
     require_unmasked(name, value)
     empty = [n for n, extent in enumerate(value.shape) if extent == 0]

@@ -13,6 +13,7 @@ from metasched.ir.nodes import Binary, BinOp, Block, Const, Expr, For, Func, Var
 from metasched.ir.ranges import bounds, prove
 from metasched.permissions import BY_DEFAULT, Allowed, Permission
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Context:
         try:
             return query.find_block(self.func, name)
         except KeyError:
-            known = ", ".join(f"`{b.name}`" for b in query.blocks(self.func))
+            known = listing(b.name for b in query.blocks(self.func))
             raise ScheduleError(
                 op, f"there is no block `{name}`", hint=f"the program's blocks now are {known}"
             ) from None

@@ -14,12 +14,13 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError, counted
+from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError
 from metasched.lang import print_decision
 from metasched.lang.decisions import from_python
 from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.distributions.base import Distribution
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Free(Enum):
 
 
 FREE: Final = Free.FREE
-PURE_HINT = "  hint: a module may depend on the program and on its random variables, on nothing else"
+PURE_HINT = "a module may depend on the program and on its random variables, on nothing else"
 
 
 class MissingDecision(ScheduleError):
@@ -243,7 +244,8 @@ class EnumerateOptions:
         elif not site.dist.contains(decision):
             raise NondeterministicModule(
                 f'run again with the same choices, the module offers other options at "{site.address}": '
-                f"{print_decision(decision)} is not {site.dist.support()}.\n{PURE_HINT}"
+                f"{print_decision(decision)} is not {site.dist.support()}",
+                hint=PURE_HINT,
             )
         self.met.append((site, decision))
         return decision

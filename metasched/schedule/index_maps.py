@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from metasched.errors import LanguageError, ScheduleError, counted
+from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.affine import const, simplify, substitute
 from metasched.ir.nodes import Expr, IndexMap, Var
 from metasched.ir.printer import print_index_map
@@ -17,6 +17,7 @@ from metasched.schedule.primitive import Declaration, Param
 from metasched.schedule.values import Int
 from metasched.support.data_classes import dataclass
 from metasched.support.integers import is_integer
+from metasched.support.messages import counted, listing
 
 
 def with_maps_as_text(declaration: Declaration, bound: list[tuple[Param, Any]]) -> list[tuple[Param, Any]]:
@@ -115,7 +116,7 @@ def _with_sizes(ctx: Context, op: str, index_map: IndexMap, text: str, sizes: Se
             op,
             f'the index map "{text}" divides by {counted(len(names), "size")}, and {len(sizes)} are given',
             (),
-            f"after the map, give {' and '.join(f'`{name}`' for name in names) or 'nothing'}",
+            f"after the map, give {listing(names, none='nothing')}",
         )
     for name, size in zip(names, sizes, strict=True):
         error = ScheduleError(op, f'the size `{name}` of the index map "{text}" is less than 1', (), "make it positive")

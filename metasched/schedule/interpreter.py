@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from metasched.errors import MetaschedError, ScheduleError, a_or_an, counted
+from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
 from metasched.ir.highlight import in_html, show
@@ -53,6 +52,7 @@ from metasched.schedule.tensor import intrinsics as known_intrinsics
 from metasched.schedule.tensor_fit import TensorFit, fits_of
 from metasched.schedule.values import BlockRV, Int, LocationRV, LoopRV
 from metasched.schedule.versions import current_form
+from metasched.support.messages import a_or_an, counted, did_you_mean, with_hint
 from metasched.target import Target
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class Interpreter(PrimitiveMethods):
     ) -> None:
         if target is not None and not isinstance(target, Target):
             raise MetaschedError(
-                f"`target` is {a_or_an(type(target).__name__)}, not a Target; a seed is given as `seed=`"
+                f"`target` is {a_or_an(type(target).__name__)}, not a Target", hint="a seed is given as `seed=`"
             )
         self.program = program
         self._target = target
@@ -296,9 +296,7 @@ class Interpreter(PrimitiveMethods):
                 raise AttributeError(name)
             declarations = registry()
             if name not in declarations:
-                near = get_close_matches(name, declarations, n=3)
-                hint = f"; did you mean {' or '.join(near)}?" if near else ""
-                raise AttributeError(f"there is no primitive `{name}`{hint}")
+                raise AttributeError(with_hint(f"there is no primitive `{name}`", did_you_mean(name, declarations)))
             method = _method_of(name)
             # From now on a method as any other: looking for one here takes as long as a short step.
             setattr(PrimitiveMethods, name, method)

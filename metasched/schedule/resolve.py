@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from difflib import get_close_matches
 from typing import Any
 
 from metasched.dtypes import INDEX, fits
@@ -16,6 +15,7 @@ from metasched.schedule.arguments import INTLIKE, LOOPLIKE, is_literal_of, items
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import did_you_mean, listing
 
 
 @dataclass
@@ -96,7 +96,4 @@ def _tables(kind: ArgumentKind, env: Env) -> list[Mapping[str, Any]]:
 
 def _advice(name: str, labels: Iterable[str]) -> str:
     known = sorted(set(labels))
-    near = get_close_matches(name, known, n=3)
-    if near:
-        return "did you mean " + " or ".join(f"`{label}`" for label in near) + "?"
-    return "those so far are " + ", ".join(f"`{label}`" for label in known) if known else "there is none so far"
+    return did_you_mean(name, known) or (f"those so far are {listing(known)}" if known else "there is none so far")

@@ -44,6 +44,7 @@ from metasched.schedule.annotations.tensorize import tensorize
 from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import Constant, DeclaredFiles, constants
 from metasched.support.documentation import documentation
+from metasched.support.messages import listing
 
 _COMMUTE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX})
 
@@ -284,7 +285,7 @@ def different_values(value: Expr, intrinsic: Intrinsic) -> str:
     shown = " and ".join(f"{load.type} (`{load.buffer}`)" for load in query.loads(value))
     text = f"its operands are {shown}, the intrinsic's {' and '.join(map(str, theirs))}"
     fitting = [name for name, other in intrinsics().items() if _element_types(other.block.store.value) == mine]
-    return f"{text}; {' and '.join(f'`{name}`' for name in fitting)} would fit" if fitting else text
+    return f"{text}; {listing(fitting)} would fit" if fitting else text
 
 
 def intrinsics_for(block: Block, dtype: DType) -> tuple[Intrinsic, ...]:

@@ -19,6 +19,7 @@ from metasched.ir.nodes import Block, Expr, Func, IterKind, Load, Reducer, Var
 from metasched.ir.printer import print_expr
 from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unified
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 Operands = frozenset[int]
 """Which operands a variable indexes, by number; the result is 0."""
@@ -144,7 +145,7 @@ def fits_of(func: Func, block: Block, names: Sequence[str]) -> tuple[TensorFit, 
 
 def _other_types(block: Block, dtype: DType, names: Sequence[str]) -> str:
     factors = " and ".join(str(load.type) for load in query.loads(block.store.value))
-    shown = " or ".join(f"`{name}`" for name in names)
+    shown = listing(names, "or")
     summed = print_expr(block.store.value)
     return f"it sums {summed} in {dtype}, with elements of {factors}, which is not what {shown} does"
 
@@ -227,7 +228,7 @@ def _axes(
 
 def _no_variable(intrinsic: Intrinsic, uses: Operands, axes: list[str]) -> str:
     names = [x.buffer for x in intrinsic.operands]
-    along = " and ".join(f"`{names[n]}`" for n in sorted(uses))
+    along = listing(names[n] for n in sorted(uses))
     without = [f"`{name}`" for n, name in enumerate(names) if n not in uses]
     apart = f" and not {' or '.join(without)}" if without else ""
     return f"none of its variables is as `{axes[0]}` of `{intrinsic.name}`, which indexes {along}{apart}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import field, replace
-from difflib import get_close_matches
 
 import numpy as np
 
-from metasched.errors import MetaschedError, ScheduleError, counted
+from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.notebook import table
@@ -29,6 +28,7 @@ from metasched.schedule.trace_python import trace_as_python
 from metasched.schedule.trace_python_reader import trace_from_python
 from metasched.schedule.versions import normal_form
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an, counted, did_you_mean, listing
 from metasched.target import Target
 
 _CARRY = "replay with Policy.REPAIR (--repair) to carry it over to another shape"
@@ -162,8 +162,7 @@ class Trace:
         known = [i.address for i in self.instructions if i.address is not None]
         unknown = sorted(decisions.keys() - set(known))
         if unknown:
-            near = get_close_matches(unknown[0], known, n=3)
-            hint = f"did you mean {_quoted(near, ' or ')}?" if near else f"it has {_quoted(known, ', ') or 'none'}"
+            hint = did_you_mean(unknown[0], known) or f"it has {listing(known)}"
             raise ScheduleError("trace", f'it has no random variable at "{unknown[0]}"', hint=hint)
         changed = tuple(
             replace(i, decision=_decided(i, i.address, decisions[i.address]))
@@ -337,12 +336,8 @@ def _decided(instruction: Instruction, address: str, value: object) -> Decision 
 
 def _require_trace(other: object) -> None:
     if not isinstance(other, Trace):
-        hint = "make one by parse_trace(text) or Schedule.trace"
-        raise MetaschedError(f"`other` is a {type(other).__name__}, not a Trace\n  hint: {hint}")
-
-
-def _quoted(addresses: Iterable[str], between: str) -> str:
-    return between.join(f'"{address}"' for address in addresses)
+        given = a_or_an(type(other).__name__)
+        raise MetaschedError(f"`other` is {given}, not a Trace", hint="make one by parse_trace(text) or Schedule.trace")
 
 
 def _labels(value: Value) -> set[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
+from textwrap import indent
 
-from metasched.errors import MetaschedError, ScheduleError, counted
+from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir.affine import free_vars
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.program import Program
@@ -19,6 +20,7 @@ from metasched.schedule.primitive import Declaration
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.versions import current_form
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, with_hint
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,7 @@ class TraceProblem:
     hint: str = ""
 
     def __str__(self) -> str:
-        hint = f"\n      hint: {self.hint}" if self.hint else ""
-        return f"line {self.line}: {self.text}\n      {self.reason}{hint}"
+        return with_hint(f"line {self.line}: {self.text}\n    {self.reason}", self.hint)
 
 
 class InvalidTrace(MetaschedError):
@@ -41,7 +42,7 @@ class InvalidTrace(MetaschedError):
     def __init__(self, trace: TraceData, problems: tuple[TraceProblem, ...]) -> None:
         self.problems = problems
         count = counted(len(problems), "mistake")
-        lines = "\n".join(f"  {problem}" for problem in problems)
+        lines = "\n".join(indent(str(problem), "  ") for problem in problems)
         super().__init__(f"the trace of {trace.program}{print_params(trace.params)} has {count}\n{lines}")
 
 

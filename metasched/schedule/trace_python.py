@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 
-from metasched.errors import ScheduleError, a_or_an
+from metasched.errors import ScheduleError
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp, Var
 from metasched.ir.program import Program
 from metasched.ir.source import Apply, IntLit, Name, Operation, Prefix, SourceExpr
@@ -22,6 +22,7 @@ from metasched.schedule.primitive import Declaration
 from metasched.schedule.trace_python_reader import LineReader
 from metasched.schedule.versions import current_form
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 _CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
 _ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})

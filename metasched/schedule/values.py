@@ -10,22 +10,26 @@ from metasched.ir.affine import const
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Unary, UnOp
 from metasched.ir.printer import print_expr
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import with_hint
 
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
 def _refuse(what: str, name: str, also: str = "") -> NoReturn:
     raise TypeError(
-        f"cannot {what} the random variable `{name}` inside a module: its value differs between candidates.\n"
-        f'  hint: for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value'
-        + also
+        with_hint(
+            f"cannot {what} the random variable `{name}` inside a module: its value differs between candidates",
+            f'for a structural decision write `how = sch.choose("name", [...])`, whose result is a plain value{also}',
+        )
     )
 
 
 def _refuse_text(kind: str, label: str, text: str) -> NoReturn:
     raise TypeError(
-        f"cannot compare the {kind} `{label}` with the text {text!r}: a handle is no name.\n"
-        f"  hint: `sch.name_of({kind})` is the name of the {kind} it stands for"
+        with_hint(
+            f"cannot compare the {kind} `{label}` with the text {text!r}: a handle is no name",
+            f"`sch.name_of({kind})` is the name of the {kind} it stands for",
+        )
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 
 from metasched.errors import ScheduleError
 from metasched.lang.instructions import Instruction, Value
 from metasched.schedule.arguments import bind, is_default
 from metasched.schedule.primitive import Declaration, registry
+from metasched.support.messages import did_you_mean
 
 
 def current_form(instruction: Instruction) -> tuple[Declaration, Instruction]:
@@ -18,11 +18,10 @@ def current_form(instruction: Instruction) -> tuple[Declaration, Instruction]:
     """
     declaration = registry().get(instruction.op)
     if declaration is None:
-        near = get_close_matches(instruction.op, registry(), n=3)
         raise ScheduleError(
             instruction.op,
             "there is no primitive of this name",
-            hint=f"did you mean {' or '.join(near)}?" if near else "metasched's documentation lists them",
+            hint=did_you_mean(instruction.op, registry()) or "metasched's documentation lists them",
         )
     while instruction.version < declaration.version and instruction.version in declaration.upgrades:
         made = declaration.upgrades[instruction.version](instruction)

@@ -63,4 +63,4 @@ def _require_support(strategy: Strategy, candidates: Sequence[Candidate], arms: 
 
 def _refuse(strategy: Strategy, candidate: Candidate, reason: str, hint: str = "") -> NoReturn:
     text = f"the strategy {type(strategy).__name__} proposed {candidate!r}: {reason}"
-    raise MetaschedError(f"{text}\n  hint: {hint}" if hint else text)
+    raise MetaschedError(text, hint=hint)

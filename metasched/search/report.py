@@ -9,7 +9,7 @@ from typing import Any
 
 from metasched.database.best import Noise
 from metasched.database.record import Record, Role
-from metasched.errors import MetaschedError, counted
+from metasched.errors import MetaschedError
 from metasched.ir.notebook import TextReport, folded, table
 from metasched.measure.comparison import Comparison
 from metasched.measure.timing import or_inf
@@ -18,6 +18,7 @@ from metasched.report.source import RecordSource
 from metasched.search.budget.stagnation import Stagnation
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.best import FINALISTS
 from metasched.database.claims import Claimant
 from metasched.database.database_registry import DatabaseLike, opened_database
-from metasched.errors import MetaschedError, a_or_an
+from metasched.errors import MetaschedError
 from metasched.ir.program import Program
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
 from metasched.measure.machines import batches_at_once
@@ -37,6 +37,7 @@ from metasched.search.task_search import Parts, Step, TaskSearch
 from metasched.settings import DEFAULT_DATABASE
 from metasched.support.calls import lacking_methods
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 # How many of the fastest are timed again in turns where there are several tasks.
 _FEW_FINALISTS = 2
@@ -453,7 +454,7 @@ class TuningSession:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise MetaschedError("this session is closed; make another to go on from what is recorded")
+            raise MetaschedError("this session is closed", hint="make another to go on from what is recorded")
 
     def _leave(self) -> None:
         for search in self._searches:
@@ -465,7 +466,7 @@ def _checked_tasks(tasks: Sequence[SearchableTask]) -> tuple[SearchableTask, ...
     given: object = tasks
     if not isinstance(given, list | tuple) or not given:
         raise MetaschedError(
-            f"`tasks` is {tasks!r}; it is a list of tasks, one at least\n  hint: TuningSession([Task(program)])"
+            f"`tasks` is {tasks!r}; it is a list of tasks, one at least", hint="write TuningSession([Task(program)])"
         )
     for number, task in enumerate(given):
         _require_task(number, task)
@@ -475,5 +476,5 @@ def _checked_tasks(tasks: Sequence[SearchableTask]) -> tuple[SearchableTask, ...
 def _require_task(number: int, given: object) -> None:
     """Raises MetaschedError for what is no task."""
     if lacking_methods(given, "guesses"):
-        hint = "\n  hint: Task(program)" if isinstance(given, Program) else ""
-        raise MetaschedError(f"`tasks[{number}]` is {a_or_an(type(given).__name__)}, and not a task{hint}")
+        hint = "make one by Task(program)" if isinstance(given, Program) else ""
+        raise MetaschedError(f"`tasks[{number}]` is {a_or_an(type(given).__name__)}, and not a task", hint=hint)

@@ -13,8 +13,9 @@ from metasched.errors import MetaschedError
 from metasched.search.phases import Phases
 from metasched.search.space_protocol import Arms, Strategy
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 from metasched.support.python_file import names_of
-from metasched.support.registry import Product, Registry, checked_function, listed
+from metasched.support.registry import Product, Registry, checked_function
 
 GROUP = "metasched.strategies"
 DEFAULT_STRATEGY = "evolutionary_with_steps"
@@ -78,6 +79,6 @@ def strategy_of(given: str | MakeStrategy) -> MakeStrategy:
 def _of_file(path: Path, name: str) -> MakeStrategy:
     names = names_of(path, MetaschedError)
     if name not in names:
-        made = listed(key for key, value in names.items() if callable(value) and not key.startswith("_"))
-        raise MetaschedError(f"{path} has no `{name}`; of what it has, these can be called: {made}")
+        made = sorted(key for key, value in names.items() if callable(value) and not key.startswith("_"))
+        raise MetaschedError(f"{path} has no `{name}`", hint=f"of what it has, {listing(made)} can be called")
     return STRATEGIES.checked(f"`{name}` of {path}", names[name])

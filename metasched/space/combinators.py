@@ -58,8 +58,8 @@ def choice(name: str, *rules: Rule | None) -> Rule:
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
         raise RuleError(
-            f'choice "{name}": two rules are named `{twice}`, and decisions are recorded by name\n'
-            f'  hint: give one another name: {twice}(...).named("...")'
+            f'choice "{name}": two rules are named `{twice}`, and decisions are recorded by name',
+            hint=f'give one another name: {twice}(...).named("...")',
         )
     doc = "One of these, by a structural decision:\n\n" + _summary(parts)
     if None in rules:

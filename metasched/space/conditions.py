@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TypeAlias
 
 from metasched.errors import MetaschedError, ScheduleError
@@ -15,6 +14,7 @@ from metasched.space.rule import Rule
 from metasched.space.source import Conditioned, FromModule, FromRules, Given, Module, SpaceSource
 from metasched.space.space import Space
 from metasched.space.traced import FromTrace
+from metasched.support.messages import did_you_mean, listing
 from metasched.target import Target
 
 SpaceLike: TypeAlias = SpaceSource | Module | RuleSpec | Rule | Space | Trace
@@ -39,7 +39,7 @@ def source_of(described: SpaceLike) -> SpaceSource:
         case str() | list() | tuple():
             return FromRules(resolve(described))
     if not callable(described):
-        raise MetaschedError(f"{described!r} describes no space; give rules, a module, a trace or a space")
+        raise MetaschedError(f"{described!r} describes no space", hint="give rules, a module, a trace or a space")
     return FromModule(described)
 
 
@@ -96,8 +96,6 @@ def given_checked(space: Space) -> Space:
 
 def _advice(address: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    near = get_close_matches(address, names, n=3, cutoff=0.5)
-    if near:
-        return "did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
-    shown = ", ".join(f'"{name}"' for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    return f"there are {shown}" if names else "the space has no random variables"
+    if not names:
+        return "the space has no random variables"
+    return did_you_mean(address, names) or f"there are {listing(names, most=8)}"

@@ -15,7 +15,8 @@ from metasched.space.rule import Rule, RuleError
 from metasched.space.rule_files import is_text, load_file, load_text
 from metasched.space.text.modules import TextModule
 from metasched.space.text.rules import require_rule
-from metasched.support.registry import Registry, UnfitError, listed
+from metasched.support.messages import listing
+from metasched.support.registry import Registry, UnfitError
 
 GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"
@@ -99,7 +100,8 @@ def _changed(rules: list[Rule], part: str, way: tuple[str, ...]) -> list[Rule]:
     if part.startswith("-"):
         if not there:
             raise RuleError(
-                f"`{part}`: there is no such rule to drop; there are {listed(r.name for r in rules)}{_in_preset(way)}"
+                f"`{part}`: there is no such rule to drop{_in_preset(way)}",
+                hint=f"there are {listing(sorted(r.name for r in rules))}",
             )
         left_out = (r.except_for(*patterns) if r.name == name else r for r in rules)
         return list(left_out) if patterns else [r for r in rules if r.name != name]
@@ -123,16 +125,16 @@ def _named(name: str, way: tuple[str, ...]) -> tuple[Rule, ...]:
     if path:
         return _rules_of(name, load_file(Path(path), attribute), (*way, name))
     if name not in RULES.names():
-        raise RuleError(f"no rule or preset `{name}` is installed{_advice(name)}{_in_preset(way)}")
+        raise RuleError(f"no rule or preset `{name}` is installed{_in_preset(way)}", hint=_advice(name))
     return _rules_of(name, RULES.get(name), (*way, name))
 
 
 def _advice(name: str) -> str:
     if name.endswith(".py"):
-        return f"; a rule of a file is named after a colon: `{name}:RULE`"
+        return f"a rule of a file is named after a colon: `{name}:RULE`"
     if not RULES.names():
         return (
-            ". Rules, metasched's own among them, are found through the entry points of installed packages, and "
-            "metasched is not installed here\n  hint: `python -m pip install --editable .` in its checkout"
+            "rules, metasched's own among them, are found through the entry points of installed packages, and "
+            "metasched is not installed here: `python -m pip install --editable .` in its checkout"
         )
     return RULES.advice(name)

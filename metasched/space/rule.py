@@ -18,6 +18,7 @@ from metasched.schedule.values import BlockRV
 from metasched.space.rule_errors import Place, noting_errors_of, place_of, results_of
 from metasched.support.data_classes import dataclass
 from metasched.support.documentation import documentation
+from metasched.support.messages import listing
 
 # The option of a structural choice by which a rule leaves a block to the others, as if it were not there: what was
 # found in a space without the rule is whole in one with it.
@@ -98,9 +99,9 @@ class Blocks:
     def refusal(self, name: str) -> str | None:
         """Why the rule may not be applied to this block; None if it may."""
         if self.only and not _matches(name, self.only):
-            return f"it is left out: the rule is only for {_listed(self.only)}"
+            return f"it is left out: the rule is only for {listing(self.only)}"
         if _matches(name, self.but):
-            return f"it is left out: the rule is for blocks except {_listed(self.but)}"
+            return f"it is left out: the rule is for blocks except {listing(self.but)}"
         return None
 
 
@@ -275,10 +276,6 @@ def undone(error: ScheduleError) -> str:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _listed(patterns: tuple[str, ...]) -> str:
-    return ", ".join(f"`{pattern}`" for pattern in patterns)
 
 
 def _drawn(func: Func, block: str) -> str:

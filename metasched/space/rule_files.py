@@ -9,8 +9,8 @@ from metasched.lang.load import SUFFIX, file_and_name
 from metasched.space.rule import Rule, RuleError
 from metasched.space.rule_errors import noting_errors_in_file
 from metasched.space.text.rules import load_rule, load_rules
+from metasched.support.messages import listing
 from metasched.support.python_file import names_of
-from metasched.support.registry import listed
 
 
 def is_text(name: str) -> bool:
@@ -31,7 +31,7 @@ def load_file(path: Path, attribute: str) -> Any:
     names = _namespace(path)
     if attribute not in names:
         rules = [k for k, v in names.items() if isinstance(v, Rule)]
-        raise RuleError(f"{path} has no `{attribute}`; its rules are {listed(rules)}")
+        raise RuleError(f"{path} has no `{attribute}`", hint=f"its rules are {listing(sorted(rules))}")
     return names[attribute]
 
 

@@ -12,7 +12,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from metasched.errors import counted
 from metasched.ir.evaluate import Evaluator
 from metasched.ir.highlight import in_html, show
 from metasched.ir.nodes import Func
@@ -28,6 +27,7 @@ from metasched.schedule.sites import SiteRecord
 from metasched.schedule.trace import Schedule, Trace
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 # Share of rows in which a second variable is mutated as well.
 SECOND_MUTATION = 0.3

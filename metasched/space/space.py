@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError, counted
+from metasched.errors import MetaschedError, NondeterministicModule, ScheduleError
 from metasched.ir.highlight import show
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
@@ -26,6 +26,7 @@ from metasched.space.sketch import Sketch
 from metasched.space.source import Conditioned, Given, SpaceSource
 from metasched.space.source_runs import Pick, SourceRun, SourceRuns, picked_by
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 from metasched.target import Target
 
 Prefix = dict[str, Decision]
@@ -256,14 +257,15 @@ class Space:
         missing = [address for address in branch.prefix if address not in met]
         if missing:
             raise NondeterministicModule(
-                f'run again with the same choices, the module never came to "{missing[0]}" of {self.program.key}.\n'
-                f"{PURE_HINT}"
+                f'run again with the same choices, the module never came to "{missing[0]}" of {self.program.key}',
+                hint=PURE_HINT,
             )
         for before, now in zip(branch.head, run.instructions, strict=False):
             if before != now:
                 raise NondeterministicModule(
                     f"run again with the same choices, the module took other steps on {self.program.key}:\n"
-                    f"    {print_instruction(before)}\n    {print_instruction(now)}\n{PURE_HINT}"
+                    f"    {print_instruction(before)}\n    {print_instruction(now)}",
+                    hint=PURE_HINT,
                 )
 
     def _sample(self) -> bool:
@@ -360,7 +362,7 @@ class Space:
         self._force()
         count = len(self._found)
         of_more = "" if self.complete else ", of more"
-        lines = [f"{self.program.key}: {count} sketch{'' if count == 1 else 'es'}{of_more}"]
+        lines = [f"{self.program.key}: {counted(count, 'sketch', 'sketches')}{of_more}"]
         lines.append(explain([run.outcomes for run in self._found], self.source.rules))
         lines.extend(self._multiplier())
         lines.extend(self._conditions())
@@ -422,7 +424,7 @@ def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ..
 
 
 def _counted(decisions: int) -> str:
-    return "1 decision is" if decisions == 1 else f"{decisions} decisions are"
+    return counted(decisions, "decision is", "decisions are")
 
 
 def _takes_places(site: Site) -> bool:

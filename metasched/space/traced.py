@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.errors import ScheduleError, counted
+from metasched.errors import ScheduleError
 from metasched.lang import print_instruction
 from metasched.lang.instructions import Instruction
 from metasched.schedule.primitive import registry
@@ -11,6 +11,7 @@ from metasched.space.rule import Listener
 from metasched.space.source import Given, SourceStage, SpaceSource
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Its files, in reading order:
 - `data_classes`: Data classes that are made in a ninth of the time
 - `forks`: What a fork of this process waits for: work of other threads that the child could neither use nor finish
 - `imports`: Imports at first use
+- `messages`: Words of messages: a hint, numbers of things, lists of names, and the names that were probably meant
 - `declared_files`: Things that are declared in a file each of one of our packages: found by the files' names, and
   checked when loaded
 - `documentation`: Docstrings as documentation: of primitives, intrinsics and rules, whose declarations require one

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from types import MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
+from metasched.support.messages import did_you_mean, listing, with_hint
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -124,12 +124,11 @@ def constants(kind: str, name: str, module: ModuleType, known: Mapping[str, Cons
     """
     given = {key: value for key, value in vars(module).items() if key.isupper() and not key.startswith("_")}
     for key in given.keys() - known.keys():
-        near = get_close_matches(key, known, n=1)
-        meant = f"; did you mean `{near[0]}`?" if near else f": known are {_names(known)}"
-        raise TypeError(f"{kind} {name} ({_place(module)}): there is no `{key}`{meant}")
+        hint = did_you_mean(key, known) or f"known are {listing(known)}"
+        raise TypeError(with_hint(f"{kind} {name} ({_place(module)}): there is no `{key}`", hint))
     missing = {key: constant for key, constant in known.items() if constant.required and key not in given}
     if missing:
-        raise TypeError(f"{kind} {name} ({_place(module)}): it does not say {_names(missing)}")
+        raise TypeError(f"{kind} {name} ({_place(module)}): it does not say {listing(missing)}")
     for key, value in given.items():
         if not isinstance(value, known[key].type):
             raise TypeError(
@@ -140,10 +139,6 @@ def constants(kind: str, name: str, module: ModuleType, known: Mapping[str, Cons
 
 def _place(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or module.__name__
-
-
-def _names(names: Mapping[str, object]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _types(types: type | tuple[type, ...]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +14,7 @@ from metasched.support.calls import lacking_methods, named, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.installed import entry_points
+from metasched.support.messages import did_you_mean, listing
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -53,7 +53,7 @@ class Registry(Generic[T]):
             they may not.
         kind: what one is called in messages, such as "rule".
         check: takes what a name stands for and returns it as it is used; raises UnfitError for what is not of the kind.
-        error: makes the exception that is raised, from its message.
+        error: makes the exception that is raised, from its message and a `hint=`.
         package: the package of ours, each a module of its name; None if ours are declared as entry points too.
         attribute: the name in such a module of what it provides; by default that of the module.
         product: what the things make, where they are functions that `make` calls.
@@ -63,7 +63,7 @@ class Registry(Generic[T]):
     group: str | None
     kind: str
     check: Callable[[object], T]
-    error: Callable[[str], Exception]
+    error: Callable[..., Exception]
     package: str | None = None
     attribute: str | None = None
     product: Product | None = None
@@ -85,7 +85,7 @@ class Registry(Generic[T]):
         """
         declared = self._declared(name)
         if not declared:
-            raise self.error(f"there is no {self.kind} `{name}`{self.advice(name)}")
+            raise self.error(f"there is no {self.kind} `{name}`", hint=self.advice(name))
         if len(declared) > 1:
             where = " and ".join(f"{origin(point)} ({point.value})" for point in declared)
             raise self.error(f"two packages have a {self.kind} `{name}`: {where}")
@@ -126,11 +126,10 @@ class Registry(Generic[T]):
         return origin(self.points()[name])
 
     def advice(self, name: str) -> str:
-        """The end of a message about an unknown name: similar names, and all names."""
+        """A hint for an unknown name: similar names, and all names."""
         names = self.names()
-        near = get_close_matches(name, names, n=2)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "."
-        return f"{hint} Installed are {listed(names)}"
+        near, there = did_you_mean(name, names), listing(names)
+        return f"{near} Installed are {there}" if near else f"installed are {there}"
 
     def _declared(self, name: str) -> tuple[EntryPoint, ...]:
         """Who declares a name. A package that is installed twice, as in a checkout, declares it once."""
@@ -178,8 +177,3 @@ def origin(point: EntryPoint) -> str:
     if point.dist is not None:
         return f"{point.dist.name} {point.dist.version}"
     return _OURS if point.value.startswith(f"{_OURS}.") else "an unknown package"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in a message, sorted."""
-    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"

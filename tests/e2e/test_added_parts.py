@@ -129,8 +129,8 @@ for asked in (dict(rules="toy_cpy"), dict(strategy="toy_frist"), dict(runner="to
     try:
         ms.tune(program, 1, **{"db": "sqlite:///:memory:", **asked})
     except ms.MetaschedError as error:
-        print(str(error).splitlines()[0])
+        print(error.hint)
 """
     lines = run("-c", code).splitlines()
     for line, near in zip(lines, ("toy_cpu", "toy_first", "toy", "toy"), strict=True):
-        assert f"did you mean {near}" in line
+        assert f"did you mean `{near}`" in line

@@ -1,21 +1,87 @@
-"""What messages are made of."""
+"""Errors say what to do once, as a hint that can be asked for alone, and arrive in other processes as they were."""
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.errors import a_or_an
+from metasched.doors.jit.errors import SourceLine, TraceError
+from metasched.errors import BuildError, Diagnostic, KernelError, LanguageError, MetaschedError, ScheduleError
+from metasched.graph.errors import Refusal, RefusedModel
+from metasched.measure.records import CheckError
+from metasched.schedule.trace_check import TraceProblem
 
 ADD = ms.parse_program("program add(A: f32[8]) -> B: f32[8]: \n    B[i] = A[i] + 1\n")
+LINE = SourceLine("f", "nowhere.py", 3)
 
 
 @pytest.mark.parametrize(
-    "said", ["an int", "an object", "an ndarray", "a str", "a uint8", "a NoneType", "an Exception"]
+    "error",
+    [
+        MetaschedError("no file", hint="name one"),
+        KernelError("no file", hint="name one"),
+        BuildError("no file", "in the folder", hint="name one"),
+        CheckError("no file", hint="name one"),
+        TraceError("no file", "name one", LINE),
+        ScheduleError("split", "no file", hint="name one"),
+    ],
 )
-def test_a_noun_has_the_article_that_it_is_spoken_with(said: str) -> None:
-    assert a_or_an(said.split()[1]) == said
+def test_a_hint_is_said_once_and_alone(error: MetaschedError) -> None:
+    assert error.hint == "name one"
+    assert "no file" in str(error)
+    assert str(error).count("hint") == 1
+    assert str(error).endswith("\n  hint: name one")
+
+
+def test_an_error_without_a_hint_is_its_message() -> None:
+    error = MetaschedError("no file")
+    assert (str(error), error.hint) == ("no file", "")
+    assert not str(MetaschedError())
+
+
+def test_a_step_of_a_trace_is_said_after_the_hint() -> None:
+    error = ScheduleError("split", "7 does not divide 64", hint="choose 8")
+    error.line, error.step = 4, "split(i, 7)"
+    assert str(error) == "split: 7 does not divide 64\n  hint: choose 8\n  in line 4 of the trace: split(i, 7)"
+
+
+def test_each_mistake_of_a_text_has_its_hint() -> None:
+    error = LanguageError((Diagnostic(1, 1, "no `a`", "did you mean `A`?"), Diagnostic(2, 1, "no `b`")), "a\nb", "x.ms")
+    assert str(error) == "x.ms:1:1: no `a`\n    a\n    ^\n  hint: did you mean `A`?\nx.ms:2:1: no `b`\n    b\n    ^"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MetaschedError("no file", hint="name one"),
+        BuildError("no file", "in the folder", hint="name one"),
+        CheckError("no file", ("A", "B")),
+    ],
+)
+def test_errors_arrive_in_other_processes(error: MetaschedError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+def test_an_unchecked_result_says_which_arguments_to_give() -> None:
+    error = CheckError("not finite", ("A", "B"))
+    assert error.hint == "say what it takes: `inputs={NAME: (low, high)}` for `A` and `B`"
+    assert str(error.by("--input NAME=LOW,HIGH")) == (
+        "not finite\n  hint: say what it takes: `--input NAME=LOW,HIGH` for `A` and `B`"
+    )
+    assert CheckError("full", hint="free some memory").by("--input").hint == "free some memory"
+
+
+def test_hints_in_a_list_are_below_what_they_are_about() -> None:
+    refusal = Refusal("n", "Reshape", 0, (), "its shape is data", ("shape",))
+    assert str(refusal).endswith('its shape is data\n  hint: give what decides it at load: values={"shape": ...}')
+    assert "\n  Reshape `n`: its shape is data\n    hint: give" in str(RefusedModel("m", (refusal,)))
+    problem = TraceProblem(3, "split(i)", "7 does not divide 64", "choose 8")
+    assert str(problem) == "line 3: split(i)\n    7 does not divide 64\n  hint: choose 8"
 
 
 def test_one_argument_is_no_arguments() -> None:

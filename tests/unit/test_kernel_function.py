@@ -177,10 +177,10 @@ A, B = arrays((4, 3), (3, 5))
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ((A,), "the kernel takes 2 arguments (`A`, `B`), not 1"),
+        ((A,), "the kernel takes 2 arguments (`A` and `B`), not 1"),
         ((A, A), "`k` is 3 in A (dimension 1 of (4, 3)) and 4 in B (dimension 0 of (4, 3))"),
         ((A, B[0]), "`B` is read as `B[k, j]`, with 2 indices, and the array has 1"),
-        ((A, B.tolist()), "`B` is a list, not a NumPy array. Pass `numpy.asarray(B)`"),
+        ((A, B.tolist()), "`B` is a list, not a NumPy array\n  hint: pass `numpy.asarray(B)`"),
         ((A, 3.0), "`B` is a float, not a NumPy array"),
         ((A, B.astype(np.complex64)), "`B` has dtype <c8; kernels take float4_e2m1fn, float8_e4m3fn"),
         ((A, B.astype(">f4")), "`B` has dtype >f4; kernels take"),
@@ -206,7 +206,7 @@ def test_arguments_by_name() -> None:
     [
         (("A", "X"), r"the kernel has no argument `X`\n  hint: its arguments are `A` and `B`"),
         (("A", "B", "trails"), r"no argument `trails`\n  hint: did you mean `trials`\?"),
-        (("B",), "the kernel is called without `A`; its arguments are `A` and `B`"),
+        (("B",), "the kernel is called without `A`\n  hint: its arguments are `A` and `B`"),
     ],
 )
 def test_names_that_are_wrong(names: tuple[str, ...], message: str) -> None:
@@ -223,6 +223,8 @@ def test_an_index_that_nobody_sums_over() -> None:
     hint = "not 2\n  hint: `k` is a number, as no stage has it as an index; to sum over it, write `sum[k](...)`"
     with pytest.raises(ms.KernelError, match=re.escape(hint)):
         ms.kernel("C[i, j] = A[i, k] * B[k, j]")(A, B)
+    with pytest.raises(ms.KernelError, match=r"the kernel takes 1 argument \(`A`\), not 2$"):
+        ms.kernel("C[i] = A[i]")(A, B)
 
 
 def test_element_types_are_not_mixed() -> None:

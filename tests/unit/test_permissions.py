@@ -52,12 +52,12 @@ def test_its_text_reads_back(allow: set[str] | None) -> None:
 @pytest.mark.parametrize(
     ("allow", "message"),
     [
-        ({"fast_math"}, "nothing of the name 'fast_math' can be allowed\n  hint: did you mean fastmath?"),
-        ({"luck"}, "hint: there are fastmath, flush_denormals, winograd"),
+        ({"fast_math"}, "nothing of the name 'fast_math' can be allowed\n  hint: did you mean `fastmath`?"),
+        ({"luck"}, "hint: there are `fastmath`, `flush_denormals` and `winograd`"),
         ({3}, "nothing of the name 3 can be allowed"),
         ("winograd", '`allow` is a set of names, such as {"winograd"}'),
-        ("", """such as {"fastmath"}, not ''\n  hint: there are fastmath, flush_denormals, winograd"""),
-        ("all", """such as {"fastmath"}, not 'all'\n  hint: there are fastmath, flush_denormals, winograd"""),
+        ("", """such as {"fastmath"}, not ''\n  hint: there are `fastmath`, `flush_denormals` and `winograd`"""),
+        ("all", """such as {"fastmath"}, not 'all'\n  hint: there are `fastmath`, `flush_denormals` and `winograd`"""),
         (7, '`allow` is a set of names, such as {"fastmath"}, not 7'),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_schedule_says_what_is_allowed() -> None:
     assert sch.allows("fastmath")
     assert not sch.allows("winograd")
     assert sch.fork(sch.handler).allows("fastmath")
-    with pytest.raises(ms.MetaschedError, match="did you mean fastmath"):
+    with pytest.raises(ms.MetaschedError, match="did you mean `fastmath`"):
         sch.allows("fastmth")
 
 
@@ -113,7 +113,7 @@ module quick(b):
     assert isinstance(rule, Rule)
     assert "fastmath" in str(ms.space(SCALED, [rule], allow={"fastmath"})[0].trace)
     assert "annotate" not in str(ms.space(SCALED, [rule])[0].trace)
-    with pytest.raises(ms.LanguageError, match="did you mean fastmath"):
+    with pytest.raises(ms.LanguageError, match="did you mean `fastmath`"):
         ms.parse_module(text.format("fastmth"))
 
 

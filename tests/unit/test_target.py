@@ -71,9 +71,9 @@ def test_it_is_asked_for_instruction_sets_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("amx-bf", "did you mean amx-bf16"),
-        ("AVX512F", "did you mean avx512f"),
-        ("avx512_vnni", "did you mean avx512vnni"),
+        ("amx-bf", "did you mean `amx-bf16`"),
+        ("AVX512F", "did you mean `avx512f`"),
+        ("avx512_vnni", "did you mean `avx512vnni`"),
         ("", "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from metasched.compiler.cpu.codegen import ObjectCode, commented_assembly
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 _BLOCK = re.compile(r"^(?:\.L(BB\w+):|[#/]+ %bb\.)")
 _NAME = re.compile(r"%loop\.(.+)\.\d+")
@@ -31,15 +32,11 @@ def spill_warnings(code: ObjectCode) -> tuple[str, ...]:
     """A sentence for each innermost loop that spills vectors. Costs what making its machine code did."""
     registers = code.target.registers
     return tuple(
-        f"the innermost loop `{loop.name or 'without a name'}` spills: {_times(loop.stores, 'store')} and "
-        f"{_times(loop.loads, 'load')} of vectors that do not fit in {registers} registers. Make its tile smaller"
+        f"the innermost loop `{loop.name or 'without a name'}` spills: {counted(loop.stores, 'store')} and "
+        f"{counted(loop.loads, 'load')} of vectors that do not fit in {registers} registers. Make its tile smaller"
         for loop in _inner_loops(commented_assembly(code))
         if loop.stores or loop.loads
     )
-
-
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _inner_loops(text: str) -> Iterator[_Loop]:

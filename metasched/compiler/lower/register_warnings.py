@@ -11,6 +11,7 @@ from math import prod
 from metasched.compiler.lower.nest import NestLoop
 from metasched.schedule.annotations.unroll_limit import unroll_limit
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class LoopsNotUnrolled:
     copies: int
 
     def __str__(self) -> str:
-        names = " and ".join(f"`{var}`" for var in self.loops)
+        names = listing(self.loops)
         return (
             f"they would take {self.needed} vector registers, and {names} "
             f"{'is' if len(self.loops) == 1 else 'are'} not unrolled. "

@@ -53,8 +53,8 @@ class TraceError(MetaschedError):
     """
 
     def __init__(self, reason: str, hint: str = "", line: SourceLine | None = None) -> None:
-        self.reason, self.hint = reason, hint
+        self.reason = reason
         self.line = line or users_line()
         shown = f"\n    {self.line.text}" if self.line.text else ""
         where = f"{self.line.file}:{self.line.line}, in `{self.line.function}`"
-        super().__init__(f"{reason}\n  {where}:{shown}" + (f"\n  hint: {hint}" if hint else ""))
+        super().__init__(f"{reason}\n  {where}:{shown}", hint=hint)

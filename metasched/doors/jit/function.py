@@ -14,7 +14,7 @@ from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
 from metasched.doors.jit.tracing import TracedFunction, traced
-from metasched.errors import KernelError, a_or_an, counted
+from metasched.errors import KernelError
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
 from metasched.permissions import Allow
@@ -24,6 +24,7 @@ from metasched.settings import DEFAULT_DATABASE
 from metasched.space.registry import RuleSpec
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an, counted
 from metasched.target import Target
 
 if TYPE_CHECKING:
@@ -277,7 +278,9 @@ def _numpy(name: str, value: Any) -> Any:
     array = as_numpy(name, value)
     require_unmasked(name, array)
     if isinstance(array, np.matrix):
-        raise KernelError(f"`{name}` is a numpy.matrix, whose operators are others. Pass `numpy.asarray({name})`")
+        raise KernelError(
+            f"`{name}` is a numpy.matrix, whose operators are others", hint=f"pass `numpy.asarray({name})`"
+        )
     return array if type(array) is _ARRAY else np.asarray(array)
 
 

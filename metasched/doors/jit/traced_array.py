@@ -22,6 +22,7 @@ from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.ufunc_methods import called_method
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.support.messages import listing
 
 _CONTROL_FLOW = (
     "choose element by element with np.where(condition, x, y); what does not depend on data may branch: shapes, types, "
@@ -113,7 +114,7 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     def _called(self, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = kwargs.pop("dtype", None)
         if kwargs:
-            raise TraceError(f"np.{ufunc.__name__} is traced without {', '.join(f'`{name}`' for name in kwargs)}")
+            raise TraceError(f"np.{ufunc.__name__} is traced without {listing(kwargs)}")
         if ufunc is np.divmod:
             return np.floor_divide(*inputs), np.remainder(*inputs)
         if ufunc is np.modf:

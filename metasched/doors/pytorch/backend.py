@@ -12,9 +12,9 @@ from metasched.doors.pytorch.compiled import CompiledGraph, GraphReport
 from metasched.doors.pytorch.decompositions import decompositions
 from metasched.doors.pytorch.lowering import LOGGER
 from metasched.doors.pytorch.tensors import torch_module
-from metasched.errors import counted
 from metasched.graph.network import Network
 from metasched.support.imports import imports
+from metasched.support.messages import counted
 from metasched.target import Target
 
 _GRADIENTS = (

@@ -12,6 +12,7 @@ from metasched.doors.pytorch.subgraphs import Partitioned, partitioned
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.network import Network
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 _SHOWN = 12
 
@@ -37,7 +38,7 @@ class GraphReport:
         if self.reason:
             return f"PyTorch runs the whole graph: {self.reason}"
         count = len(self.networks)
-        lines = [f"{self.operators} operators run in {count} network{'' if count == 1 else 's'}"]
+        lines = [f"{self.operators} operators run in {counted(count, 'network')}"]
         if self.refused:
             lines[0] += f", PyTorch runs {len(self.refused)}:"
             lines += [f"  {n} x {refused}" for refused, n in Counter(self.refused).most_common(_SHOWN)]

@@ -18,11 +18,11 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.doors.pytorch.registry import known_operators
 from metasched.doors.pytorch.site import AtenSite, NestedGraph
 from metasched.doors.pytorch.tensors import as_array, language_type, torch_module, value_type
-from metasched.errors import a_or_an
 from metasched.graph.builder import GraphBuilder, GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 
 # The warnings say what they are of: without any logging set up, Python prints no logger's name.
 LOGGER = logging.getLogger("metasched.torch")

@@ -22,6 +22,7 @@ from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Limits, WorkerBug
 from metasched.measure.temporary import TemporaryFolder, remove_abandoned
 from metasched.measure.worker_server import WorkerServer
+from metasched.support.messages import with_hint
 from metasched.target import Target
 
 _MODULE = "metasched.graph.code.builder_worker"
@@ -135,8 +136,10 @@ def _built(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCod
             except WorkerLost as second:
                 lost = second
     warnings.warn(
-        f"{program.key} runs as it is written, which is slow: building its schedule failed ({lost.reason})\n"
-        f"  hint: `ms.compile(program)` with this program shows it:\n{program}",
+        with_hint(
+            f"{program.key} runs as it is written, which is slow: building its schedule failed ({lost.reason})",
+            f"`ms.compile(program)` with this program shows it:\n{program}",
+        ),
         BuildWarning,
         stacklevel=callers_level(),
     )

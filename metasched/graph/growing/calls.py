@@ -68,8 +68,8 @@ def length_of(growth: Growth, value: Any) -> int:
         )
     if length > growth.longest:
         raise KernelError(
-            f"`{growth.length}` is {length}, and there is room for a call at 0 to {growth.longest}\n"
-            "  hint: load the model with a larger GrowingSize"
+            f"`{growth.length}` is {length}, and there is room for a call at 0 to {growth.longest}",
+            hint="load the model with a larger GrowingSize",
         )
     return length
 

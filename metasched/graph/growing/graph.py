@@ -88,14 +88,14 @@ def grown_graphs(
     if loop is not None:
         raise NetworkError(
             f"the model cannot be one network for all lengths of `{name}`: `{loop.name}` is a loop that runs a graph, "
-            "whose steps are not compared at several lengths\n"
-            "  hint: load it for one length, by a number"
+            "whose steps are not compared at several lengths",
+            hint="load it for one length, by a number",
         )
     if looked.counts:
         raise NetworkError(
-            f"the model cannot be one network for all lengths of `{name}`: data decide how many elements "
-            f"`{next(iter(looked.counts))}` has, which is not compared at several lengths\n"
-            "  hint: load it for one length, by a number"
+            f"the model cannot be one network for all lengths of `{name}`: data decide how many "
+            f"elements `{next(iter(looked.counts))}` has, which is not compared at several lengths",
+            hint="load it for one length, by a number",
         )
     found = caches(looked, axes)
     try:
@@ -286,8 +286,8 @@ class _Joined:
             return make()
         except LengthDependence as error:
             raise NetworkError(
-                f"the model cannot be one network for all lengths of `{self._length}`: {what}: {error}\n"
-                "  hint: load it for one length, by a number"
+                f"the model cannot be one network for all lengths of `{self._length}`: {what}: {error}",
+                hint="load it for one length, by a number",
             ) from None
         except LanguageError as error:
             raise NetworkError(
@@ -304,8 +304,8 @@ class _Joined:
             pairs = zip(self._first.nodes, self._samples[-1].nodes, strict=False)
             other = next((a.name for a, b in pairs if (a.op, a.inputs, a.outputs) != (b.op, b.inputs, b.outputs)), "")
             raise NetworkError(
-                f"the model computes something else at some lengths than at others{other and f', from `{other}` on'}\n"
-                "  hint: load it for one length, by a number"
+                f"the model computes something else at some lengths than at others{other and f', from `{other}` on'}",
+                hint="load it for one length, by a number",
             )
 
     def _views_of(self, names: set[str]) -> set[str]:
@@ -343,9 +343,8 @@ class _Joined:
 
     def _refuse_at(self, length: int, reason: str) -> None:
         raise NetworkError(
-            f"the model cannot be one network for all lengths of `{self._length}`: "
-            f"at {length} it is another: {reason}\n"
-            "  hint: load it for one length, by a number"
+            f"the model cannot be one network for all lengths of `{self._length}`: at {length} it is another: {reason}",
+            hint="load it for one length, by a number",
         )
 
     # --- values

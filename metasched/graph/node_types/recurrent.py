@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.errors import counted
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
@@ -25,6 +24,7 @@ from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 Results = tuple[GraphValue | None, ...]
 

@@ -13,6 +13,7 @@ from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import fresh
+from metasched.support.messages import listing
 
 
 @graph_pass(after=("dead_code",))
@@ -46,7 +47,7 @@ def _taking(loop: LoopNode, graph: Graph, makers: dict[str, Compute | ShapeView]
     for node in graph.nodes:
         if id(node) in chain:
             taken.add(chain[id(node)])
-    context.remark(f"`{loop.name}` computes {', '.join(f'`{name}`' for name in names)} of constants in its body")
+    context.remark(f"`{loop.name}` computes {listing(names)} of constants in its body")
     return taken.loop()
 
 

@@ -36,6 +36,7 @@ from metasched.ir.source import (
     Stage,
 )
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 from metasched.target import Target
 
 
@@ -54,7 +55,7 @@ def scales_into_weights(graph: Graph, context: PassContext) -> Graph:
 
 def _changes(node: Node, made: Node) -> Iterator[str]:
     new = [name for name in made.inputs if name not in node.inputs]
-    yield f"it reads {', '.join(f'`{name}`' for name in new)} now" if new else "it needs fewer constants"
+    yield f"it reads {listing(new)} now" if new else "it needs fewer constants"
 
 
 class _Weights:

@@ -22,6 +22,7 @@ from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
 from metasched.ir.source import Name, Read, Stage
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 # The dimension of each buffer that grows with the joined dimension of the result; None where none does.
 _Dimensions = dict[str, int | None]
@@ -43,7 +44,7 @@ def side_by_side(graph: Graph, context: PassContext) -> Graph:
         types[wide.node.outputs[0]] = wide.type
         made[numbers[0]] = [wide.node, *wide.slices]
         left_out.update(numbers[1:])
-        context.remark(f"{', '.join(f'`{node.name}`' for node in nodes)} are one product")
+        context.remark(f"{listing(node.name for node in nodes)} are one product")
     nodes_ = [one for n, node in enumerate(graph.nodes) if n not in left_out for one in made.get(n, [node])]
     return without_dead_code(replace(graph, nodes=tuple(nodes_), constants=constants, types=types))
 

@@ -24,6 +24,6 @@ class ProductPrecision(Enum):
         except ValueError:
             known = ", ".join(f'"{each.value}"' for each in cls)
             raise NetworkError(
-                f"there is no precision {given!r}: there is {known}\n"
-                "  hint: int8 takes scales, which a quantised model has: see docs/networks.md, Precision"
+                f"there is no precision {given!r}: there is {known}",
+                hint="int8 takes scales, which a quantised model has: see docs/networks.md, Precision",
             ) from None

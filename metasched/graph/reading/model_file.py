@@ -11,6 +11,7 @@ from metasched.graph.reading.channel_slopes import BROADCAST_OPSET, with_slopes_
 from metasched.graph.reading.mapped_files import MappedFile, message_of_file
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
+from metasched.support.messages import listing
 
 OLDEST_OPSET = 13
 
@@ -51,7 +52,7 @@ def onnx_module() -> Any:
         return imports.module("onnx")
     except ModuleNotFoundError as error:
         raise NetworkError(
-            "reading ONNX models needs the package `onnx`\n  hint: pip install 'metasched[onnx]'"
+            "reading ONNX models needs the package `onnx`", hint="pip install 'metasched[onnx]'"
         ) from error
 
 
@@ -106,7 +107,7 @@ def _converted(model: ModelFile) -> ModelFile:
         changed = _changed_inputs(model.proto, made)
         if not changed:
             return replace(model, proto=made if opset >= BROADCAST_OPSET else with_slopes_along_channels(made))
-        reason = f"it gives {', '.join(f'`{name}`' for name in changed)} another type"  # as of `Scan` of opset 8
+        reason = f"it gives {listing(changed)} another type"  # as of `Scan` of opset 8
     except (converter.ConvertError, RuntimeError) as error:
         reason = str(error).strip()
     return replace(

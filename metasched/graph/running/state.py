@@ -75,8 +75,8 @@ def with_states(graph: Graph, states: Mapping[str, str]) -> Graph:
         if graph.types[name] != graph.types[made[label]]:
             raise NetworkError(
                 f"the state `{name}` is {graph.types[name]}, and `{label}`, which it is to be next, "
-                f"{graph.types[made[label]]}\n"
-                "  hint: a state keeps its type: a cache has room for all positions, and is updated at one"
+                f"{graph.types[made[label]]}",
+                hint="a state keeps its type: a cache has room for all positions, and is updated at one",
             )
     if len(set(states.values())) != len(states):
         raise NetworkError("two states are to be next the same output")

@@ -58,7 +58,7 @@ def export_network(network: NetworkExport, target: Target, folder: str | Path) -
         folder.mkdir(parents=True, exist_ok=True)
         others = [path.name for path in folder.iterdir() if path.name not in {*files, "__pycache__"}]
         if others:
-            raise NetworkError(f"{folder} has other files, such as {others[0]}\n  hint: export to a new folder")
+            raise NetworkError(f"{folder} has other files, such as {others[0]}", hint="export to a new folder")
         for file, data in files.items():
             _write(folder / file, data)
     except OSError as error:

@@ -78,8 +78,8 @@ def _exported_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]
         forms = own.forms()
     except NotAlike as reason:
         raise NetworkError(
-            f"calls of {_said(bounds)} cannot be exported together: {reason}\n"
-            "  hint: export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size"
+            f"calls of {_said(bounds)} cannot be exported together: {reason}",
+            hint="export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size",
         ) from None
     signature = own.network.signature
     held = set(signature.states.values())
@@ -93,8 +93,8 @@ def _exported_alone(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[
     sizes = [range(low, high + 1) for low, high in bounds.values()]
     if math.prod(map(len, sizes)) > _ALONE:
         raise NetworkError(
-            f"calls of {_said(bounds)} run on a network each, which are too many to export: {reason}\n"
-            "  hint: load the model with buckets of one size, for those that are needed"
+            f"calls of {_said(bounds)} run on a network each, which are too many to export: {reason}",
+            hint="load the model with buckets of one size, for those that are needed",
         )
     found = []
     for numbers in itertools.product(*sizes):

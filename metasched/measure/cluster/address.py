@@ -65,16 +65,17 @@ class SchedulerAddress:
         host = host.removeprefix("[").removesuffix("]")
         if (separator and scheme not in {_PLAIN, _TLS}) or not host or not (port.isascii() and port.isdigit()):
             raise MetaschedError(
-                f"`{text}` is no address of a dask scheduler\n  hint: HOST:PORT, such as 127.0.0.1:8786, which "
-                "`dask scheduler` prints"
+                f"`{text}` is no address of a dask scheduler",
+                hint="write HOST:PORT, such as 127.0.0.1:8786, which `dask scheduler` prints",
             )
         files = _files_in(query, text) or tls
         if files is None and (scheme == _TLS or not is_loopback(host)):
             where = "asks for TLS" if scheme == _TLS else "is not this machine"
             raise MetaschedError(
                 f"the scheduler `{place}` {where}, and no files for TLS are given: whoever is between could run code "
-                f"on every machine of the cluster\n  hint: {_EXAMPLE}; `metasched worker` takes --tls-ca, --tls-cert "
-                "and --tls-key; an SSH tunnel to 127.0.0.1 does as well"
+                "on every machine of the cluster",
+                hint=f"name them, as in {_EXAMPLE}; `metasched worker` takes --tls-ca, --tls-cert "
+                "and --tls-key; an SSH tunnel to 127.0.0.1 does as well",
             )
         return SchedulerAddress(host, int(port), files)
 
@@ -114,5 +115,5 @@ def _files_in(query: str, text: str) -> TLSFiles | None:
     found = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in found if name not in _FILES]
     if unknown:
-        raise MetaschedError(f"`{text}`: there is no setting `{unknown[0]}`\n  hint: {_EXAMPLE}")
+        raise MetaschedError(f"`{text}`: there is no setting `{unknown[0]}`", hint=f"write one such as {_EXAMPLE}")
     return TLSFiles.of(*(found.get(name) for name in _FILES))

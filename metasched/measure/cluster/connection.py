@@ -30,9 +30,10 @@ class Connection:
             )
         except (OSError, TimeoutError) as error:
             raise ResourceError(
-                f"no scheduler answers at {address}: {error}\n"
-                f"  hint: `dask scheduler --host {address.host} --port {address.port}` starts one"
-                f"{'' if address.tls is None else ', with the files of TLS'}, and `metasched worker {address}` joins it"
+                f"no scheduler answers at {address}: {error}",
+                hint=f"`dask scheduler --host {address.host} --port {address.port}` starts one"
+                f"{'' if address.tls is None else ', with the files of TLS'}, "
+                f"and `metasched worker {address}` joins it",
             ) from error
         self.topic = f"metasched-{uuid.uuid4().hex}"
 

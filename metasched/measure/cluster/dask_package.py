@@ -14,6 +14,6 @@ def distributed() -> Any:
         return imports.module("distributed")
     except ImportError as error:
         raise MetaschedError(
-            f"measuring on several machines needs the package distributed: {error}\n"
-            "  hint: pip install 'metasched[dask]', for the machines as well"
+            f"measuring on several machines needs the package distributed: {error}",
+            hint="pip install 'metasched[dask]', for the machines as well",
         ) from error

@@ -19,6 +19,7 @@ from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.support.code_version import code_version
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import a_or_an
 from metasched.target import Target
 
 
@@ -105,7 +106,7 @@ def _program(candidate: MeasureCandidate) -> Program:
 def misfit(machine: Target, wanted: Target) -> str | None:
     """Why a machine does not measure for a target; None where it does."""
     if machine.name != wanted.name:
-        return f"it is a {machine.name}, and not a {wanted.name}"
+        return f"it is {a_or_an(machine.name)}, and not {a_or_an(wanted.name)}"
     lacking = sorted(wanted.features - machine.features)
     if lacking:
         return f"it has no {', '.join(lacking[:3])}"

@@ -175,7 +175,7 @@ def require_no_fault(payload: Payload, candidate: MeasureCandidate) -> None:
         return
     fault, text = Fault(payload["fault"]), str(payload["text"])
     if fault is Fault.UNCHECKED:
-        raise CheckError(text, tuple(map(str, payload["arguments"])))
+        raise CheckError(text, tuple(map(str, payload["arguments"])), hint=str(payload["hint"]))
     if fault is Fault.BUG:
         raise WorkerBug("a machine of the cluster raised an exception while measuring a candidate", text, candidate)
     raise MachineFault(text)
@@ -184,7 +184,7 @@ def require_no_fault(payload: Payload, candidate: MeasureCandidate) -> None:
 def fault_of(error: BaseException, text: str) -> Payload:
     """An exception of measuring as a payload; `text` is its traceback."""
     if isinstance(error, CheckError):
-        return {**fault_to(Fault.UNCHECKED, error.said), "arguments": error.arguments}
+        return {**fault_to(Fault.UNCHECKED, error.said), "arguments": error.arguments, "hint": error.hint}
     if isinstance(error, ResourceError):
         return fault_to(Fault.LACK, str(error))
     return fault_to(Fault.BUG, text)

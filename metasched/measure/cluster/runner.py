@@ -114,8 +114,8 @@ class ClusterRunner:
     def _nobody(self) -> ResourceError:
         address = self._connection.address
         return ResourceError(
-            f"no machine has joined the scheduler at {address} after {self._settings.patience_s:g} s\n"
-            f"  hint: on each, `metasched worker {address.host}:{address.port}`"
+            f"no machine has joined the scheduler at {address} after {self._settings.patience_s:g} s",
+            hint=f"on each, `metasched worker {address.host}:{address.port}`",
         )
 
     @property
@@ -181,7 +181,9 @@ class ClusterRunner:
             if not self._closed.is_set():
                 self._events.put(event)
                 return
-        raise self._lack[0] if self._lack else RunnerClosed("this runner is closed; make another to measure more")
+        if self._lack:
+            raise self._lack[0]
+        raise RunnerClosed("this runner is closed", hint="make another to measure more")
 
     # --- the coordinator's thread
 
@@ -488,8 +490,8 @@ class ClusterRunner:
         elif now - self._useful > self._settings.patience_s:
             raise ResourceError(
                 f"no machine of the cluster at {self._connection.address} times candidates for this target\n"
-                f"  {stuck[0]}\n{self._fleet.explained(stuck[0])}\n"
-                "  hint: the same call goes on from here once one has joined; `target=` names another CPU to tune for"
+                f"  {stuck[0]}\n{self._fleet.explained(stuck[0])}",
+                hint="the same call goes on from here once one has joined; `target=` names another CPU to tune for",
             )
 
     def _fail_all(self, error: Exception) -> None:

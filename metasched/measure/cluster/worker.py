@@ -35,8 +35,8 @@ def serve(
             asyncio.run(_serve(address, machine, name, tell, patience_s, str(folder.path)))
         except (OSError, TimeoutError) as error:
             raise MetaschedError(
-                f"no scheduler answers at {address}: {str(error) or 'it took too long'}\n"
-                "  hint: `dask scheduler --host 127.0.0.1` starts one; are the files for TLS of one authority?"
+                f"no scheduler answers at {address}: {str(error) or 'it took too long'}",
+                hint="`dask scheduler --host 127.0.0.1` starts one; are the files for TLS of one authority?",
             ) from error
         finally:
             machine.close()

@@ -15,6 +15,6 @@ def executor(wanted: ExecutorInputs) -> Runner:
     """
     if wanted.address:
         raise MetaschedError(
-            f'`local://{wanted.address}`: measuring on this machine takes no address\n  hint: runner="local"'
+            f"`local://{wanted.address}`: measuring on this machine takes no address", hint='write runner="local"'
         )
     return LocalRunner(RunnerSettings(threads=wanted.threads))

@@ -81,13 +81,13 @@ def _require_module(path: Path) -> None:
         raise KernelError(f"a kernel is exported as a Python file, and `{path.name}` is not named `.py`")
     if not path.stem.isidentifier() or iskeyword(path.stem):
         raise KernelError(
-            f"`{path.name}` cannot be imported: `{path.stem}` is no name in Python\n"
-            "  hint: name it by letters, digits and `_`, and no digit first"
+            f"`{path.name}` cannot be imported: `{path.stem}` is no name in Python",
+            hint="name it by letters, digits and `_`, and no digit first",
         )
     if path.stem in _HIDDEN:
         raise KernelError(
-            f"`{path.name}` would hide the module `{path.stem}` from all that is imported beside it\n"
-            "  hint: name it after the kernel"
+            f"`{path.name}` would hide the module `{path.stem}` from all that is imported beside it",
+            hint="name it after the kernel",
         )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.errors import counted
 from metasched.ir.affine import const, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
@@ -15,6 +14,7 @@ from metasched.schedule.distributions.base import Rows
 from metasched.schedule.distributions.factors import Factors
 from metasched.schedule.distributions.tile import Tile
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 _ANY = np.iinfo(np.int64).max
 

@@ -9,7 +9,6 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
-from metasched.errors import counted
 from metasched.ir.affine import ONE, ZERO, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.printer import print_expr
@@ -17,6 +16,7 @@ from metasched.lang.instructions import Decision
 from metasched.schedule.distributions.base import Rows
 from metasched.schedule.distributions.factors import Factors
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 # Share of draws that divide the extent exactly; the rest are arbitrary, so that primes have tiles too.
 EXACT_SHARE = 0.8

@@ -15,6 +15,7 @@ from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.buffer_copies import copy_before, require_complete_before
 from metasched.schedule.rewrite.nest import copy_block, index_names
 from metasched.schedule.rewrite.parts import scope_named, set_block, with_loads
+from metasched.support.messages import listing
 
 OP = "cache_read"
 
@@ -67,6 +68,6 @@ def cache_read(ctx: Context, block: BlockName, buffer: BufferText, scope: Text =
 def _require_legal(ctx: Context, block: str, buffer: str) -> None:
     read = query.reads(ctx.block(OP, block))
     if buffer not in read:
-        known = ", ".join(f"`{b}`" for b in read) or "nothing"
+        known = listing(read, none="nothing")
         raise ScheduleError(OP, f"block `{block}` does not read `{buffer}`", (block,), f"it reads {known}")
     require_complete_before(ctx, OP, block, buffer)

@@ -18,6 +18,7 @@ from metasched.schedule.rewrite.guards import normal_form
 from metasched.schedule.rewrite.nest import simplify_sides
 from metasched.schedule.rewrite.parts import loops_of, require_not_reduction, require_only_writer, tidy
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 OP = "decompose_padding"
 
@@ -89,7 +90,7 @@ def _own_loops(ctx: Context, block: Block, loop: For) -> tuple[For, ...]:
             OP,
             f"loop `{loop.var}` is not around block `{block.name}`",
             (block.name, loop.var),
-            f"its loops are {', '.join(f'`{x}`' for x in above) or 'none'}",
+            f"its loops are {listing(above)}",
         )
     if len(query.blocks_under(loop)) > 1:
         other = next(b.name for b in query.blocks_under(loop) if b.name != block.name)

@@ -16,6 +16,7 @@ from metasched.schedule.rewrite.nest import simplify_sides
 from metasched.schedule.rewrite.parts import loops_of, require_only_writer, shared_with_readers
 from metasched.schedule.rewrite.written_regions import completed_spans
 from metasched.schedule.tensor import other_annotations
+from metasched.support.messages import listing
 
 OP = "decompose_reduction"
 
@@ -68,7 +69,7 @@ def _require_legal(ctx: Context, update: Block, loop: For) -> None:
             OP,
             f"loop `{loop.var}` is not around block `{update.name}`",
             (update.name, loop.var),
-            f"its loops are {', '.join(f'`{x}`' for x in above) or 'none'}",
+            f"its loops are {listing(above)}",
         )
     reduced = query.reduced_loops(update)
     outside = [x for x in above[: above.index(loop.var)] if x in reduced]

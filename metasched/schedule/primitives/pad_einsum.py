@@ -40,6 +40,7 @@ from metasched.schedule.rewrite.loops import own_nest
 from metasched.schedule.rewrite.nest import copy_block, index_names
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 OP = "pad_einsum"
 
@@ -87,7 +88,7 @@ def pad_einsum(ctx: Context, block: BlockName, padding: tuple[IntExpr, ...]) -> 
     loops = own_nest(ctx, OP, target)
     _require_reduction(target)
     if len(padding) != len(target.iters):
-        names = ", ".join(f"`{it.name}`" for it in target.iters)
+        names = listing(it.name for it in target.iters)
         raise ScheduleError(
             OP,
             f"block `{block}` has {len(target.iters)} iteration variables, and {len(padding)} numbers are given",

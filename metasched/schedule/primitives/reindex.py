@@ -19,6 +19,7 @@ from metasched.schedule.rewrite.buffer_copies import (
     require_read_after,
 )
 from metasched.schedule.rewrite.parts import replace_loads, require_only_writer, set_block
+from metasched.support.messages import listing
 
 OP = "reindex"
 
@@ -54,7 +55,7 @@ def reindex(ctx: Context, block: BlockName, buffer: BufferText) -> BlockName:
         return _written(ctx, user)
     if buffer in query.reads(user):
         return _read(ctx, user, buffer)
-    used = ", ".join(f"`{b}`" for b in (*query.reads(user), user.store.buffer))
+    used = listing((*query.reads(user), user.store.buffer))
     raise ScheduleError(OP, f"block `{block}` neither reads nor writes `{buffer}`", (block,), f"it uses {used}")
 
 

@@ -24,6 +24,7 @@ from metasched.schedule.rewrite.parts import (
     writers,
 )
 from metasched.schedule.rewrite.written_regions import completed_spans
+from metasched.support.messages import listing
 
 OP = "reverse_compute_at"
 
@@ -117,7 +118,7 @@ def _require_source_inside(ctx: Context, consumer: Block, loop: For, sources: li
             OP,
             f"nothing that `{consumer.name}` reads is computed under loop `{loop.var}`",
             (consumer.name, loop.var),
-            f"choose a loop of {', '.join(f'`{p.name}`' for p in sources) or 'a block whose result it reads'}",
+            f"choose a loop of {listing((p.name for p in sources), none='a block whose result it reads')}",
         )
 
 

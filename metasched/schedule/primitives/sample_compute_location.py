@@ -18,6 +18,7 @@ from metasched.schedule.primitives.compute_at import compute_at
 from metasched.schedule.primitives.reverse_compute_at import reverse_compute_at
 from metasched.schedule.rewrite.parts import is_output
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 OP = "sample_compute_location"
 
@@ -132,10 +133,10 @@ def _unplaced(block: Block, readers: tuple[Block, ...], sources: tuple[Block, ..
 
 
 def _unrelated(block: Block, around: tuple[Block, ...], related: list[Block]) -> ScheduleError:
-    known = ", ".join(f"`{other.name}`" for other in related)
+    known = listing(other.name for other in related)
     stranger = next((x for x in around if x.name not in {other.name for other in related}), None)
     if stranger is None:
-        names = " and ".join(f"`{other.name}`" for other in around)
+        names = listing(other.name for other in around)
         return ScheduleError(
             OP,
             f"of {names}, some read what `{block.name}` computes and others compute what it reads",
@@ -146,7 +147,7 @@ def _unrelated(block: Block, around: tuple[Block, ...], related: list[Block]) ->
         OP,
         f"`{stranger.name}` neither reads what `{block.name}` computes nor computes what it reads",
         (block.name, stranger.name),
-        f"`{block.name}` can be computed in a loop around {known}" if known else f"leave `{block.name}` where it is",
+        f"`{block.name}` can be computed in a loop around {known}" if related else f"leave `{block.name}` where it is",
     )
 
 

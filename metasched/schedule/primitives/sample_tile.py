@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from metasched.errors import ScheduleError, counted
+from metasched.errors import ScheduleError
 from metasched.lang.instructions import HOLE, Decision, Ref
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
@@ -14,6 +14,7 @@ from metasched.schedule.distributions.tile import Tile
 from metasched.schedule.kinds import Flag, LoopName, Number
 from metasched.schedule.primitive import sampler
 from metasched.support.integers import is_integer
+from metasched.support.messages import counted
 
 OP = "sample_tile"
 

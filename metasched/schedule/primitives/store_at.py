@@ -23,6 +23,7 @@ from metasched.schedule.rewrite.parts import (
     set_block,
     spatial,
 )
+from metasched.support.messages import listing
 
 OP = "store_at"
 _IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
@@ -90,7 +91,7 @@ def _between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
             OP,
             f"`{loop}` is not a loop around `{names[-1]}`, where block `{writer.name}` is computed",
             (writer.name, names[-1]) if loop == INLINE else (writer.name, loop, names[-1]),
-            f"choose one of {', '.join(f'`{n}`' for n in names[:-1]) or 'no loop'}, or `root`",
+            f"choose {listing([*names[:-1], 'root'], 'or')}",
         )
     between = shared if loop == ROOT else shared[names.index(loop) + 1 :]
     for x in between:
@@ -120,7 +121,7 @@ def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int,
         if moves:
             found.append((n, name, lo, extent))
     if len(found) != 1:
-        which = ", ".join(f"`{name}`" for _, name, _, _ in found) or "none"
+        which = listing(name for _, name, _, _ in found)
         raise ScheduleError(
             OP,
             f"of the dimensions that `{writer.name}` computes, {which} move with loop `{between[-1].var}`; one has to",

@@ -29,6 +29,7 @@ from metasched.schedule.rewrite.parts import (
 )
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 OP = "transform_block_layout"
 
@@ -76,9 +77,12 @@ def transform_block_layout(
         )
     parts = query.parts_of(ctx.func, target)
     if len(parts) > 1:
-        others = ", ".join(f"`{part.name}`" for part in parts if part.name != target.name)
+        others = (part.name for part in parts if part.name != target.name)
         raise ScheduleError(
-            OP, f"block `{target.name}` and {others} write parts of one result", (block,), f"{OP} before loop_partition"
+            OP,
+            f"blocks {listing([target.name, *others])} write parts of one result",
+            (block,),
+            f"{OP} before loop_partition",
         )
     read = read_index_map(ctx, OP, index_map, sizes, len(target.iters), f"block `{block}`")
     mapped = _Mapped(ctx, target, read.index_map, index_map, read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import MAX_ITERATIONS, For, Func, Seq, Stmt
+from metasched.support.messages import listing
 
 
 def require_countable(op: str, func: Func) -> None:
@@ -20,7 +21,7 @@ def _require(op: str, stmt: Stmt, iterations: int, loops: tuple[str, ...]) -> No
         iterations *= max(as_int(stmt.extent) or 1, 1)
         loops = (*loops, stmt.var)
         if iterations > MAX_ITERATIONS:
-            names = ", ".join(f"`{name}`" for name in loops)
+            names = listing(loops)
             message = f"the loops {names} would run {iterations} times"
             hint = f"at most {MAX_ITERATIONS} fit in 64 bits; make factors smaller"
             raise ScheduleError(op, message, (stmt.var,), hint)

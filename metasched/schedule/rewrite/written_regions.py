@@ -17,6 +17,7 @@ from metasched.schedule.context import Context
 from metasched.schedule.rewrite.nest import OFFSET, Span
 from metasched.schedule.rewrite.parts import spatial, writers
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 Terms = dict[Expr, Expr]  # coefficients by digit
 
@@ -133,7 +134,7 @@ def _require_independent(q: _Question, terms: Iterable[Terms]) -> None:
     """Raise unless every loop appears in a single digit, or in independent quotients and remainders."""
     inner = set(q.inner_names)
     for names, members in _connected(q, [digit for t in terms for digit in t]):
-        together = ", ".join(f"`{n}`" for n in sorted(names))
+        together = listing(sorted(names))
         if names & inner and names - inner:
             raise q.refuse(f"the loops {together} are mixed by a fusion")
         if members == [Var(next(iter(names)))]:
@@ -266,7 +267,7 @@ def _stack(q: _Question, extent: Expr, under: Terms, digits: Terms, guards: list
             # A digit with a single value may have any coefficient.
             digit = next((d for d in left if simplify(_extent(q, d)) == ONE), None)
         if digit is None:
-            raise q.refuse(f"loops {', '.join(f'`{n}`' for n in _loops(q, left))} stride over it")
+            raise q.refuse(f"loops {listing(_loops(q, left))} stride over it")
         below = extent
         if simplify(left[digit]) == extent:
             extent = simplify(extent * _extent(q, digit))

@@ -117,8 +117,8 @@ def own_trace(record: Record, program: Program) -> Trace:
         trace = Trace.parse(record.trace)
     except LanguageError as error:
         raise DatabaseError(
-            f"the trace of a record does not parse: {str(error).splitlines()[0]}\n"
-            "  hint: `metasched db prune --damaged` removes such records"
+            f"the trace of a record does not parse: {str(error).splitlines()[0]}",
+            hint="`metasched db prune --damaged` removes such records",
         ) from error
     if _is_of(record, program):
         return trace

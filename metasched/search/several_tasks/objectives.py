@@ -11,9 +11,10 @@ from dataclasses import field
 from math import inf
 from typing import Protocol, TypeAlias
 
-from metasched.errors import MetaschedError, counted
+from metasched.errors import MetaschedError
 from metasched.search.several_tasks.task_progress import TaskProgress, expected_seconds
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted
 
 # How often a network runs each of its tasks, by their numbers in the session.
 Weights: TypeAlias = Mapping[int, float]

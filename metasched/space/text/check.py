@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import Enum
 
-from metasched.errors import counted
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import (
     Apply,
@@ -37,7 +36,7 @@ from metasched.lang.module_tree import (
     SkipLine,
     Statement,
 )
-from metasched.lang.report import Report, did_you_mean, listing
+from metasched.lang.report import Report
 from metasched.permissions import permission_problem
 from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
@@ -46,6 +45,7 @@ from metasched.space.text.decisions import outside
 from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import counted, did_you_mean, listing
 from metasched.target import feature_problem
 
 _HANDLES = {ArgumentKind.BLOCK: 'a block: `get_block("name")`', ArgumentKind.LOOP: "a loop: `i, j = get_loops(block)`"}
@@ -293,7 +293,7 @@ class _Checker:
         settings = [s.name for s in module.settings]
         for arg in call.args:
             if isinstance(arg, Keyword) and arg.name not in settings:
-                hint = did_you_mean(arg.name, settings) or f"its parameters are {listing(settings) or 'none'}"
+                hint = did_you_mean(arg.name, settings) or f"its parameters are {listing(settings)}"
                 self.report.error(arg.at, f"module `{module.name}` has no parameter `{arg.name}`", hint)
         counts = {len(node.values) for node in module.walk() if isinstance(node, Give)} or {0}
         if place in (_Place.BOUND, _Place.INSIDE) and counts == {0}:

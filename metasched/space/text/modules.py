@@ -12,6 +12,7 @@ from metasched.space.rule_errors import Place
 from metasched.space.text.run import ModuleFile, run_module
 from metasched.space.text.values import known, plain
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import listing
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class TextModule:
         if not isinstance(schedule, Schedule):
             raise TypeError(f"module {self.name}: the first argument must be a Schedule, got {schedule!r}")
         if len(handles) != len(self.definition.parameters):
-            takes = ", ".join(f"`{p.name}`" for p in self.definition.parameters) or "no handle"
+            takes = listing((p.name for p in self.definition.parameters), none="no handle")
             raise TypeError(f"module {self.name} takes {takes} after the schedule, and got {len(handles)} handles")
         with schedule.scope(scope_name(self.name, schedule, handles)):
             result = self.run(schedule, *handles, **settings)

@@ -12,7 +12,7 @@ from metasched.ir.source import At
 from metasched.lang.load import SEPARATOR, file_and_name, read_source
 from metasched.lang.module_tree import ModuleDef
 from metasched.lang.modules import read_modules
-from metasched.lang.report import Report, did_you_mean, listing
+from metasched.lang.report import Report
 from metasched.schedule.trace import Schedule
 from metasched.schedule.values import BlockRV
 from metasched.space.rule import Rule, RuleError, Skip
@@ -21,6 +21,7 @@ from metasched.space.text.check import check_modules
 from metasched.space.text.modules import TextModule
 from metasched.space.text.run import ModuleFile
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import did_you_mean, listing
 
 
 class _OneBlock:
@@ -110,10 +111,11 @@ def require_rule(module: TextModule | TextRule) -> TextRule:
     """The rule that a module is. Raises RuleError for one with another number of parameters than one."""
     if isinstance(module, TextRule):
         return module
-    takes = listing(p.name for p in module.definition.parameters)
-    message = f"module {module.name} ({module.place}) takes {takes or 'no block'}, and a rule takes one block"
-    hint = "" if takes else f"\n  hint: it is a space by itself: space={module.name} in Python, --module in commands"
-    raise RuleError(message + hint)
+    parameters = module.definition.parameters
+    takes = listing((p.name for p in parameters), none="no block")
+    message = f"module {module.name} ({module.place}) takes {takes}, and a rule takes one block"
+    hint = "" if parameters else f"it is a space by itself: space={module.name} in Python, --module in commands"
+    raise RuleError(message, hint=hint)
 
 
 def load_rules(path: str | Path) -> tuple[TextRule, ...]:

@@ -19,7 +19,7 @@ def explained(url: str) -> Iterator[None]:
         raise DatabaseError(f"`{url}` was opened to be read, and cannot be written") from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise DatabaseError(
-            f"`{url}`: {_first_line(error)}\n  hint: ask who keeps it for the right to do this"
+            f"`{url}`: {_first_line(error)}", hint="ask who keeps it for the right to do this"
         ) from error
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
         raise DatabaseError(f"`{url}` is locked by another process for too long: {_first_line(error)}") from error
@@ -29,8 +29,8 @@ def explained(url: str) -> Iterator[None]:
         raise DatabaseError(f"`{url}` cannot hold a value that it was given: {_first_line(error)}") from error
     except psycopg.OperationalError as error:
         raise DatabaseError(
-            f"`{url}` cannot be reached: {_first_line(error)}\n"
-            "  hint: is the server running, and are host, user and database right? What was recorded is kept"
+            f"`{url}` cannot be reached: {_first_line(error)}",
+            hint="is the server running, and are host, user and database right? What was recorded is kept",
         ) from error
     except psycopg.Error as error:
         raise DatabaseError(f"`{url}`: {_first_line(error)}") from error

@@ -87,7 +87,7 @@ def make(url: str, connection: psycopg.Connection[Any]) -> None:
 def require(url: str, connection: psycopg.Connection[Any]) -> None:
     """Raise NoRecord where there are no tables, DatabaseError for those of a newer metasched."""
     if found_version(url, connection) is None:
-        raise NoRecord(f"there are no tables of metasched at `{url}`. Hint: `metasched tune` makes them")
+        raise NoRecord(f"there are no tables of metasched at `{url}`", hint="`metasched tune` makes them")
 
 
 def found_version(url: str, connection: psycopg.Connection[Any]) -> int | None:
@@ -99,7 +99,7 @@ def found_version(url: str, connection: psycopg.Connection[Any]) -> int | None:
     if number is None or number[0] != VERSION:
         found = "none" if number is None else number[0]
         raise DatabaseError(
-            f"`{url}` has tables of version {found}, and this metasched-postgres knows {VERSION}. "
-            "Hint: upgrade it, or give another `db=`"
+            f"`{url}` has tables of version {found}, and this metasched-postgres knows {VERSION}",
+            hint="upgrade it, or give another `db=`",
         )
     return VERSION

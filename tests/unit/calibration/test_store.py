@@ -51,7 +51,7 @@ def test_a_write_that_fails_leaves_the_old_one(folder: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fails)
-    with pytest.raises(CalibrationError, match=r"No space left on device\. Hint: set METASCHED_CACHE"):
+    with pytest.raises(CalibrationError, match=r"No space left on device\n  hint: set METASCHED_CACHE"):
         store.save(made_up(loads=2.0))
     monkeypatch.undo()
     monkeypatch.setenv("METASCHED_CACHE", str(folder))
@@ -79,7 +79,7 @@ def test_a_file_of_another_machine_is_an_error() -> None:
 def test_one_of_an_older_version_is_not_used_and_said_so() -> None:
     path = store.save(made_up(loads=0.5))
     path.write_text(path.read_text().replace('"format": 1', '"format": 0'))
-    with pytest.warns(ms.CacheWarning, match="another version of metasched.*`metasched calibrate`"):
+    with pytest.warns(ms.CacheWarning, match="another version of metasched.*\n  hint: `metasched calibrate`"):
         assert store.core_of(TARGET) is DEFAULT_CORE
     with pytest.warns(ms.CacheWarning) as warned:
         Task(operators.load("matmul_nn"), target=TARGET)

@@ -39,7 +39,10 @@ def test_rules_show_a_file() -> None:
             "there is no module `hole` here: there is `tile_rows`, `in_lanes` and `whole`",
         ),
         (("--module", "none.ms"), "none.ms: No such file or directory"),
-        (("--rules", "cpu", "--module", EXAMPLE), "--module and --rules both say what to search; give one of them"),
+        (
+            ("--rules", "cpu", "--module", EXAMPLE),
+            "--module and --rules both say what to search\n  hint: give one",
+        ),
         (("--rules", f"+{EXAMPLE}::whole"), "takes no block, and a rule takes one block"),
     ],
 )

@@ -149,7 +149,7 @@ def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
     [
         (("show", "none.onnx"), "none.onnx cannot be read"),
         (("show", "m.onnx"), "leaves sizes open"),
-        (("show", "m.onnx", "-D", "bach=1"), "no size is named `bach`; those left open are `batch`"),
+        (("show", "m.onnx", "-D", "bach=1"), "no size is named `bach`\n  hint: those left open are `batch`"),
         (("show", "m.onnx", "-D", "batch=1", "-D", "batch=2"), "-D batch is given twice"),
         (("show", "m.onnx", "-D", "target=1"), "no size is named `target`; those left open are `batch`"),
         (("show", "bad.onnx"), "Det (opset 22)"),

@@ -130,7 +130,7 @@ def test_a_rule_that_the_list_has_is_said() -> None:
     ("arguments", "message"),
     [
         (("my.py", "p.ms"), "my.py has 2 rules; try one: my.py:rows or my.py:idle"),
-        (("my.py:row", "p.ms"), "my.py has no `row`; its rules are `idle`, `rows`"),
+        (("my.py:row", "p.ms"), "my.py has no `row`\n  hint: its rules are `idle` and `rows`"),
         (("your.py", "p.ms"), "there is no file your.py"),
         (("cpu", "p.ms"), " rules; try one of winograd, padding_terms, scans, blocked_sums"),
         (

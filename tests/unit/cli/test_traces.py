@@ -163,7 +163,7 @@ def test_problems(folder: Path) -> None:
         (("show", "dense.ms", "--problems"), "--problems is about a trace; say which with --trace FILE"),
         (("tune", "dense.ms", "--trace", "a.trace", "--rules", "cpu"), "--trace and --rules both say what to search"),
         (("show", "dense.ms", "--trace", "a.trace", "--rules", "cpu", "--space"), "give one of them"),
-        (("show", "dense.ms", "--rules", "cpu"), "--rules is about the space of the program; add --space"),
+        (("show", "dense.ms", "--rules", "cpu"), "--rules is about the space of the program\n  hint: add --space"),
         (("show", "dense.ms", "--schedule", "--module", "dense.ms"), "--module is about the space of the program"),
         (("tune", "dense.ms", "--trace", "a.trace", "--module", "m.ms"), "--trace and --module both say what"),
     ],

@@ -34,8 +34,11 @@ def _others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("none://x", "none://x was not opened: `none` of others 1.0 made None, no database"),
-        ("wrong://x", "wrong://x was not opened: `wrong` of others 1.0 raised OSError: the wire is cut"),
+        ("none://x", "none://x was not opened: `none` of others 1.0 made None, no database\n  hint: tell those who"),
+        (
+            "wrong://x",
+            "wrong://x was not opened: `wrong` of others 1.0 raised OSError: the wire is cut\n  hint: tell those who",
+        ),
     ],
 )
 def test_an_opener_that_opens_nothing_is_named(url: str, message: str) -> None:

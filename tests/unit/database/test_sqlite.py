@@ -211,10 +211,11 @@ def test_the_file_is_in_wal_mode_and_each_add_is_a_commit(tmp_path: Path) -> Non
     ("url", "message"),
     [
         ("metasched.db", "hint: for a file, write `sqlite:///metasched.db`"),
-        ("postgres://host/db", "there is no database `postgres`. Installed are `sqlite`"),
+        ("postgres://host/db", "there is no database `postgres`\n  hint: installed are `sqlite`"),
         ("sqlite://file.db", "names no file"),
         ("sqlite:///", "names no file"),
-        ("sqlite:////no/such/folder/x.db", "no folder `/no/such/folder`"),
+        ("sqlite:////no/such/folder/x.db", "no folder `/no/such/folder`\n  hint: make the folder"),
+        ("sqlite:////", "no file, but a folder or a device\n  hint: name a file"),
     ],
 )
 def test_a_bad_url_says_what_to_write(url: str, message: str) -> None:
@@ -309,7 +310,9 @@ def test_an_edited_record_is_told_not_believed_and_hides_no_other(tmp_path: Path
         db.add(RECORD)
         db.add(sound)
         change(path, f"UPDATE records SET {damage} WHERE trial = 3")
-        with pytest.warns(DamagedRecordWarning, match=r"1 record of a task cannot be read.*prune --damaged"):
+        with pytest.warns(
+            DamagedRecordWarning, match=r"1 record of a task cannot be read.*\n  hint: .*prune --damaged"
+        ):
             assert db.records(TASK) == [sound]
         with pytest.warns(DamagedRecordWarning):
             assert db.best(TASK) == sound

@@ -140,7 +140,7 @@ def test_every_math_function_is_offered() -> None:
 def test_wrong_use() -> None:
     x, other = ms.placeholder("X", (4,)), ms.placeholder("X", (4,))
     alpha = ms.scalar("alpha")
-    with pytest.raises(LanguageError, match=r"takes 2 argument\(s\), and there are 1 extent"):
+    with pytest.raises(LanguageError, match=r"takes 2 arguments, and there is 1 extent"):
         ms.compute("Y", (4,), lambda i, j: x[i])
     with pytest.raises(LanguageError, match=r"'a b' is no name"):
         ms.placeholder("a b", (4,))

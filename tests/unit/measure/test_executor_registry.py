@@ -69,7 +69,9 @@ def test_a_runner_that_is_given_stays_open() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(MetaschedError, match=re.escape("there is no executor `spark`. Installed are `dask`, `local`")):
+    with pytest.raises(
+        MetaschedError, match=re.escape("there is no executor `spark`\n  hint: installed are `dask` and `local`")
+    ):
         OpenedOnce("spark://host:8786", 1)
     with pytest.raises(MetaschedError, match="measuring on this machine takes no address"):
         OpenedOnce("local://host", 1).opened()

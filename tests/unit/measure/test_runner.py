@@ -129,7 +129,7 @@ def test_it_measures_for_what_this_machine_has_only(monkeypatch: pytest.MonkeyPa
     with runner_of(Journal(), monkeypatch, None) as runner:
         require_able(runner, here.without(["avx2"]))
         with pytest.raises(
-            TargetError, match="kernels for `cortex-a72` cannot be measured on this machine, which lacks neon"
+            TargetError, match="kernels for `cortex-a72` cannot be measured on this machine, which lacks `neon`"
         ):
             require_able(runner, arm)
 

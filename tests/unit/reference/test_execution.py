@@ -318,6 +318,8 @@ def test_arguments_are_checked() -> None:
     a = np.zeros((2, 2), np.float32)
     with pytest.raises(KernelError, match="takes 2 arguments"):
         reference(f)(a)
+    with pytest.raises(KernelError, match=r"takes 1 argument \(A\), not 2"):
+        reference(replace(f, order=("A",)))(a, a)
     with pytest.raises(KernelError, match=r"`B` is f32\[2, 2\], got float64\[2, 2\]"):
         reference(f)(a, a.astype(np.float64))
 

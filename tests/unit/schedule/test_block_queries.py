@@ -132,7 +132,7 @@ def test_of_the_target() -> None:
     assert [ask(sch, "target_lanes", name) for name in ("f32", "i8")] == [8, 32]
     with pytest.raises(ms.ScheduleError, match='there is no element type "f31"'):
         ask(sch, "target_lanes", "f31")
-    with pytest.raises(ms.MetaschedError, match=r"no instruction set `amx-bf15`\n  hint: did you mean amx-bf16"):
+    with pytest.raises(ms.MetaschedError, match=r"no instruction set `amx-bf15`\n  hint: did you mean `amx-bf16`"):
         ask(sch, "target_has", "amx-bf15")
 
 

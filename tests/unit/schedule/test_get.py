@@ -17,7 +17,7 @@ def test_blocks_by_name() -> None:
 
 
 def test_a_block_that_is_not_there() -> None:
-    with fails("get_block: there is no block `conv`", "the program's blocks now are `dense`, `relu`"):
+    with fails("get_block: there is no block `conv`", "the program's blocks now are `dense` and `relu`"):
         schedule(DENSE_RELU).get_block("conv")
 
 
@@ -25,7 +25,7 @@ def test_a_block_that_was_inlined() -> None:
     sch = schedule(TWO)
     first = sch.get_block("first")
     sch.compute_inline(first)
-    hint = "the program's blocks now are `second`, `both`"
+    hint = "the program's blocks now are `second` and `both`"
     with fails("get_block: there is no block `first`", hint):
         sch.get_block("first")
     for look in (sch.get_loops, sch.get_producers, sch.get_consumers):

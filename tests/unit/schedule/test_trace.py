@@ -125,7 +125,7 @@ def test_decisions_are_said_as_in_python() -> None:
     assert trace().with_decisions({"tile(dense)/i": [None, 2]}) == trace().with_decisions({"tile(dense)/i": (HOLE, 2)})
     text = 'trace 1 of p:\n    b = get_block("b")\n    l ~ sample_compute_location(b) @ "b" := root\n'
     assert str(Trace.parse(text).with_decisions({"b": "i_0"})) == text.replace("root", "i_0")
-    with pytest.raises(ScheduleError, match=r'at "tile\(dense\)/j"\n  hint: did you mean "tile\(dense\)/i"'):
+    with pytest.raises(ScheduleError, match=r'at "tile\(dense\)/j"\n  hint: did you mean `tile\(dense\)/i`'):
         trace().with_decisions({"tile(dense)/j": 1})
 
 
@@ -143,7 +143,7 @@ def test_decisions_may_be_numpy_s() -> None:
 def test_decisions_at_an_address_that_is_not_there() -> None:
     with pytest.raises(
         ScheduleError,
-        match=r'no random variable at "x"\n  hint: it has "tile\(dense\)/i", "tile\(dense\)/lanes", "fusion"',
+        match=r'no random variable at "x"\n  hint: it has `tile\(dense\)/i`, `tile\(dense\)/lanes` and `fusion`',
     ):
         trace().with_decisions({"x": (HOLE, 2)})
     with pytest.raises(ScheduleError, match='it has no random variable at "tile/i"'):

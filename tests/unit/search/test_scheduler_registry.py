@@ -33,7 +33,7 @@ def test_every_scheduler_ends_when_nothing_is_open() -> None:
     for name in SCHEDULERS.names():
         closed = TaskProgress(0, False, lambda: TaskFacts(1, 1e-6, ""), lambda: ())
         assert SCHEDULERS.get(name)(SchedulerInputs([{0: 1.0}])).next([closed], None) is None
-    with pytest.raises(MetaschedError, match="there is no task scheduler `gradent`; did you mean gradient"):
+    with pytest.raises(MetaschedError, match="there is no task scheduler `gradent`\n  hint: did you mean `gradient`"):
         SCHEDULERS.resolve("gradent")
 
 

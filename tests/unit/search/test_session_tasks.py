@@ -322,7 +322,7 @@ def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None
         ({"strategy": lambda: 1}, "this is no strategy: it cannot be called with one argument, the StrategyInputs"),
         ({"scheduler": 5}, "this is no task scheduler: it is 5, and not a function of SchedulerInputs"),
         ({"scheduler": lambda given: 3}, "`<lambda>` made 3 of SchedulerInputs, which is no task scheduler"),
-        ({"tasks": [task(8).program]}, "`tasks[0]` is a Program, and not a task\n  hint: Task(program)"),
+        ({"tasks": [task(8).program]}, "`tasks[0]` is a Program, and not a task\n  hint: make one by Task(program)"),
         ({"tasks": [task(8), 5]}, "`tasks[1]` is an int, and not a task"),
         ({"networks": [{0: 2.0}, {5: 1.0}]}, "`networks[1]` runs task 5; there is 1 task, counted from 0"),
         ({"networks": [{0: 0.0}]}, "`networks[0]` runs task 0 0.0 times; it is how often, and positive"),
@@ -332,8 +332,11 @@ def test_a_candidate_that_is_illegal_is_told_at_once(database: Database) -> None
         ({"strategy": 5}, "this is no strategy: it is 5, and not a function of StrategyInputs"),
         ({"runner": "moon://base"}, "there is no executor `moon`"),
         ({"db": "paper"}, "`paper` is not a database URL"),
-        ({"db": None}, "`None` is a NoneType, not the URL of a database\n  hint: 'sqlite:///metasched.db'"),
-        ({"db": Path("my.db")}, "not the URL of a database\n  hint: 'sqlite:///my.db'"),
+        (
+            {"db": None},
+            "`None` is a NoneType, not the URL of a database\n  hint: write it as a text: 'sqlite:///metasched.db'",
+        ),
+        ({"db": Path("my.db")}, "not the URL of a database\n  hint: write it as a text: 'sqlite:///my.db'"),
         ({"db": [Path("my.db")]}, "is no list of database URLs"),
     ],
 )
@@ -448,7 +451,7 @@ def test_a_session_that_is_closed_measures_nothing(database: Database) -> None:
     runner = ToyRunner(ToySpace())
     with session(database, runner, task(8)) as tuning:
         pass
-    with pytest.raises(MetaschedError, match="this session is closed; make another"):
+    with pytest.raises(MetaschedError, match="this session is closed\n  hint: make another"):
         tuning.step()
     with pytest.raises(MetaschedError, match="this session is closed"):
         tuning.run(trials=1)

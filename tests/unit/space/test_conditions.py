@@ -152,7 +152,7 @@ def test_rules_are_conditioned_by_address() -> None:
 def test_an_address_that_is_not_there(given: dict[str, object]) -> None:
     with pytest.raises(ms.ScheduleError) as info:
         space(given)
-    assert info.value.hint == 'did you mean "outer"?'
+    assert info.value.hint == "did you mean `outer`?"
     assert "no sketch of dense_relu[N=11, M=9, K=7] has a random variable at" in info.value.reason
     with pytest.raises(ms.ScheduleError):
         ms.condition(ms.space(program(), tiled), given)
@@ -161,7 +161,7 @@ def test_an_address_that_is_not_there(given: dict[str, object]) -> None:
 def test_nothing_near() -> None:
     with pytest.raises(ms.ScheduleError) as info:
         space({"xyz/abc": 1})
-    assert info.value.hint == 'there are "inner", "outer", "which"'
+    assert info.value.hint == "there are `inner`, `outer` and `which`"
 
 
 TILES = "1 inner factor of 11, the innermost at most 64"
@@ -192,7 +192,7 @@ def test_a_space_of_another_program() -> None:
 
 
 def test_what_describes_no_space() -> None:
-    with pytest.raises(ms.MetaschedError, match="3 describes no space; give rules, a module, a trace or a space"):
+    with pytest.raises(ms.MetaschedError, match="3 describes no space\n  hint: give rules, a module, a trace or"):
         ms.space(program(), 3)  # type: ignore[arg-type]
 
 

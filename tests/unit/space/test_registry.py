@@ -117,14 +117,20 @@ def test_rules_as_values() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cpu,-tile", "`-tile`: there is no such rule to drop; there are `blocked_sums`, `borders`"),
-        ("-inline", "`-inline`: there is no such rule to drop; there are none"),
+        ("cpu,-tile", "`-tile`: there is no such rule to drop\n  hint: there are `blocked_sums`, `borders`"),
+        ("-inline", "`-inline`: there is no such rule to drop\n  hint: there are none"),
         ("cpu,,-inline", "the rule specification 'cpu,,-inline' has an empty part"),
         ("", "the rule specification '' has an empty part"),
-        ("cpu,+vectorise", "no rule or preset `vectorise` is installed; did you mean vectorize?"),
-        ("gpu", "no rule or preset `gpu` is installed; did you mean cpu? Installed are `blocked_sums`, `borders`"),
-        ("quickest", "no rule or preset `quickest` is installed. Installed are `blocked_sums`, `borders`"),
-        ("cpu,+my.py", "no rule or preset `my.py` is installed; a rule of a file is named after a colon: `my.py:RULE`"),
+        ("cpu,+vectorise", "no rule or preset `vectorise` is installed\n  hint: did you mean `vectorize`?"),
+        (
+            "gpu",
+            "no rule or preset `gpu` is installed\n  hint: did you mean `cpu`? Installed are `blocked_sums`",
+        ),
+        ("quickest", "no rule or preset `quickest` is installed\n  hint: installed are `blocked_sums`, `borders`"),
+        (
+            "cpu,+my.py",
+            "`my.py` is installed\n  hint: a rule of a file is named after a colon: `my.py:RULE`",
+        ),
         ("cpu,+nowhere.py:rule", "there is no file nowhere.py"),
     ],
 )
@@ -141,7 +147,7 @@ def test_what_is_installed_is_listed() -> None:
 
 
 def test_names_that_a_file_does_not_have(mine: Path) -> None:
-    with pytest.raises(ms.RuleError, match=re.escape("has no `your_rule`; its rules are `my_rule`")):
+    with pytest.raises(ms.RuleError, match=re.escape("has no `your_rule`\n  hint: its rules are `my_rule`")):
         registry.resolve(f"{mine}:your_rule")
     with pytest.raises(ms.RuleError, match=re.escape("is no rule: decorate the function with @metasched.rule")):
         registry.resolve(f"{mine}:number")
@@ -165,7 +171,7 @@ def test_a_space_of_rules(mine: Path) -> None:
     made = ms.space(program(DENSE_RELU), rules=f"{mine}:my_rule")
     assert len(made) == 1
     assert "my_rule  applied" in made.explain()
-    with pytest.raises(ms.MetaschedError, match="`rules` and `module` both say what to search; give one of them"):
+    with pytest.raises(ms.MetaschedError, match="`rules` and `module` both say what to search\n  hint: give one"):
         ms.space(program(DENSE_RELU), rules="cpu", module=lambda sch: None)
 
 
@@ -198,8 +204,8 @@ def test_a_list_holds_specifications_rules_modules_and_lists() -> None:
         ([3], "`3` is no rule"),
         (["cpu", [None]], "`None` is no rule"),
         ([{"cpu"}], "`{'cpu'}` is no rule"),
-        ([["-inline"]], "`-inline`: there is no such rule to drop; there are none"),
-        (["unroll", ["-unroll"]], "`-unroll`: there is no such rule to drop; there are none"),
+        ([["-inline"]], "`-inline`: there is no such rule to drop\n  hint: there are none"),
+        (["unroll", ["-unroll"]], "`-unroll`: there is no such rule to drop\n  hint: there are none"),
         (["cpu,,unroll"], "the rule specification 'cpu,,unroll' has an empty part"),
     ],
 )
@@ -246,7 +252,10 @@ def test_a_preset_of_a_package_extends_another(presets: str) -> None:
     [
         ("around", "the preset `around` holds itself: around > round > around"),
         ("wrong", "`3` is no rule: decorate the function with @metasched.rule (in the preset wrong)"),
-        ("lost", "no rule or preset `nothing_like_it` is installed. Installed are `around`, `blocked_sums`"),
+        (
+            "lost",
+            "`nothing_like_it` is installed (in the preset lost)\n  hint: installed are `around`, `blocked_sums`",
+        ),
         ("count", "`count` of vnni 1.0 (vnni_presets:number) is no rule"),
     ],
 )
@@ -262,9 +271,9 @@ def test_presets_that_are_wrong(presets: str, name: str, message: str) -> None:
     ("spec", "restricted"),
     [
         ("cpu,-inline@relu", {"inline": "except `relu`"}),
-        ("cpu,-inline@relu|conv*,-unroll", {"inline": "except `relu`, `conv*`"}),
+        ("cpu,-inline@relu|conv*,-unroll", {"inline": "except `relu` and `conv*`"}),
         ("cpu,unroll@dense", {"unroll": "only for `dense`"}),
-        ("cpu,unroll@dense,unroll@conv*", {"unroll": "only for `dense`, `conv*`"}),
+        ("cpu,unroll@dense,unroll@conv*", {"unroll": "only for `dense` and `conv*`"}),
         ("unroll@dense", {"unroll": "only for `dense`"}),
         ("cpu@dense", dict.fromkeys(CPU, "only for `dense`")),
     ],
@@ -342,8 +351,6 @@ def test_two_packages_with_a_rule_of_one_name(tmp_path: Path, monkeypatch: pytes
 
 def test_where_nothing_is_installed_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metasched.support.registry.entry_points", lambda **_: ())
-    message = (
-        "no rule or preset `cpu` is installed. Rules, metasched's own among them, are found through the entry points"
-    )
+    message = "no rule or preset `cpu` is installed\n  hint: rules, metasched's own among them, are found through"
     with pytest.raises(ms.RuleError, match=re.escape(message)):
         registry.resolve(None)

@@ -252,7 +252,7 @@ def test_a_rule_that_met_no_block_is_named() -> None:
 def test_a_rule_for_some_blocks() -> None:
     runs = FromRules((look.only("dense", "x*"), look.except_for("den*"))).run(schedule())
     assert [(o.block, o.reason) for o in runs] == [
-        ("relu", "it is left out: the rule is only for `dense`, `x*`"),
+        ("relu", "it is left out: the rule is only for `dense` and `x*`"),
         ("dense", None),
         ("relu", None),
         ("dense", "it is left out: the rule is for blocks except `den*`"),

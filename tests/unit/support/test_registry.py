@@ -77,10 +77,10 @@ def test_a_name_that_is_not_there(ours: str) -> None:
     with pytest.raises(MetaschedError) as found:
         numbers(ours).get("tow")
     assert str(found.value) == (
-        "there is no number `tow`; did you mean two? Installed are `five`, `four`, `one`, `seven`, `six`, `three`, "
-        "`two`"
+        "there is no number `tow`\n  hint: did you mean `two`? Installed are `five`, `four`, `one`, `seven`, `six`, "
+        "`three` and `two`"
     )
-    with pytest.raises(MetaschedError, match=re.escape("there is no number `x`. Installed are none")):
+    with pytest.raises(MetaschedError, match=re.escape("there is no number `x`\n  hint: installed are none")):
         numbers().get("x")
 
 

@@ -128,7 +128,7 @@ class Arithmetic:
             return self.binary(BinOp.FLOORDIV, self._result("sub", self._result("add", a, b), one), b)
         if op in (BinOp.FLOORDIV, BinOp.MOD):
             return self._divide(op, a, b)
-        raise BuildError(f"`{op.value}` on {a.dtype}", "`/` is for floats; use `//`")
+        raise BuildError(f"`{op.value}` on {a.dtype}", "`/` is for floats", hint="use `//`")
 
     def _result(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
         return SSAValue(self._text.pure(f"{operation} {a.typed}, {b.text}"), a.dtype, a.width)

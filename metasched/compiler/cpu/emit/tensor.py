@@ -189,6 +189,6 @@ def require_features(kernel: lir.LoopProgram, target: Target) -> None:
         if missing:
             raise BuildError(
                 f"target lacks {missing[0]}",
-                f"`{name}` needs {', '.join(missing)}, and the target is {target.name}\n"
-                f"  hint: leave `tensorize` with `{name}` out of the schedule, or start from another trace",
+                f"`{name}` needs {', '.join(missing)}, and the target is {target.name}",
+                hint=f"leave `tensorize` with `{name}` out of the schedule, or start from another trace",
             )

@@ -265,7 +265,10 @@ def test_an_intrinsic_of_another_width_is_its_pair_of_files(
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (("VECTOR_BITS", "VECTOR_BIT"), r"dot_narrow\.py\): there is no `VECTOR_BIT`; did you mean `VECTOR_BITS`\?"),
+        (
+            ("VECTOR_BITS", "VECTOR_BIT"),
+            r"dot_narrow\.py\): there is no `VECTOR_BIT`\n  hint: did you mean `VECTOR_BITS`\?",
+        ),
         (("FEATURES", "_FEATURES"), r"dot_narrow\.py\): it does not say `FEATURES`"),
     ],
 )

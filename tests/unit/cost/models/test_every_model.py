@@ -50,5 +50,5 @@ def test_equal_seeds_and_data_give_equal_models(name: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(MetaschedError, match=re.escape("there is no model `tree`; did you mean trees?")):
+    with pytest.raises(MetaschedError, match=re.escape("there is no model `tree`\n  hint: did you mean `trees`?")):
         model_of("tree")

@@ -71,6 +71,7 @@ def test_what_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ("error", "fault", "raised"),
     [
         (CheckError("no data", ("A",)), Fault.UNCHECKED, CheckError),
+        (CheckError("no memory", hint="run fewer"), Fault.UNCHECKED, CheckError),
         (ResourceError("no memory"), Fault.LACK, MachineFault),
         (ZeroDivisionError("oh"), Fault.BUG, WorkerBug),
     ],

@@ -75,7 +75,7 @@ def test_in_a_trace() -> None:
 def test_a_buffer_it_does_not_use() -> None:
     with refused("block `relu` neither reads nor writes `A`"):
         reindex(start(DENSE_RELU), "relu", "A")
-    with pytest.raises(ScheduleError, match="hint: it uses `C`, `D`"):
+    with pytest.raises(ScheduleError, match="hint: it uses `C` and `D`"):
         reindex(start(DENSE_RELU), "relu", "A")
 
 

@@ -151,7 +151,7 @@ def test_a_fusion_of_inner_and_outer() -> None:
     split(ctx, fused, 4)
     with refused(
         "what `relu` completes in an iteration of loop `i_k_0` is not a block of consecutive elements: "
-        "the loops `i_k_0`, `i_k_1` are mixed by a fusion"
+        "the loops `i_k_0` and `i_k_1` are mixed by a fusion"
     ):
         reverse_compute_at(ctx, "pad", "i_k_0")
 
@@ -180,7 +180,7 @@ def test_fused_loops_that_a_split_cuts_anywhere() -> None:
     split(ctx, fused, 4)
     with refused(
         "what `relu` completes in an iteration of loop `i_0` is not a block of consecutive elements: "
-        "the values of `i_1_k_0`, `i_1_k_1` are not independent"
+        "the values of `i_1_k_0` and `i_1_k_1` are not independent"
     ):
         reverse_compute_at(ctx, "pad", "i_0")
 

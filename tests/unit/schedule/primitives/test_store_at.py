@@ -217,7 +217,7 @@ def test_nothing_moves() -> None:
 def test_two_dimensions_move() -> None:
     ctx = start(BLUR)
     compute_at(ctx, "rows", "x_out")
-    with refused("of the dimensions that `rows` computes, `y`, `x` move with loop `x_out`; one has to"):
+    with refused("of the dimensions that `rows` computes, `y` and `x` move with loop `x_out`; one has to"):
         store_at(ctx, "rows", "root")
 
 

@@ -196,7 +196,7 @@ def test_a_part_of_a_result() -> None:
     """One that has all iterations has untransformed loops; the other has none."""
     ctx = start(DENSE_RELU)
     loop_partition(ctx, "i", (query.find_loop(ctx.func, "i").extent,))
-    with refused("block `dense` and `dense.tail` write parts of one result"):
+    with refused("blocks `dense` and `dense.tail` write parts of one result"):
         transform_block_layout(ctx, "dense", "i, j, k -> j, i, k")
 
 

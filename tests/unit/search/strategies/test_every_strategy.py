@@ -174,7 +174,7 @@ def test_a_space_without_an_arm_is_refused(name: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    message = re.escape("there is no strategy `evolutionnary`; did you mean evolution")
+    message = re.escape("there is no strategy `evolutionnary`\n  hint: did you mean `evolutionary`")
     with pytest.raises(MetaschedError, match=message) as told:
         strategy_of("evolutionnary")
     assert all(f"`{name}`" in str(told.value) for name in STRATEGIES.names())
@@ -194,8 +194,8 @@ def test_one_of_a_file(tmp_path: Path) -> None:
     expected = made("random").propose(3)
     assert [strategy_of(f"{path}{name}")(given).propose(3) for name in ("", ":other")] == [expected, expected]
     for name, message in {
-        f"{path}:mine": f"{path} has no `mine`; of what it has, these can be called: "
-        "`RandomSearch`, `other`, `strategy`",
+        f"{path}:mine": f"{path} has no `mine`\n  hint: of what it has, `RandomSearch`, `other` "
+        "and `strategy` can be called",
         f"{path}:WRONG": f"`WRONG` of {path} is no strategy: it is 3, and not a function of StrategyInputs",
         str(tmp_path / "none.py"): f"there is no file {tmp_path / 'none.py'}",
     }.items():
