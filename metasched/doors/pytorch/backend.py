@@ -102,9 +102,8 @@ class TorchBackend:
         del inputs
         context = imports.module("torch._guards").TracingContext.try_get()
         metadata = None if context is None else context.fw_metadata
-        static = [] if metadata is None else list(metadata.static_input_indices or ())
-        written = _written(module)
-        return CompiledGraph(module, [n for n in static if n not in written], self._network, self.reports.append)
+        constant = [] if metadata is None else _constant_inputs(metadata)
+        return CompiledGraph(module, constant, self._network, self.reports.append)
 
     def _network(self, graph: Any) -> Network:
         return Network(graph, self._target)
@@ -231,15 +230,15 @@ def _is_symbolic(value: Any) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _written(module: Any) -> set[int]:
-    """The numbers of the inputs that a graph writes."""
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    found = set()
-    for node in module.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable and node.args and node.args[0] in placeholders:
-            found.add(placeholders.index(node.args[0]))
-    return found
+def _constant_inputs(metadata: Any) -> list[int]:
+    """The numbers of the inputs that are parameters and buffers, without those that the graph writes.
+
+    PyTorch moves what is written to inputs behind the graph, which gives the new elements: so no operator tells of it.
+    """
+    first = len(metadata.tokens)  # what orders effects comes before the inputs
+    infos = metadata.input_info
+    numbers = metadata.static_input_indices or ()
+    return [n for n in numbers if not (infos[n - first].mutates_data or infos[n - first].mutates_metadata)]
 
 
 def _as_it_is(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -184,6 +184,48 @@ def test_weights_are_constants_until_they_are_written() -> None:
     assert (counts[0], counts[-1]) == (1, 2)
 
 
+class Counts(torch.nn.Module):
+    """A buffer that each call writes, and a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Any) -> Any:
+        self.total.add_(x)
+        return self.total * self.weight
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_buffers_that_a_graph_writes_are_inputs_of_one_network(mode: Any, dynamic: bool) -> None:
+    backend, x = TorchBackend(), torch.ones(3)
+    with mode():
+        counts = Counts()
+        fast = torch.compile(counts, backend=backend, dynamic=dynamic)
+        assert [fast(x).tolist() for _ in range(3)] == [[n] * 3 for n in (1, 2, 3)]
+    assert counts.total.tolist() == [3, 3, 3]
+    weights = 1 if mode is torch.inference_mode else 0
+    assert [len(network.graph.inputs) for network in backend.networks] == [2 + weights]
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_weights_made_in_inference_mode_are_inputs() -> None:
+    backend, x = TorchBackend(), torch.randn(4, 3)
+    with torch.inference_mode():
+        layer = torch.nn.Linear(3, 2)
+        fast = torch.compile(layer, backend=backend, dynamic=False)
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), layer(x))
+            layer.weight.mul_(3)
+        torch.testing.assert_close(fast(x), layer(x))
+        layer.load_state_dict(torch.nn.Linear(3, 2).state_dict())
+        torch.testing.assert_close(fast(x), layer(x))
+    assert [len(network.graph.inputs) for network in backend.networks] == [3]
+
+
 @pytest.mark.usefixtures("by_reference")
 def test_other_shapes_are_graphs_of_their_own() -> None:
     layer = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())

@@ -23,8 +23,8 @@ def test_running_statistics_go_on() -> None:
     theirs, backend = copy.deepcopy(mine), TorchBackend()
     fast = torch.compile(mine, backend=backend, dynamic=False)
     with torch.no_grad():
-        for _ in range(2):
+        for _ in range(3):
             torch.testing.assert_close(fast(x), theirs(x))
     torch.testing.assert_close(mine.running_mean, theirs.running_mean)
     torch.testing.assert_close(mine.running_var, theirs.running_var)
-    assert not backend.reports[0].refused
+    assert [len(report.refused) for report in backend.reports] == [0]  # and they are inputs of one network
