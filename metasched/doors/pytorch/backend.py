@@ -153,6 +153,9 @@ class _PerShape:
 
     def __call__(self, *values: Any) -> Any:
         """Raises nothing of its own: beyond `_MOST_SIZES` combinations, PyTorch runs the others."""
+        values = tuple(
+            value if static else _without_marks(value) for value, static in zip(values, self._static, strict=True)
+        )
         numbers = tuple(values[number].item() for number in self._numbers)
         sizes = tuple(_layout(value) for value, static in zip(values, self._static, strict=True) if not static)
         sizes = (numbers, *sizes)
@@ -181,6 +184,15 @@ class _PerShape:
             known = dict(zip(self._numbers, numbers, strict=True))
             self._compiled[numbers] = self._compile(_with_numbers(self._module, known))
         return self._compiled[numbers]
+
+
+def _without_marks(value: Any) -> Any:
+    """The same tensor without what `torch._dynamo.mark_dynamic` and its relatives note on it, which `dynamic=False`
+    gives way to.
+    """
+    if isinstance(value, torch_module().Tensor) and any(name.startswith("_dynamo_") for name in vars(value)):
+        return torch_module().ops.aten.alias(value)
+    return value
 
 
 def _numbers(module: Any) -> list[int]:

@@ -283,6 +283,33 @@ def test_sizes_that_vary_have_a_network_each_up_to_a_number(
 
 
 @pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("mark", ["mark_dynamic", "maybe_mark_dynamic", "mark_unbacked"])
+def test_sizes_that_are_marked_as_open_have_a_network_each(mark: str) -> None:
+    def model(x: Any) -> Any:
+        x.add_(1)
+        return x * 2
+
+    mark_open, backend = getattr(torch._dynamo.decorators, mark), TorchBackend()
+    fast = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for rows in (4, 5, 4):
+            x = torch.randn(rows, 3)
+            own = x.clone()
+            mark_open(x, 0)
+            torch.testing.assert_close(fast(x), model(own))
+            torch.testing.assert_close(x, own)
+    assert len(backend.networks) == 2
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_tensors_with_marks_have_gradients() -> None:
+    x = torch.randn(4, 3, requires_grad=True)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch.compile(lambda x: x * 2, backend="metasched")(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((4, 3), 2.0))
+
+
+@pytest.mark.usefixtures("by_reference")
 def test_numbers_of_a_model_whose_sizes_vary_are_no_reason_to_take_it_apart() -> None:
     n = torch.nn
     net = n.Sequential(n.Linear(4, 4), n.LayerNorm(4), n.GELU(), n.LayerNorm(4, eps=0.1), n.Linear(4, 2)).eval()
