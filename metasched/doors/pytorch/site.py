@@ -97,6 +97,12 @@ class AtenSite:
         op = self.name.split(".")[1].strip("_").title().replace("_", "")
         return self.nodes.expression(op, text, values, [own] * len(values), result or self.result, divides=divides)
 
+    def accumulated(self, text: str, *operands: Any, result: DType | None = None, divides: bool = False) -> GraphValue:
+        """An expression in the type that sums of the result's are taken in, rounded at the end: of halves, in f32."""
+        wide, rounded = self.result.compute, result or self.result
+        text = text if wide is rounded else f"{rounded}({text})"
+        return self.expression(text, *operands, computed=wide, result=rounded, divides=divides)
+
     def form(self, name: str, *operands: Any, computed: DType | None = None) -> GraphValue:
         """What NumPy's ufunc of a name computes, if the language has a form of it. Raises Unsupported."""
         own = computed or self.result
