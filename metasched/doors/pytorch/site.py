@@ -13,8 +13,16 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.text import real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
+
+# Floats of 8 bits that PyTorch makes otherwise than the language: what is beyond the largest becomes that, and scales
+# are made of magnitudes, the smallest of zero.
+_BYTES = {
+    DType.F8E4M3FN: "min(max({0}, -448.0), 448.0)",
+    DType.F8E8M0: f"max(abs({{0}}), {real(2.0**-127)})",
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class AtenSite:
     def _converted(self, operand: GraphValue, dtype: DType) -> GraphValue:
         """A value in another type. Floats become integers as they do in C: those of fewer bits wrap."""
         given = operand.type.dtype
+        if dtype in _BYTES and dtype is not given:
+            return self.nodes.expression("Cast", f"{dtype}({_BYTES[dtype]})", [operand], [DType.F32], dtype)
         if not given.is_float or not dtype.is_integer or dtype in (DType.I32, DType.I64):
             return self.nodes.cast(operand, dtype)
         if dtype is DType.U64:
