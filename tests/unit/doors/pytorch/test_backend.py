@@ -118,7 +118,9 @@ def test_floats_as_integers_wrap(kind: Any) -> None:
 
 
 @pytest.mark.usefixtures("by_reference")
-@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"])
+@pytest.mark.parametrize(
+    "kind", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
+)
 def test_floats_of_bytes_end_where_those_of_pytorch_do(kind: str) -> None:
     values = [0.0, -0.0, 1.5, -3.0, 1e-9, 448.0, 464.0, 465.0, -500.0, 6e4, 7e4, torch.inf, -torch.inf, torch.nan]
     for given in (torch.float32, torch.float64, torch.bfloat16):
