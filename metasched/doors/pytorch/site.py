@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,12 +18,38 @@ from metasched.graph.text import real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
+F = TypeVar("F", bound=Callable[..., Any])
 # Floats of 8 bits that PyTorch makes otherwise than the language: what is beyond the largest becomes that, and scales
 # are made of magnitudes, the smallest of zero.
 _BYTES = {
     DType.F8E4M3FN: "min(max({0}, -448.0), 448.0)",
     DType.F8E8M0: f"max(abs({{0}}), {real(2.0**-127)})",
 }
+
+_WRAPS = 1 << 64
+
+
+def wrapped(number: Any, dtype: DType) -> Any:
+    """A number of Python as a type has it: a whole one that is beyond it wraps, as PyTorch's do."""
+    if not isinstance(number, int) or not dtype.is_integer:
+        return number
+    return np.array(number % _WRAPS, np.uint64).astype(dtype.numpy).item()
+
+
+def along_rows(lower: F) -> F:
+    """Make a function of an operator along a dimension take what has no dimension as a row of one, as PyTorch does."""
+
+    @wraps(lower)
+    def run(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> Any:
+        made = lower(site, site.row(x), *args, **named)
+        if x.rank:
+            return made
+        if not isinstance(made, tuple):
+            return site.nodes.view(made, site.shape)
+        pairs = zip(made, site.types, strict=True)
+        return tuple(part if part is None else site.nodes.view(part, type_.shape) for part, type_ in pairs)
+
+    return cast(F, run)
 
 
 @dataclass(frozen=True)
@@ -75,10 +102,15 @@ class AtenSite:
             raise Unsupported(f"its outputs {sorted(self.used & set(numbers))} are used, and have no form here")
 
     def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
-        """An operand, a value or a Python number, in a type."""
+        """An operand, a value or a Python number, in a type. Whole numbers that are beyond it wrap."""
         if isinstance(operand, GraphValue):
             return operand if dtype is None else self._converted(operand, dtype)
-        return self.nodes.constant("constant", np.asarray(operand, (dtype or self.result).numpy))
+        wanted = dtype or self.result
+        return self.nodes.constant("constant", np.asarray(wrapped(operand, wanted), wanted.numpy))
+
+    def row(self, operand: GraphValue) -> GraphValue:
+        """An operand with a dimension: one without is a row of one element, as PyTorch takes it."""
+        return operand if operand.rank else self.nodes.view(operand, (1,))
 
     def _converted(self, operand: GraphValue, dtype: DType) -> GraphValue:
         """A value in another type. Floats become integers as they do in C: those of fewer bits wrap."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from metasched.doors.pytorch.registry import AtenOperator, aten
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -40,6 +40,7 @@ def _of_bools(op: str) -> AtenOperator:
 
 
 @aten("argmax", "argmin")
+@along_rows
 def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: bool = False) -> GraphValue:
     op = "ArgMax" if "argmax" in site.name else "ArgMin"
     if dim is None:
@@ -48,6 +49,7 @@ def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: boo
 
 
 @aten("max.dim", "min.dim")
+@along_rows
 def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> tuple[GraphValue | None, ...]:
     kind = "Max" if "max" in site.name else "Min"
     place = site.call(f"Arg{kind}", x, axis=site.axis(dim, x.rank), keepdims=int(keepdim)) if 1 in site.used else None
@@ -55,6 +57,7 @@ def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> 
 
 
 @aten("var.correction", "var_mean.correction", "var.dim")
+@along_rows
 def variance(
     site: AtenSite, x: GraphValue, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Any:
