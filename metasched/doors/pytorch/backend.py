@@ -10,6 +10,7 @@ from typing import Any
 
 from metasched.doors.pytorch.compiled import CompiledGraph, GraphReport
 from metasched.doors.pytorch.decompositions import decompositions
+from metasched.doors.pytorch.integer_inputs import integer_inputs
 from metasched.doors.pytorch.lowering import LOGGER
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.errors import counted
@@ -145,6 +146,7 @@ class _PerShape:
             if node.op == "placeholder"
         ]
         self._numbers = _numbers(module)
+        self._integers = frozenset(integer_inputs(module))
         self._marked = False
         self._module = module
         self._known: set[Any] = set()
@@ -156,6 +158,7 @@ class _PerShape:
         values = tuple(
             value if static else _without_marks(value) for value, static in zip(values, self._static, strict=True)
         )
+        values = tuple(torch_module().tensor(v) if n in self._integers else v for n, v in enumerate(values))
         numbers = tuple(values[number].item() for number in self._numbers)
         sizes = tuple(_layout(value) for value, static in zip(values, self._static, strict=True) if not static)
         sizes = (numbers, *sizes)
