@@ -14,6 +14,7 @@ from metasched.doors.pytorch.integer_inputs import integer_inputs
 from metasched.doors.pytorch.lowering import LOGGER
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.errors import counted
+from metasched.graph.errors import NetworkError
 from metasched.graph.network import Network
 from metasched.support.imports import imports
 from metasched.target import Target
@@ -62,6 +63,7 @@ class TorchBackend:
     def __init__(self, *, target: Target | None = None) -> None:
         self.reports: list[GraphReport] = []
         self._target = target
+        self.__name__ = "metasched"  # what PyTorch's messages call it
 
     @property
     def networks(self) -> list[Network]:
@@ -86,7 +88,17 @@ class TorchBackend:
         return f"<TorchBackend, {', '.join(facts)}>"
 
     def __call__(self, module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-        """What `torch.compile` calls with a graph and examples of its inputs."""
+        """What `torch.compile` calls with a graph and examples of its inputs.
+
+        Raises NetworkError for `mode` and `options` of `torch.compile`: it has none.
+        """
+        if options:
+            given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+            raise NetworkError(
+                f"torch.compile was given {given}, and the backend metasched has no modes and options\n"
+                "  hint: leave it out; the CPU that code is made for is `backend=ms.TorchBackend(target=...)`, and "
+                "`dynamic` and `fullgraph` are PyTorch's own"
+            )
         if any(_is_symbolic(value) for value in inputs):
             return _PerShape(self, module)
         common = imports.module("torch._dynamo.backends.common")

@@ -1,4 +1,4 @@
-"""Integers that a graph only computes with, such as factors: it takes them as tensors, whatever their values."""
+"""Integers that a graph only computes with, such as factors, and takes as tensors."""
 
 from __future__ import annotations
 

@@ -168,6 +168,27 @@ def test_what_is_refused_runs_in_pytorch_and_is_told(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.usefixtures("by_reference")
+def test_what_reads_a_result_that_no_network_can_take_says_which() -> None:
+    def model(x: Any) -> Any:
+        return torch.unique(x).sum() + 1
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        refused = run(model, torch.tensor([1.0, 2.0, 1.0])).reports[0].refused
+    assert "aten.sum.dim_IntList: it reads what aten._unique2 gives: its shape (u0,) is not known" in [
+        str(r) for r in refused
+    ]
+
+
+@pytest.mark.parametrize("given", [{"mode": "max-autotune"}, {"options": {"a": 1}}])
+@pytest.mark.parametrize("backend", ["metasched", TorchBackend()])
+def test_modes_and_options_are_refused(backend: Any, given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=f"was given {name}=.*no modes") as failed:
+        torch.compile(torch.relu, backend=backend, **given)(torch.randn(3))
+    assert str(failed.value).startswith("backend='metasched' raised:\nNetworkError")
+
+
+@pytest.mark.usefixtures("by_reference")
 def test_errors_of_operators_are_logged_for_who_looks_for_them(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
