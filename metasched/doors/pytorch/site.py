@@ -25,15 +25,14 @@ _BYTES = {
     DType.F8E4M3FN: "min(max({0}, -448.0), 448.0)",
     DType.F8E8M0: f"max(abs({{0}}), {real(2.0**-127)})",
 }
-
-_WRAPS = 1 << 64
+_SCALARS = 1 << 64  # PyTorch's whole numbers have 64 bits
 
 
 def wrapped(number: Any, dtype: DType) -> Any:
     """A number of Python as a type has it: a whole one that is beyond it wraps, as PyTorch's do."""
     if not isinstance(number, int) or not dtype.is_integer:
         return number
-    return np.array(number % _WRAPS, np.uint64).astype(dtype.numpy).item()
+    return np.array(number % _SCALARS, np.uint64).astype(dtype.numpy).item()
 
 
 def along_rows(lower: F) -> F:
