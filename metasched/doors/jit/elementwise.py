@@ -30,7 +30,8 @@ _TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} /
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
 _FINITE_BY_INFINITE = "abs({1}) == inf and abs({0}) < inf"
 _FLOORED = (
-    "({0} - {0} if abs({0}) == inf else (0.0 if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else -1.0) "
+    "({0} - {0} if abs({0}) == inf and {1} != 0.0 else "
+    "({0} / {1} if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else -1.0) "
     f"if {_FINITE_BY_INFINITE} else floor({{0}} / {{1}}))"
 )
 _REMAINDER = (

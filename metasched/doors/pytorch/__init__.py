@@ -11,5 +11,6 @@ Its files, in reading order:
 - `subgraphs`: Parts of a graph that run as networks; PyTorch runs the rest
 - `compiled`: What PyTorch calls: made at the first call, with weights as constants
 - `decompositions`: What PyTorch's core operators are made of, with results that lie in memory as PyTorch's own do
+- `integer_inputs`: Integers that a graph only computes with, such as factors, and takes as tensors
 - `backend`: The backend of `torch.compile`, and what it would do with a model
 """

@@ -10,8 +10,10 @@ from typing import Any
 
 from metasched.doors.pytorch.compiled import CompiledGraph, GraphReport
 from metasched.doors.pytorch.decompositions import decompositions
+from metasched.doors.pytorch.integer_inputs import integer_inputs
 from metasched.doors.pytorch.lowering import LOGGER
 from metasched.doors.pytorch.tensors import torch_module
+from metasched.graph.errors import NetworkError
 from metasched.graph.network import Network
 from metasched.support.imports import imports
 from metasched.support.messages import counted
@@ -61,6 +63,7 @@ class TorchBackend:
     def __init__(self, *, target: Target | None = None) -> None:
         self.reports: list[GraphReport] = []
         self._target = target
+        self.__name__ = "metasched"  # what PyTorch's messages call it
 
     @property
     def networks(self) -> list[Network]:
@@ -85,7 +88,17 @@ class TorchBackend:
         return f"<TorchBackend, {', '.join(facts)}>"
 
     def __call__(self, module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-        """What `torch.compile` calls with a graph and examples of its inputs."""
+        """What `torch.compile` calls with a graph and examples of its inputs.
+
+        Raises NetworkError for `mode` and `options` of `torch.compile`: it has none.
+        """
+        if options:
+            given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+            raise NetworkError(
+                f"torch.compile was given {given}, and the backend metasched has no modes and options",
+                hint="leave it out; the CPU that code is made for is `backend=ms.TorchBackend(target=...)`, and "
+                "`dynamic` and `fullgraph` are PyTorch's own",
+            )
         if any(_is_symbolic(value) for value in inputs):
             return _PerShape(self, module)
         common = imports.module("torch._dynamo.backends.common")
@@ -102,9 +115,8 @@ class TorchBackend:
         del inputs
         context = imports.module("torch._guards").TracingContext.try_get()
         metadata = None if context is None else context.fw_metadata
-        static = [] if metadata is None else list(metadata.static_input_indices or ())
-        written = _written(module)
-        return CompiledGraph(module, [n for n in static if n not in written], self._network, self.reports.append)
+        constant = [] if metadata is None else _constant_inputs(metadata)
+        return CompiledGraph(module, constant, self._network, self.reports.append)
 
     def _network(self, graph: Any) -> Network:
         return Network(graph, self._target)
@@ -146,6 +158,7 @@ class _PerShape:
             if node.op == "placeholder"
         ]
         self._numbers = _numbers(module)
+        self._integers = frozenset(integer_inputs(module))
         self._marked = False
         self._module = module
         self._known: set[Any] = set()
@@ -154,6 +167,10 @@ class _PerShape:
 
     def __call__(self, *values: Any) -> Any:
         """Raises nothing of its own: beyond `_MOST_SIZES` combinations, PyTorch runs the others."""
+        values = tuple(
+            value if static else _without_marks(value) for value, static in zip(values, self._static, strict=True)
+        )
+        values = tuple(torch_module().tensor(v) if n in self._integers else v for n, v in enumerate(values))
         numbers = tuple(values[number].item() for number in self._numbers)
         sizes = tuple(_layout(value) for value, static in zip(values, self._static, strict=True) if not static)
         sizes = (numbers, *sizes)
@@ -182,6 +199,15 @@ class _PerShape:
             known = dict(zip(self._numbers, numbers, strict=True))
             self._compiled[numbers] = self._compile(_with_numbers(self._module, known))
         return self._compiled[numbers]
+
+
+def _without_marks(value: Any) -> Any:
+    """The same tensor without what `torch._dynamo.mark_dynamic` and its relatives note on it, which `dynamic=False`
+    gives way to.
+    """
+    if isinstance(value, torch_module().Tensor) and any(name.startswith("_dynamo_") for name in vars(value)):
+        return torch_module().ops.aten.alias(value)
+    return value
 
 
 def _numbers(module: Any) -> list[int]:
@@ -231,15 +257,15 @@ def _is_symbolic(value: Any) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _written(module: Any) -> set[int]:
-    """The numbers of the inputs that a graph writes."""
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    found = set()
-    for node in module.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable and node.args and node.args[0] in placeholders:
-            found.add(placeholders.index(node.args[0]))
-    return found
+def _constant_inputs(metadata: Any) -> list[int]:
+    """The numbers of the inputs that are parameters and buffers, without those that the graph writes.
+
+    PyTorch moves what is written to inputs behind the graph, which gives the new elements: so no operator tells of it.
+    """
+    first = len(metadata.tokens)  # what orders effects comes before the inputs
+    infos = metadata.input_info
+    numbers = metadata.static_input_indices or ()
+    return [n for n in numbers if not (infos[n - first].mutates_data or infos[n - first].mutates_metadata)]
 
 
 def _as_it_is(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -49,7 +49,8 @@ class CompiledGraph:
     """A graph of ATen operators, called with tensors.
 
     Weights are constants of the networks. Where one was written since the last call, the networks are made anew; where
-    that happens again, it is an input from then on.
+    that happens again, it is an input from then on. Tensors of inference mode are inputs at once: they do not count how
+    often they are written.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class CompiledGraph:
             written = {number for number, before, now in pairs if before != now}
             self._static = [number for number in self._static if number not in written & self._rewritten]
             self._rewritten |= written
+        self._static = [number for number in self._static if not tensors[number].is_inference()]
         made: Partitioned = partitioned(self._module, {n: tensors[n] for n in self._static}, self._make)
         report = GraphReport(made.networks, made.operators, made.refused)
         LOGGER.log(logging.WARNING if made.refused else logging.INFO, "metasched: %s", report)
@@ -88,5 +90,5 @@ class CompiledGraph:
 
 
 def _version(tensor: Any) -> tuple[int, int]:
-    """What changes where a tensor is written in place, or has other memory. Tensors of inference mode do not count."""
+    """What changes where a tensor is written in place, has other memory, or becomes one of inference mode."""
     return (-1 if tensor.is_inference() else tensor._version, tensor.data_ptr())  # noqa: SLF001 -- its documented name

@@ -39,7 +39,8 @@ def _as_laid_out(op: Any, made_of: Decomposition) -> Decomposition:
         if isinstance(made, torch.Tensor):
             return _laid_out(made, wanted)
         if isinstance(made, tuple | list):
-            return type(made)(_laid_out(*pair) for pair in zip(made, wanted, strict=True))
+            parts = [_laid_out(*pair) for pair in zip(made, wanted, strict=True)]
+            return parts if isinstance(made, list) else tuple(parts)  # named tuples are made of their fields
         return made
 
     return run

@@ -128,7 +128,8 @@ class Lowering:
         if isinstance(made, Weight):
             made = self._constants.get(operand) or self._constant(operand, made.tensor)
         if not isinstance(made, GraphValue):
-            raise Unsupported("it is not a tensor")
+            source = operand.args[0] if operand.target is operator.getitem else operand
+            raise Unsupported(f"it reads what {_name(source)} gives: {_why_none(operand.meta.get('val'))}")
         return made
 
     def input(self, name: str, tensor: Any, order: Sequence[int]) -> GraphValue:
@@ -254,6 +255,15 @@ def _tensor(value: Any) -> Any:
     if not isinstance(value, torch_module().Tensor):
         raise Unsupported(f"it is {a_or_an(type(value).__name__)}, and not a tensor")
     return value
+
+
+def _why_none(given: Any) -> str:
+    """Why what PyTorch computes can be no input of a network."""
+    try:
+        value_type(_tensor(given))
+    except Unsupported as error:
+        return str(error)
+    return "it has no form here"
 
 
 def _name(node: Any) -> str:

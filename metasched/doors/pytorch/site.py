@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -13,8 +14,41 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
+from metasched.graph.text import real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
+
+F = TypeVar("F", bound=Callable[..., Any])
+# Floats of 8 bits that PyTorch makes otherwise than the language: what is beyond the largest becomes that, and scales
+# are made of magnitudes, the smallest of zero.
+_BYTES = {
+    DType.F8E4M3FN: "min(max({0}, -448.0), 448.0)",
+    DType.F8E8M0: f"max(abs({{0}}), {real(2.0**-127)})",
+}
+_SCALARS = 1 << 64  # PyTorch's whole numbers have 64 bits
+
+
+def wrapped(number: Any, dtype: DType) -> Any:
+    """A number of Python as a type has it: a whole one that is beyond it wraps, as PyTorch's do."""
+    if not isinstance(number, int) or not dtype.is_integer:
+        return number
+    return np.array(number % _SCALARS, np.uint64).astype(dtype.numpy).item()
+
+
+def along_rows(lower: F) -> F:
+    """Make a function of an operator along a dimension take what has no dimension as a row of one, as PyTorch does."""
+
+    @wraps(lower)
+    def run(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> Any:
+        made = lower(site, site.row(x), *args, **named)
+        if x.rank:
+            return made
+        if not isinstance(made, tuple):
+            return site.nodes.view(made, site.shape)
+        pairs = zip(made, site.types, strict=True)
+        return tuple(part if part is None else site.nodes.view(part, type_.shape) for part, type_ in pairs)
+
+    return cast(F, run)
 
 
 @dataclass(frozen=True)
@@ -67,14 +101,21 @@ class AtenSite:
             raise Unsupported(f"its outputs {sorted(self.used & set(numbers))} are used, and have no form here")
 
     def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
-        """An operand, a value or a Python number, in a type."""
+        """An operand, a value or a Python number, in a type. Whole numbers that are beyond it wrap."""
         if isinstance(operand, GraphValue):
             return operand if dtype is None else self._converted(operand, dtype)
-        return self.nodes.constant("constant", np.asarray(operand, (dtype or self.result).numpy))
+        wanted = dtype or self.result
+        return self.nodes.constant("constant", np.asarray(wrapped(operand, wanted), wanted.numpy))
+
+    def row(self, operand: GraphValue) -> GraphValue:
+        """An operand with a dimension: one without is a row of one element, as PyTorch takes it."""
+        return operand if operand.rank else self.nodes.view(operand, (1,))
 
     def _converted(self, operand: GraphValue, dtype: DType) -> GraphValue:
         """A value in another type. Floats become integers as they do in C: those of fewer bits wrap."""
         given = operand.type.dtype
+        if dtype in _BYTES and dtype is not given:
+            return self.nodes.expression("Cast", f"{dtype}({_BYTES[dtype]})", [operand], [DType.F32], dtype)
         if not given.is_float or not dtype.is_integer or dtype in (DType.I32, DType.I64):
             return self.nodes.cast(operand, dtype)
         if dtype is DType.U64:
@@ -96,6 +137,12 @@ class AtenSite:
         values = [x if isinstance(x, GraphValue) else self.value(x, own) for x in operands]
         op = self.name.split(".")[1].strip("_").title().replace("_", "")
         return self.nodes.expression(op, text, values, [own] * len(values), result or self.result, divides=divides)
+
+    def accumulated(self, text: str, *operands: Any, result: DType | None = None, divides: bool = False) -> GraphValue:
+        """An expression in the type that sums of the result's are taken in, rounded at the end: of halves, in f32."""
+        wide, rounded = self.result.compute, result or self.result
+        text = text if wide is rounded else f"{rounded}({text})"
+        return self.expression(text, *operands, computed=wide, result=rounded, divides=divides)
 
     def form(self, name: str, *operands: Any, computed: DType | None = None) -> GraphValue:
         """What NumPy's ufunc of a name computes, if the language has a form of it. Raises Unsupported."""

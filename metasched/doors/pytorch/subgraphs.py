@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
@@ -17,6 +19,7 @@ from metasched.support.imports import imports
 # Operators that compute nothing: a part of these alone is left to PyTorch, which copies less.
 _VIEWS = ("alias", "clone", "detach", "expand", "getitem", "permute", "select", "slice", "squeeze", "unsqueeze", "view")
 _CONSTANT = "metasched_constant"
+_AFTER = "metasched_after"
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ def partitioned(module: Any, weights: Mapping[int, Any], make: Callable[[Any], N
     refused = {node: why for node, why in lowered.refused.items() if node.op == "call_function"}
     _fold(whole, lowered, known)
     supported = {n for n in lowered.values if n.op == "call_function" and n not in lowered.refused}
+    supported -= {n for n in supported if n.target is operator.getitem and n.args[0] not in supported}
     copy_constants(whole.graph, shared.views)
     names = _fused(whole, supported)
     # The partitioner makes nodes anew; names stay.
@@ -119,14 +123,31 @@ def _fold(whole: Any, lowered: LoweredNodes, known: Mapping[Any, Weight]) -> Non
 
 
 def _fused(whole: Any, supported: set[Any]) -> list[str]:
-    """Put parts of what is supported into modules of their own; their names, in order."""
+    """Put parts of what is supported into modules of their own; their names, in order.
+
+    What draws random numbers stays in order: each such node takes the one before it, until the parts are made.
+    """
+    for before, node in pairwise([node for node in whole.graph.nodes if _draws(whole, node)]):
+        node.kwargs = {**node.kwargs, _AFTER: before}
     partitioner = imports.module("torch.fx.passes.infra.partitioner").CapabilityBasedPartitioner(
         whole, _Supported(supported), allows_single_node_partition=True
     )
     wanted = [part for part in partitioner.propose_partitions() if not all(_is_view(node) for node in part.nodes)]
-    before = {node.target for node in whole.graph.nodes if node.op == "call_module"}
+    known = {node.target for node in whole.graph.nodes if node.op == "call_module"}
     partitioner.fuse_partitions(wanted)
-    return [n.target for n in whole.graph.nodes if n.op == "call_module" and n.target not in before]
+    for node in whole.graph.nodes:
+        node.kwargs = {name: given for name, given in node.kwargs.items() if name != _AFTER}
+    return [n.target for n in whole.graph.nodes if n.op == "call_module" and n.target not in known]
+
+
+def _draws(module: Any, node: Any) -> bool:
+    """Whether a node draws random numbers, itself or in a graph that it runs."""
+    torch = torch_module()
+    held = [getattr(module, given.target) for given in node.all_input_nodes if given.op == "get_attr"]
+    nested = [part for part in held if isinstance(part, torch.fx.GraphModule)]
+    if any(_draws(part, inner) for part in nested for inner in part.graph.nodes):
+        return True
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _is_view(node: Any) -> bool:

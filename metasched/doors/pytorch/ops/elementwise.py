@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metasched.doors.pytorch.registry import AtenOperator, aten
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, wrapped
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -52,6 +52,7 @@ _LOGIC = {
     "logical_xor": "logical_xor",
     "logical_not": "logical_not",
 }
+_WRITTEN_OUT = 16  # factors of a power
 _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
@@ -118,7 +119,7 @@ def rsub(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
 
 
 def _factor(site: AtenSite, alpha: float) -> str:
-    return real(alpha) if site.result.is_float else f"({int(alpha)})"
+    return real(alpha) if site.result.is_float else f"({wrapped(int(alpha), site.result)})"
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "floor_divide")
@@ -137,7 +138,9 @@ def div(site: AtenSite, x: Any, other: Any, rounding_mode: str | None = None) ->
 @aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(site: AtenSite, x: Any, exponent: Any) -> GraphValue:
     if not isinstance(exponent, GraphValue):
-        if exponent in (1, 2, 3) or (site.result.is_integer and 0 < exponent <= 16):
+        if site.result.is_integer and isinstance(exponent, int) and exponent >= 0:
+            return _whole_power(site, site.value(x, site.result), exponent)
+        if exponent in (1, 2, 3):
             return site.expression(" * ".join(["{0}"] * int(exponent)), x)
         named = {0.5: "sqrt({0})", -0.5: "rsqrt({0})", -1: "1.0 / {0}", -2: "1.0 / ({0} * {0})"}.get(exponent)
         if named is not None and site.result.is_float:
@@ -145,6 +148,14 @@ def power(site: AtenSite, x: Any, exponent: Any) -> GraphValue:
     if not site.result.is_float:
         raise Unsupported("an integer to such a power has no form in the language")
     return site.expression("pow({0}, {1})", x, exponent)
+
+
+def _whole_power(site: AtenSite, x: GraphValue, exponent: int) -> GraphValue:
+    """An integer to a power, by squares."""
+    if exponent <= _WRITTEN_OUT:
+        return site.expression(" * ".join(["{0}"] * exponent) or "{0} * 0 + 1", x)
+    root = _whole_power(site, x, exponent // 2)
+    return site.expression("{0} * {0} * {1}" if exponent % 2 else "{0} * {0}", root, x)
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")

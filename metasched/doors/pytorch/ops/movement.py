@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metasched.doors.pytorch.registry import aten, lowers
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, wrapped
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -220,7 +220,7 @@ def pixel_shuffle(site: AtenSite, x: GraphValue, factor: int) -> GraphValue:
 @aten("full_like", "zeros_like", "ones_like", "new_full", "new_zeros", "new_ones")
 def filled(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
     value = 0 if "zeros" in site.name else 1 if "ones" in site.name else args[-1]
-    literal = number(value, site.result)
+    literal = number(wrapped(value, site.result), site.result)
     if literal is None or isinstance(value, GraphValue):
         raise Unsupported(f"no literal says {value}")
     text = f"{at('Y', indices(len(site.shape)))} = {site.result}({literal})"

@@ -109,7 +109,8 @@ def batch_norm_of_its_own(
     momentum: float,
     eps: float,
 ) -> tuple[GraphValue | None, ...]:
-    return _by_channel(site, x, weight, bias, eps)[:3]
+    made, mean, root, _ = _by_channel(site, x, weight, bias, eps)
+    return made, site.value(mean, site.types[1].dtype), site.value(root, site.types[2].dtype)
 
 
 @aten("_native_batch_norm_legit_functional")
@@ -132,23 +133,32 @@ def batch_norm_in_training(
     count = x.type.size // x.shape[1]
     share, rest = real(momentum), real(1 - momentum)
     unbiased = real(momentum * count / max(count - 1, 1))
-    means = site.expression(f"{{0}} * {share} + {{1}} * {rest}", mean, running_mean)
-    variances = site.expression(f"{{0}} * {unbiased} + {{1}} * {rest}", variance, running_var)
-    return made, mean, root, means, variances
+    types = [type_.dtype for type_ in site.types]
+    means, variances = (
+        site.accumulated(f"{{0}} * {factor} + {{1}} * {rest}", of_batch, running, result=dtype)
+        for factor, of_batch, running, dtype in (
+            (share, mean, running_mean, types[3]),
+            (unbiased, variance, running_var, types[4]),
+        )
+    )
+    return made, site.value(mean, types[1]), site.value(root, types[2]), means, variances
 
 
 def _by_channel(
     site: AtenSite, x: GraphValue, weight: GraphValue | None, bias: GraphValue | None, eps: float
 ) -> tuple[GraphValue, GraphValue, GraphValue, GraphValue]:
-    """Normalised by its own statistics; the mean, the reciprocal of the deviation and the variance of each channel."""
-    axes = tuple(n for n in range(x.rank) if n != 1)
-    mean = site.call("ReduceMean", x, axes=axes, keepdims=1)
-    off = site.expression("({0} - {1}) * ({0} - {1})", x, mean)
+    """Normalised by its own statistics; the mean, the reciprocal of the deviation and the variance of each channel.
+
+    Statistics have the type that PyTorch computes in: squares of halves may be beyond them.
+    """
+    axes, wide = tuple(n for n in range(x.rank) if n != 1), x.type.dtype.compute
+    mean = site.call("ReduceMean", site.value(x, wide), axes=axes, keepdims=1)
+    off = site.accumulated("({0} - {1}) * ({0} - {1})", x, mean, result=wide)
     variance = site.call("ReduceMean", off, axes=axes, keepdims=1)
-    root = site.expression(f"rsqrt({{0}} + {real(eps)})", variance)
+    root = site.accumulated(f"rsqrt({{0}} + {real(eps)})", variance, result=wide)
     shape = (x.shape[1], *(1,) * (x.rank - 2))
     scale, offset = (_filled(site, given, shape[:1], v) for given, v in ((weight, 1), (bias, 0)))
     parts = [site.nodes.view(given, shape) for given in (scale, offset)]
-    made = site.expression("({0} - {1}) * {2} * {3} + {4}", x, mean, root, *parts)
+    made = site.accumulated("({0} - {1}) * {2} * {3} + {4}", x, mean, root, *parts)
     flat = [site.nodes.view(value, shape[:1]) for value in (mean, root, variance)]
     return made, flat[0], flat[1], flat[2]

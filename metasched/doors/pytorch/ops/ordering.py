@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched.doors.ordered import counted, search, sorted_along
 from metasched.doors.pytorch.registry import aten
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -43,6 +43,7 @@ def median(site: AtenSite, x: GraphValue) -> GraphValue:
 
 
 @aten("median.dim")
+@along_rows
 def median_along(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> Values:
     axis = site.axis(dim, x.rank)
     found = _ranked(site, x, axis, (x.shape[axis] - 1) // 2, nan=True)
@@ -50,6 +51,7 @@ def median_along(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False)
 
 
 @aten("kthvalue")
+@along_rows
 def kth_value(site: AtenSite, x: GraphValue, k: int, dim: int = -1, keepdim: bool = False) -> Values:
     found = _ranked(site, x, site.axis(dim, x.rank), k - 1, nan=False)
     return tuple(site.nodes.view(value, site.shape) for value in found)
@@ -71,6 +73,7 @@ def _ranked(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -
 
 
 @aten("cummax", "cummin")
+@along_rows
 def running_extremum(site: AtenSite, x: GraphValue, dim: int) -> Values:
     axis, node = site.axis(dim, x.rank), site.nodes.site("Scan")
     made = scanned(node, x, Scan("max" if "max" in site.name else "min", axis))
@@ -78,6 +81,7 @@ def running_extremum(site: AtenSite, x: GraphValue, dim: int) -> Values:
 
 
 @aten("logcumsumexp")
+@along_rows
 def running_log_sum(site: AtenSite, x: GraphValue, dim: int) -> GraphValue:
     return log_sum_exp_scan(site.nodes.site("Scan"), x, site.axis(dim, x.rank))
 

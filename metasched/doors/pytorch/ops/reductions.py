@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from metasched.doors.pytorch.registry import AtenOperator, aten
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -40,6 +40,7 @@ def _of_bools(op: str) -> AtenOperator:
 
 
 @aten("argmax", "argmin")
+@along_rows
 def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: bool = False) -> GraphValue:
     op = "ArgMax" if "argmax" in site.name else "ArgMin"
     if dim is None:
@@ -48,6 +49,7 @@ def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: boo
 
 
 @aten("max.dim", "min.dim")
+@along_rows
 def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> tuple[GraphValue | None, ...]:
     kind = "Max" if "max" in site.name else "Min"
     place = site.call(f"Arg{kind}", x, axis=site.axis(dim, x.rank), keepdims=int(keepdim)) if 1 in site.used else None
@@ -55,20 +57,22 @@ def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> 
 
 
 @aten("var.correction", "var_mean.correction", "var.dim")
+@along_rows
 def variance(
     site: AtenSite, x: GraphValue, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Any:
     if not x.type.dtype.is_float:
         raise Unsupported("it is of floats")
+    wide = x.type.dtype.compute  # as PyTorch has it: squares of halves may be beyond them
     dims = tuple(range(x.rank)) if not dim and dim != 0 else (dim,) if isinstance(dim, int) else tuple(dim or ())
-    kept = site.call("ReduceMean", x, axes=dims, keepdims=1)
+    kept = site.call("ReduceMean", site.value(x, wide), axes=dims, keepdims=1)
     left = max(math.prod(x.shape[n] for n in dims) - (1 if correction is None else correction), 0)
-    off = site.expression("({0} - {1}) * ({0} - {1})", x, kept)
+    off = site.accumulated("({0} - {1}) * ({0} - {1})", x, kept, result=wide)
     total = reduced(site, "ReduceSum", off, dims, keepdim)
-    made = site.expression("{0} / {1}", total, left, divides=True)
+    made = site.accumulated("{0} / {1}", total, left, divides=True)
     if "var_mean" not in site.name:
         return made
-    return made, site.nodes.view(kept, site.types[1].shape)
+    return made, site.value(site.nodes.view(kept, site.types[1].shape), site.types[1].dtype)
 
 
 @aten("cumsum", "cumprod")
@@ -101,8 +105,9 @@ def vector_norm(
         return reduced(site, "ReduceMax" if ord > 0 else "ReduceMin", site.expression("abs({0})", x), dim, keepdim)
     if ord == 0:
         return reduced(site, "ReduceSum", site.expression("(1.0 if {0} != 0.0 else 0.0)", x), dim, keepdim)
-    powers = site.expression(f"pow(abs({{0}}), {real(ord)})", x)
-    return site.expression(f"pow({{0}}, {real(1 / ord)})", reduced(site, "ReduceSum", powers, dim, keepdim))
+    powers = site.accumulated(f"pow(abs({{0}}), {real(ord)})", x, result=site.result.compute)
+    total = reduced(site, "ReduceSum", powers, dim, keepdim)
+    return site.accumulated(f"pow({{0}}, {real(1 / ord)})", total)
 
 
 TABLE: Mapping[str, AtenOperator] = {

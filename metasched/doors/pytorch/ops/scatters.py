@@ -11,7 +11,7 @@ from metasched.doors.indexed_places import placed
 from metasched.doors.jit.promotion import limit_of
 from metasched.doors.pytorch.ops.selection import first_of, places_of
 from metasched.doors.pytorch.registry import aten
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -24,18 +24,20 @@ _REDUCTIONS = {"add": "add", "amax": "max", "amin": "min", "multiply": "mul", "p
 
 
 @aten("scatter.src", "scatter.value", "scatter_add")
+@along_rows
 def scatter(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any) -> GraphValue:
     """One number is put in all places; of a tensor that is larger than the indices, the first elements are."""
     return _scattered(site, x, dim, index, src, "add" if "scatter_add" in site.name else "none")
 
 
 @aten("scatter.reduce", "scatter.value_reduce")
+@along_rows
 def scatter_with(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any, *, reduce: str) -> GraphValue:
     return _scattered(site, x, dim, index, src, _REDUCTIONS[reduce])
 
 
 def _scattered(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any, reduction: str) -> GraphValue:
-    updates = site.value(src, site.result)
+    index, updates = site.row(index), site.row(site.value(src, site.result))
     if not isinstance(src, GraphValue):
         updates = site.call("Expand", updates, site.integers(index.shape))
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if extent < updates.shape[n]}
@@ -45,6 +47,7 @@ def _scattered(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: 
 
 
 @aten("scatter_reduce.two")
+@along_rows
 def scatter_reduce(
     site: AtenSite,
     x: GraphValue,
@@ -59,6 +62,7 @@ def scatter_reduce(
 
 
 @aten("index_reduce")
+@along_rows
 def index_reduce(
     site: AtenSite,
     x: GraphValue,
@@ -69,7 +73,7 @@ def index_reduce(
     *,
     include_self: bool = True,
 ) -> GraphValue:
-    axis = site.axis(dim, x.rank)
+    axis, source = site.axis(dim, x.rank), site.row(source)
     along = site.nodes.view(index, [index.type.size if n == axis else 1 for n in range(x.rank)])
     whole = site.call("Expand", along, site.integers(source.shape))
     return _reduced_at(site, x, dim, whole, source, reduce, include_self)

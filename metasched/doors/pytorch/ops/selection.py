@@ -9,7 +9,7 @@ import numpy as np
 
 from metasched.doors.indexed_places import picked
 from metasched.doors.pytorch.registry import aten
-from metasched.doors.pytorch.site import AtenSite
+from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.moved_elements import sliced
 
@@ -22,17 +22,19 @@ def embedding(
 
 
 @aten("index_select")
+@along_rows
 def index_select(site: AtenSite, x: GraphValue, dim: int, index: GraphValue) -> GraphValue:
-    return site.call("Gather", x, index, axis=site.axis(dim, x.rank))
+    return site.call("Gather", x, site.row(index), axis=site.axis(dim, x.rank))
 
 
 @aten("gather")
+@along_rows
 def gather(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, *, sparse_grad: bool = False) -> GraphValue:
-    axis = site.axis(dim, x.rank)
+    axis, index = site.axis(dim, x.rank), site.row(index)
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if n != axis and extent < x.shape[n]}
     if parts:
         x = sliced(site.nodes.site("Slice"), x, parts)
-    return site.call("GatherElements", x, index, axis=axis)
+    return site.nodes.view(site.call("GatherElements", x, index, axis=axis), site.shape)
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
@@ -66,6 +68,7 @@ def first_of(places: Mapping[int, GraphValue]) -> int:
 
 
 @aten("topk")
+@along_rows
 def top_k(
     site: AtenSite, x: GraphValue, k: int, dim: int = -1, largest: bool = True, *order: Any, **named: Any
 ) -> tuple[GraphValue | None, ...]:

@@ -141,6 +141,18 @@ def test_quotients_of_doubles_are_exact(ufunc: np.ufunc) -> None:
     check(ufunc, SPECIAL, np.zeros(SPECIAL.size))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_whole_quotients_of_zeros_and_infinities(dtype: Any) -> None:
+    a, b = (x.astype(dtype) for x in np.meshgrid(SPECIAL[:-3], SPECIAL[:-3]))
+    graph = ms.jit(np.floor_divide).graph(a, b)
+    with np.errstate(all="ignore"):
+        want = np.floor_divide(a, b)
+    have = run_graph(graph, [a, b])[0]
+    np.testing.assert_array_equal(have, want)
+    np.testing.assert_array_equal(np.signbit(have[want == 0]), np.signbit(want[want == 0]))
+    check(lambda a: a // 0.0, a)
+
+
 def test_zeros_and_other_numbers_are_literals() -> None:
     assert "max(A[i0, i1], 0.0)" in str(ms.jit(lambda x: np.maximum(x, 0)).graph(F32))
 

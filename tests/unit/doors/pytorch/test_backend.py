@@ -117,6 +117,18 @@ def test_floats_as_integers_wrap(kind: Any) -> None:
     run_whole(lambda x: (x.sum(0, dtype=torch.uint8), x.cumsum(0, dtype=torch.int8)), x)
 
 
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize(
+    "kind", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
+)
+def test_floats_of_bytes_end_where_those_of_pytorch_do(kind: str) -> None:
+    values = [0.0, -0.0, 1.5, -3.0, 1e-9, 448.0, 464.0, 465.0, -500.0, 6e4, 7e4, torch.inf, -torch.inf, torch.nan]
+    for given in (torch.float32, torch.float64, torch.bfloat16):
+        x = torch.tensor(values, dtype=given)
+        run_whole(lambda x: x.to(getattr(torch, kind)).float(), x)
+    run_whole(lambda x: x.to(getattr(torch, kind)).float(), torch.tensor([0, 7, -600, 2**40]))
+
+
 class Net(torch.nn.Module):
     """Convolutions, norms, pools, and a part that is joined."""
 
@@ -156,6 +168,27 @@ def test_what_is_refused_runs_in_pytorch_and_is_told(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.usefixtures("by_reference")
+def test_what_reads_a_result_that_no_network_can_take_says_which() -> None:
+    def model(x: Any) -> Any:
+        return torch.unique(x).sum() + 1
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        refused = run(model, torch.tensor([1.0, 2.0, 1.0])).reports[0].refused
+    assert "aten.sum.dim_IntList: it reads what aten._unique2 gives: its shape (u0,) is not known" in [
+        str(r) for r in refused
+    ]
+
+
+@pytest.mark.parametrize("given", [{"mode": "max-autotune"}, {"options": {"a": 1}}])
+@pytest.mark.parametrize("backend", ["metasched", TorchBackend()])
+def test_modes_and_options_are_refused(backend: Any, given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=f"was given {name}=.*no modes") as failed:
+        torch.compile(torch.relu, backend=backend, **given)(torch.randn(3))
+    assert str(failed.value).startswith("backend='metasched' raised:\nNetworkError")
+
+
+@pytest.mark.usefixtures("by_reference")
 def test_errors_of_operators_are_logged_for_who_looks_for_them(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +215,48 @@ def test_weights_are_constants_until_they_are_written() -> None:
             torch.testing.assert_close(fast(x), layer(x))
     counts = [len(network.graph.inputs) for network in backend.networks]
     assert (counts[0], counts[-1]) == (1, 2)
+
+
+class Counts(torch.nn.Module):
+    """A buffer that each call writes, and a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Any) -> Any:
+        self.total.add_(x)
+        return self.total * self.weight
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_buffers_that_a_graph_writes_are_inputs_of_one_network(mode: Any, dynamic: bool) -> None:
+    backend, x = TorchBackend(), torch.ones(3)
+    with mode():
+        counts = Counts()
+        fast = torch.compile(counts, backend=backend, dynamic=dynamic)
+        assert [fast(x).tolist() for _ in range(3)] == [[n] * 3 for n in (1, 2, 3)]
+    assert counts.total.tolist() == [3, 3, 3]
+    weights = 1 if mode is torch.inference_mode else 0
+    assert [len(network.graph.inputs) for network in backend.networks] == [2 + weights]
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_weights_made_in_inference_mode_are_inputs() -> None:
+    backend, x = TorchBackend(), torch.randn(4, 3)
+    with torch.inference_mode():
+        layer = torch.nn.Linear(3, 2)
+        fast = torch.compile(layer, backend=backend, dynamic=False)
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), layer(x))
+            layer.weight.mul_(3)
+        torch.testing.assert_close(fast(x), layer(x))
+        layer.load_state_dict(torch.nn.Linear(3, 2).state_dict())
+        torch.testing.assert_close(fast(x), layer(x))
+    assert [len(network.graph.inputs) for network in backend.networks] == [3]
 
 
 @pytest.mark.usefixtures("by_reference")
@@ -238,6 +313,33 @@ def test_sizes_that_vary_have_a_network_each_up_to_a_number(
             torch.testing.assert_close(fast(torch.full((n, 3), 0.5)), torch.full((n, 3), 2.0))
     assert len(backend.networks) == 10
     assert caplog.text.count("networks for 10 combinations of sizes") == 1
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("mark", ["mark_dynamic", "maybe_mark_dynamic", "mark_unbacked"])
+def test_sizes_that_are_marked_as_open_have_a_network_each(mark: str) -> None:
+    def model(x: Any) -> Any:
+        x.add_(1)
+        return x * 2
+
+    mark_open, backend = getattr(torch._dynamo.decorators, mark), TorchBackend()
+    fast = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for rows in (4, 5, 4):
+            x = torch.randn(rows, 3)
+            own = x.clone()
+            mark_open(x, 0)
+            torch.testing.assert_close(fast(x), model(own))
+            torch.testing.assert_close(x, own)
+    assert len(backend.networks) == 2
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_tensors_with_marks_have_gradients() -> None:
+    x = torch.randn(4, 3, requires_grad=True)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch.compile(lambda x: x * 2, backend="metasched")(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((4, 3), 2.0))
 
 
 @pytest.mark.usefixtures("by_reference")

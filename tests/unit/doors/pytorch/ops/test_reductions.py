@@ -1,0 +1,24 @@
+"""Reductions of halves. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from metasched.doors.pytorch.backend import TorchBackend
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("scale", [100, 1e-3])
+def test_squares_and_powers_are_added_up_in_single(dtype: Any, scale: float) -> None:
+    def model(x: Any) -> Any:
+        return x.var(1), x.std(), *torch.var_mean(x, (0, 1)), torch.linalg.vector_norm(x, 3, 1)
+
+    backend, x = TorchBackend(), (torch.randn(3, 40) * scale + scale).to(dtype)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend=backend, dynamic=False)(x), model(x))
+    assert [report.refused for report in backend.reports] == [()]

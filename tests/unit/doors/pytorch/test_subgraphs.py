@@ -1,0 +1,47 @@
+"""Parts of graphs that run as networks. Skipped without PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from metasched.doors.pytorch import backend
+from metasched.doors.pytorch.backend import TorchBackend
+from tests.support.torch_models import ReferenceNetwork
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
+
+
+@pytest.fixture(autouse=True)
+def by_reference(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(backend, "Network", ReferenceNetwork)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def picked(x: Any) -> Any:
+    return torch.multinomial(x.softmax(1), 1), torch.rand(3) * 2
+
+
+def in_a_branch(x: Any) -> Any:
+    chosen = torch.cond(x.sum() > 0, lambda x: x + torch.rand(4), lambda x: x - torch.rand(4), (x * 2,))
+    return chosen, torch.rand(4) * 2
+
+
+def several_results(x: Any) -> Any:
+    values, places = torch.mode((x * 2).round() + torch.randint(3, (4,)))
+    return values + 1, places * 2, torch.rand(3) * 2, torch.randperm(4) + torch.bernoulli(x.sigmoid()).sum()
+
+
+@pytest.mark.parametrize("model", [picked, in_a_branch, several_results])
+def test_random_numbers_are_drawn_in_the_order_of_the_model(model: Any) -> None:
+    x, made = torch.randn(3, 4), TorchBackend()
+    with torch.no_grad():
+        torch.manual_seed(7)
+        want = model(x)
+        torch.manual_seed(7)
+        torch.testing.assert_close(torch.compile(model, backend=made, dynamic=False)(x), want)
+    assert made.networks
