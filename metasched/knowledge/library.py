@@ -186,7 +186,6 @@ def _added(name: str) -> Iterable[Entry]:
         return tuple(read_file(KNOWLEDGE.get(name)))  # read here, where errors are told
     except KnowledgeError as error:
         raise KnowledgeError(
-            f"the knowledge `{name}` of {KNOWLEDGE.package_of(name)} cannot be used: {error}\n"
-            '  hint: update or remove the package; knowledge="none" (`--knowledge none`) goes without all that is '
-            "installed"
+            f"the knowledge `{name}` of {KNOWLEDGE.package_of(name)} cannot be used: {error}",
+            hint='update or remove it; knowledge="none" (`--knowledge none`) goes without all that is installed',
         ) from error

@@ -103,8 +103,7 @@ class Registry(Generic[T]):
         try:
             return self.check(value)
         except UnfitError as error:
-            after = f"\n  hint: {hint}" if hint else ""
-            raise self.error(f"{what} is no {self.kind}: {error}{after}") from None
+            raise self.error(f"{what} is no {self.kind}: {error}", hint=hint) from None
 
     def make(self: Registry[Callable[[Given], Made]], factory: Callable[[Given], Made], given: Given) -> Made:
         """What a function of this kind makes. Raises `error` where that lacks a method of the registry's product."""
@@ -113,7 +112,8 @@ class Registry(Generic[T]):
         if lacking := lacking_methods(made, *self.product.methods):
             raise self.error(
                 f"{named(factory)} made {made!r} of {self.product.of}, which is no {self.kind}: it has no "
-                f"`{lacking[0]}`\n  hint: {self.product.hint}"
+                f"`{lacking[0]}`",
+                hint=self.product.hint,
             )
         return made
 

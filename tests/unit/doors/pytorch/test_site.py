@@ -11,7 +11,7 @@ from metasched.doors.pytorch import backend
 from tests.support.torch_models import ReferenceNetwork, run_whole
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from metasched.doors.pytorch.backend import TorchBackend
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]  # the warnings are PyTorch's own
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
