@@ -23,7 +23,7 @@ from metasched.graph.reading.functions import body_of, bound_attributes, schema_
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
 from metasched.graph.reading.tensors import array_of, element_type, few_bits, packed_bytes
-from metasched.graph.registry import NodeForm, NodeType, node_types
+from metasched.graph.registry import NodeForm, NodeType, node_types, why_not_known
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.value_type import ValueType
 from metasched.support.collection import put_off
@@ -294,7 +294,7 @@ class _Importer:
             return
         schema = schema_of(node.op_type, domain, opset)
         if schema is None or (not schema.has_function and not schema.has_context_dependent_function):
-            raise Unsupported("no program is known for this node type")
+            raise Unsupported(why_not_known(_full(node)))
 
     def _imported(
         self, node: Any, scope: _Scope, domain: str, opset: int, inputs: Sequence[GraphValue | None]
@@ -315,7 +315,7 @@ class _Importer:
             return _made(known, self._site(with_defaults(schema, node), scope, opset, inputs))
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
-            raise Unsupported("no program is known for this node type")
+            raise Unsupported(why_not_known(_full(node)))
         # The one body of an older set, that of DynamicQuantizeLinear, uses nothing that 13 means differently. A body
         # that says nothing of ONNX's own types was made for those of the model.
         own_sets = _opsets(body.opset_import)
