@@ -96,7 +96,10 @@ def looped(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
 class _Looping:
     def __init__(self, site: NodeSite, frame: LoopFrame, run: RunStep) -> None:
         if any(state.elements is not None for state in frame.states):
-            raise Unsupported("a state is a sequence, which has to be taken apart: only steps known at load can be")
+            raise Unsupported(
+                "a state is a sequence, which has to be taken apart: only steps known at load can be. A tensor that "
+                "steps put rows behind, `res = torch.cat([res, rows])`, may be a state of others"
+            )
         self._site = site
         self._frame = frame
         builder, like = site.builder, site.origin.value
@@ -126,7 +129,10 @@ class _Looping:
         if self._made.values and self._most == ENDLESS:
             decide = (self._frame.limit, self._frame.condition, self._goes_on)
             depends = frozenset[str]().union(*(value.depends for value in decide if value is not None))
-            reason = "what its steps give out has the size of their number, which only a call knows"
+            reason = (
+                "what its steps give out has the size of their number, which only a call knows, and nothing says how "
+                "many there are at most: bound that number in the model by a constant, as `range(min(n, 64))` does"
+            )
             raise Unsupported(reason, tuple(sorted(depends)))
         for value in (*self._made.states, *self._made.values):
             if value.count is not None:

@@ -29,6 +29,7 @@ from metasched.graph.loops.building import (
     looped,
 )
 from metasched.graph.loops.unrolled import unrolled, unrolled_if_few
+from metasched.graph.node_helpers.greatest_numbers import greatest_number
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 
@@ -87,6 +88,8 @@ def loop(site: NodeSite) -> Results:
         most, limit = max(site.integers(0, "number of steps")[0], 0), None
     elif limit is not None and limit.sizes is not None:
         most = room_of(limit.sizes.reshape(-1).tolist())[0]
+    elif limit is not None and (greatest := greatest_number(site.builder, limit.name)) is not None:
+        most = max(greatest, 0)
     has_condition = condition is not None
     if condition is not None and condition.constant is not None:
         most, condition = (most if condition.constant.reshape(-1)[0] else 0), None
