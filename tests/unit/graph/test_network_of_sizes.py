@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -121,6 +123,20 @@ def test_weights_are_held_once_by_all_sizes() -> None:
     second.schedule_by(choices_like(first, second))
     second.compile()
     assert weights.nbytes == held
+
+
+def test_a_kernel_that_was_made_for_another_node_type_has_a_schedule_for_other_sizes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal programs are one kernel, kept with the trace of the one that it was made for."""
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+    other = onnx.ModelProto()
+    other.CopyFrom(WIDE)
+    other.graph.node[1].op_type = "Gemm"
+    ms.Network(ms.load_onnx(WIDE, n=8).graph).compile()
+    first, second = (ms.Network(ms.load_onnx(other, n=n).graph) for n in (8, 5))
+    first.compile()
+    assert choices_like(first, second)
 
 
 def test_how_many_inputs_are_given_is_said(ranged: ms.NetworkOfSizes) -> None:
