@@ -80,10 +80,18 @@ def import_model(model: ModelFile, binding: Binding, folding: Folding | None = N
 
 
 @put_off()
+def import_compared(model: ModelFile, binding: Binding) -> Graph:
+    """The graph of a model, as of `import_model`, where it is compared with those of other sizes: steps of recurrent
+    layers, of which there may be another number then, are loops.
+    """
+    return without_dead_code(_Importer(model, None, is_compared=True).graph(binding))
+
+
+@put_off()
 def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
     """The graph of a model, as of `import_model`, with rows that data count in blocks, where a loop is worth it.
 
-    Graphs that are compared with those of other sizes have no loops.
+    Graphs that are compared with those of other sizes have no such loops.
     """
     importer = _Importer(model, None)
     return in_row_blocks(importer.graph(binding), importer.counts)
@@ -105,10 +113,10 @@ def initializers(model: ModelFile) -> frozenset[str]:
 
 
 class _Importer:
-    def __init__(self, model: ModelFile, folding: Folding | None) -> None:
+    def __init__(self, model: ModelFile, folding: Folding | None, *, is_compared: bool = False) -> None:
         self._model = model
         self._proto = model.proto
-        self._builder = GraphBuilder(folding)
+        self._builder = GraphBuilder(folding, is_compared=is_compared)
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
         self._seen = 0

@@ -11,7 +11,7 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.node_helpers.moved_elements import transposed
+from metasched.graph.node_helpers.moved_elements import mirrored, transposed
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
@@ -91,6 +91,27 @@ def looped(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
     knows how many steps there are at most.
     """
     return _Looping(site, frame, run).results()
+
+
+def looped_forwards(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
+    """Add a loop, as `looped` does, that begins with the first of what it goes through: only a call may know then how
+    many steps there are. Raises Unsupported as that does.
+    """
+    elements = [
+        replace(row, value=_if_backwards(site, row.backwards, row.value, row.axis), backwards=False)
+        for row in frame.elements
+    ]
+    places = [replace(place, backwards=False) for place in frame.places]
+    found = looped(site, replace(frame, elements=elements, places=places), run)
+    values = (
+        _if_backwards(site, place.backwards, value, site.axis(place.axis, value.rank))
+        for place, value in zip(frame.places, found.values, strict=True)
+    )
+    return LoopResults(found.states, tuple(values))
+
+
+def _if_backwards(site: NodeSite, backwards: bool, value: GraphValue, axis: int) -> GraphValue:
+    return mirrored(site, value, axis) if backwards else value
 
 
 class _Looping:

@@ -27,6 +27,7 @@ from metasched.graph.loops.building import (
     RunStep,
     StepResults,
     looped,
+    looped_forwards,
 )
 from metasched.graph.loops.unrolled import unrolled, unrolled_if_few
 from metasched.graph.node_helpers.greatest_numbers import greatest_number
@@ -172,9 +173,13 @@ def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Resul
 def taken(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
     """A loop in the way that suits it: its steps one by one where they are few, else its body once.
 
-    One whose body has sizes that steps change has to be taken apart, if how many steps there are is known.
+    One whose body has sizes that steps change has to be taken apart, if how many steps there are is known. In a graph
+    that is compared with those of other sizes, elements may be of another number: then it is a loop.
     """
-    found = unrolled_if_few(site, frame, step, declared)
+    if site.builder.is_compared and frame.elements:
+        found = site.graphs.attempt(lambda: looped_forwards(site, frame, step))
+    else:
+        found = unrolled_if_few(site, frame, step, declared)
     if found is None:
         found = site.graphs.attempt(lambda: looped(site, frame, step))
     if found is None:
