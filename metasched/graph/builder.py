@@ -164,9 +164,16 @@ class Folding:
 
 
 class GraphBuilder:
-    """Values and nodes made so far."""
+    """Values and nodes made so far.
 
-    def __init__(self, folding: Folding | None = None) -> None:
+    Attributes:
+        is_compared: whether the graph is compared with those of other sizes: what differs in the number of its steps is
+            a loop then.
+
+    """
+
+    def __init__(self, folding: Folding | None = None, *, is_compared: bool = False) -> None:
+        self.is_compared = is_compared
         self._folding = folding or Folding()
         self._types: dict[str, ValueType] = {}
         self._constants: dict[str, Array] = {}

@@ -23,7 +23,7 @@ from metasched.graph.reading.functions import body_of, bound_attributes, schema_
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
 from metasched.graph.reading.tensors import array_of, element_type, few_bits, packed_bytes
-from metasched.graph.registry import NodeForm, NodeType, node_types
+from metasched.graph.registry import NodeForm, NodeType, node_types, why_not_known
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.value_type import ValueType
 from metasched.support.collection import put_off
@@ -81,10 +81,18 @@ def import_model(model: ModelFile, binding: Binding, folding: Folding | None = N
 
 
 @put_off()
+def import_compared(model: ModelFile, binding: Binding) -> Graph:
+    """The graph of a model, as of `import_model`, where it is compared with those of other sizes: steps of recurrent
+    layers, of which there may be another number then, are loops.
+    """
+    return without_dead_code(_Importer(model, None, is_compared=True).graph(binding))
+
+
+@put_off()
 def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
     """The graph of a model, as of `import_model`, with rows that data count in blocks, where a loop is worth it.
 
-    Graphs that are compared with those of other sizes have no loops.
+    Graphs that are compared with those of other sizes have no such loops.
     """
     importer = _Importer(model, None)
     return in_row_blocks(importer.graph(binding), importer.counts)
@@ -106,10 +114,10 @@ def initializers(model: ModelFile) -> frozenset[str]:
 
 
 class _Importer:
-    def __init__(self, model: ModelFile, folding: Folding | None) -> None:
+    def __init__(self, model: ModelFile, folding: Folding | None, *, is_compared: bool = False) -> None:
         self._model = model
         self._proto = model.proto
-        self._builder = GraphBuilder(folding)
+        self._builder = GraphBuilder(folding, is_compared=is_compared)
         self._refusals: list[Refusal] = []
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in self._proto.functions}
         self._seen = 0
@@ -297,7 +305,7 @@ class _Importer:
             return
         schema = schema_of(node.op_type, domain, opset)
         if schema is None or (not schema.has_function and not schema.has_context_dependent_function):
-            raise Unsupported("no program is known for this node type")
+            raise Unsupported(why_not_known(_full(node)))
 
     def _imported(
         self, node: Any, scope: _Scope, domain: str, opset: int, inputs: Sequence[GraphValue | None]
@@ -318,7 +326,7 @@ class _Importer:
             return _made(known, self._site(with_defaults(schema, node), scope, opset, inputs))
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
-            raise Unsupported("no program is known for this node type")
+            raise Unsupported(why_not_known(_full(node)))
         # The one body of an older set, that of DynamicQuantizeLinear, uses nothing that 13 means differently. A body
         # that says nothing of ONNX's own types was made for those of the model.
         own_sets = _opsets(body.opset_import)

@@ -13,7 +13,7 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.growing.graph import GrownGraphs, growing_sizes, grown_graphs
 from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom, GrowingModel
 from metasched.graph.growing.sizes import GrowingSize
-from metasched.graph.importing import Binding, import_in_blocks, import_model, initializers, open_sizes
+from metasched.graph.importing import Binding, import_compared, import_in_blocks, import_model, initializers, open_sizes
 from metasched.graph.ir import Graph
 from metasched.graph.reading.model_file import ModelFile
 from metasched.graph.reading.size_expressions import size_of
@@ -37,8 +37,13 @@ class OpenedModel:
     lowest: Sizes = field(default_factory=dict)
 
     def graph(self, more: Sizes) -> Graph:
-        """The graph of these sizes in the ranges; of a size that grows, with room for all."""
-        return self.graphs(more).whole
+        """The graph of these sizes in the ranges, to be compared with those of others.
+
+        Of a size that grows, it has room for all.
+        """
+        if self._growing is not None:
+            return self.graphs(more).whole
+        return self._with_states(import_compared(self.file, self._binding(more)))
 
     def graphs(self, more: Sizes) -> GrownGraphs:
         """The graphs of these sizes in the ranges: one, or more of a size that grows."""

@@ -15,6 +15,13 @@ from metasched.support.declared_files import Declarations, DeclaredFiles, severa
 
 Import: TypeAlias = Callable[[NodeSite], tuple[GraphValue | None, ...]]
 
+# What to do with a node that draws random numbers, of which a program has none.
+WITHOUT_RANDOM_NUMBERS = (
+    "a network gives the same for the same inputs: export the model without sampling, in eval mode, or with its "
+    "noise as an input"
+)
+_RANDOM = frozenset(["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"])
+
 # Node types that are called by others, or by a door, are read as this operator set means them.
 CALLED_OPSET = 22
 
@@ -91,6 +98,13 @@ FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read)
 def node_types() -> Mapping[str, NodeType]:
     """Every node type that is known, by name. Raises TypeError where two files declare one."""
     return FILES.every()
+
+
+def why_not_known(name: str) -> str:
+    """Why there is no program for a node type that is not known."""
+    if name in _RANDOM:
+        return f"it draws random numbers, and {WITHOUT_RANDOM_NUMBERS}"
+    return "no program is known for this node type"
 
 
 def called(site: NodeSite, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:

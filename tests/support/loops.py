@@ -145,3 +145,40 @@ def nested_by_numpy(n: int, a: Any, least: float) -> tuple[Any, Any, Any]:
         if not np.abs(changes[-1]).max() > least:
             break
     return x, total, np.array(changes)
+
+
+# How a step of `counting` may make `goes` of `small` and `b`: nodes in the body whose own bodies decide it.
+GOES_ON_BY = {
+    "a branch": """goes = If(small) <then_branch = t () => (bool u) { u = Less(b, five) },
+        else_branch = e () => (bool v) { v = Identity(small) }>""",
+    "what is a branch's": """either = If(small) <then_branch = t () => (bool u) { u = Less(b, five) },
+        else_branch = e () => (bool v) { v = Identity(small) }>
+        goes = Identity(either)""",
+    "an inner loop": """goes = Loop(twice, small, small)
+        <body = inner (int64 j, bool d, bool f) => (bool g, bool h) { g = Identity(f) h = Less(b, five) }>""",
+}
+
+
+def counting(goes_on: str, given_out: bool = False) -> ms.Network:
+    """One added to a number until it is 5 or more; `given_out`: and after each step whether there is another."""
+    seen, also, copied = (", seen", ", bool s", "s = Identity(goes)") if given_out else ("", "", "")
+    return network(
+        f"""m (float x) => (y{seen}) <int64 most = {{100}}, int64 twice = {{2}}, bool yes = {{1}}, float one = {{1.0}},
+          float ten = {{10.0}}, float five = {{5.0}}> {{
+            y{seen} = Loop(most, yes, x) <body = step (int64 i, bool c, float a) => (bool goes, float b{also}) {{
+                b = Add(a, one)
+                small = Less(b, ten)
+                {GOES_ON_BY[goes_on]}
+                {copied}
+            }}>
+        }}"""
+    )
+
+
+def counted_by_numpy(x: float) -> tuple[float, list[bool]]:
+    """What `counting` computes."""
+    seen = [True]
+    while seen[-1]:
+        x += 1
+        seen.append(x < 5)
+    return x, seen[1:]

@@ -4,11 +4,15 @@ layout, or nothing is guessed again.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from metasched.compiler.lower import lower
 from metasched.errors import BuildError, LanguageError, ScheduleError
 from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.code.default_choice import is_small
-from metasched.graph.ir import Compute
+from metasched.graph.ir import Compute, Graph
+from metasched.graph.loops.flat_graph import flat
 from metasched.graph.network import Network
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
@@ -20,18 +24,28 @@ from metasched.target import Target
 
 def choices_like(other: Network, network: Network) -> dict[str, Choice]:
     """The schedules of another network's kernels for the same nodes, where these pack weights in the same way."""
-    schedules = {step.node: step.schedule for step in other.steps}
-    programs = {node.name: node.program for node in other.optimised.computes}
+    schedules = {step.task: step.schedule for step in other.steps}
+    known = {place: node.program for place, node in _placed(other.optimised)}
     found: dict[str, Choice] = {}
-    for key, nodes in network.optimised.tasks.items():
-        program = nodes[0].program
-        schedule = _schedule(nodes, schedules)
+    for place, node in _placed(network.optimised):
+        key, program = node.program.structural_hash(), node.program
+        schedule = schedules.get(known[place].structural_hash()) if place in known and key not in found else None
         if schedule is None or is_small(program) or not constants(program.func):
             continue
-        trace = _same_packing(schedule, programs[nodes[0].name], program, network.target)
+        trace = _same_packing(schedule, known[place], program, network.target)
         if trace is not None:
             found[key] = Choice(trace, ScheduleOrigin.OTHER_SIZES)
     return found
+
+
+def _placed(graph: Graph) -> Iterator[tuple[tuple[str, int], Compute]]:
+    """The nodes that run programs, in loops, too, by their names and which of that name they are: of one node of the
+    model there may be several.
+    """
+    seen = Counter[str]()
+    for node in flat(graph).graph.computes:
+        yield (node.name, seen[node.name]), node
+        seen[node.name] += 1
 
 
 def choices_alike(other: Network, network: Network) -> dict[str, Choice]:
@@ -68,8 +82,9 @@ def _same_packing(text: str, program: Program, wanted: Program, target: Target) 
     trace = _repaired(text, wanted, target)
     if trace is None:
         return None
-    before, made = Trace.parse(text).apply_to(program), trace.apply_to(wanted)
-    return trace if _prologue(made.func) == _prologue(before.func) else None
+    # Equal programs are one kernel, whose trace has the name of the one that it was made for.
+    before = Trace.parse(text).apply_to(program, Policy.REPAIR)
+    return trace if _prologue(trace.apply_to(wanted).func) == _prologue(before.func) else None
 
 
 def _prologue(func: Func) -> Func | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import FloatLit, IntLit, SourceNode, Stage
@@ -54,11 +55,13 @@ class Differences:
     Attributes:
         numbers: what it has at places where the larger graph has another number.
         constants: its constants that are not the larger graph's, by that one's names.
+        bodies: what differs in the bodies of loops, by the numbers of these among the nodes.
 
     """
 
     numbers: Mapping[Place, float]
     constants: Mapping[str, Array]
+    bodies: Mapping[int, Differences] = field(default_factory=dict)
 
 
 def differences(largest: Graph, other: Graph) -> Differences:
@@ -73,6 +76,7 @@ class _Comparison:
     names: dict[str, str] = field(default_factory=dict)  # of the other's values, in the larger graph
     numbers: dict[Place, float] = field(default_factory=dict)
     programs: dict[tuple[int, int], dict[Place, float]] = field(default_factory=dict)
+    bodies: dict[int, Differences] = field(default_factory=dict)
 
     def run(self) -> Differences:
         one, two = self.largest, self.other
@@ -86,7 +90,7 @@ class _Comparison:
             self._node(number, node, counterpart)
         for (_, ours), (_, theirs) in zip(one.outputs, two.outputs, strict=True):
             self._same(ours, theirs)
-        return Differences(self.numbers, dict(self._constants()))
+        return Differences(self.numbers, dict(self._constants()), self.bodies)
 
     def _same(self, ours: str, theirs: str) -> None:
         """A value of the other graph is this one of the larger."""
@@ -106,14 +110,30 @@ class _Comparison:
         kinds = type(one) is type(two) and one.op == two.op
         arity = len(one.inputs) == len(two.inputs) and len(one.outputs) == len(two.outputs)
         _require(kinds and arity, f"`{one.name}` is {one.op} in one, `{two.name}`, {two.op}, in the other")
-        _require(not isinstance(one, LoopNode), f"`{one.name}` is a loop that runs a graph, which is not compared")
-        _require(isinstance(one, Compute | ShapeView), f"`{one.name}` is in place")
+        _require(isinstance(one, Compute | ShapeView | LoopNode), f"`{one.name}` is in place")
         for ours, theirs in zip((*one.inputs, *one.outputs), (*two.inputs, *two.outputs), strict=True):
             self._same(ours, theirs)
         if isinstance(one, Compute) and isinstance(two, Compute):
             for place, value in self._program(one.name, one.program, two.program).items():
                 at = type(place)(**{**vars(place), "node": number})
                 self.numbers[at] = value
+        if isinstance(one, LoopNode) and isinstance(two, LoopNode):
+            self._loop(number, one, two)
+
+    def _loop(self, number: int, one: LoopNode, two: LoopNode) -> None:
+        """Loops that take as many steps as a size of what they go through, and whose bodies are alike."""
+        for loop in (one, two):
+            _require(not loop.is_ended_by_data, f"`{loop.name}` is a loop that data may end, which is not compared")
+        kinds = [[(own.kind, own.backwards) for own in _tied(loop)] for loop in (one, two)]
+        _require(kinds[0] == kinds[1], f"the loops of `{one.name}` differ")
+        if one.most != two.most:
+            through = [own.backwards for own in _tied(one) if own.kind in _IN_STEPS]
+            _require(bool(through), f"`{one.name}` is a loop whose number of steps depends on sizes in another way")
+            _require(not any(through), f"`{one.name}` goes backwards through as many elements as a size says")
+        inner = _Comparison(one.body, two.body, programs=self.programs)
+        self.bodies[number] = inner.run()
+        for ours, theirs in zip(_names(one), _names(two), strict=True):
+            _require(ours == inner.names.get(theirs, theirs), f"the loops of `{one.name}` differ")
 
     def _program(self, name: str, one: Program, two: Program) -> Mapping[Place, float]:
         key = id(one), id(two)
@@ -126,6 +146,23 @@ class _Comparison:
             ours = self.names.get(theirs)
             if ours is not None and not _equal(self.largest.constants[ours], array):
                 yield ours, array
+
+
+# What a step has one element of.
+_IN_STEPS = (LoopInputKind.ELEMENTS, LoopOutputKind.ELEMENTS)
+
+
+def _tied(loop: LoopNode) -> list[LoopInput | LoopOutput]:
+    return [*loop.takes, *loop.gives]
+
+
+def _names(loop: LoopNode) -> Sequence[str]:
+    """The values and labels of a body that its loop is tied to."""
+    return [
+        *(own.body for own in _tied(loop)),
+        loop.counter,
+        *(name for state in sorted(loop.body.states.items()) for name in state),
+    ]
 
 
 def _program_numbers(name: str, one: Program, two: Program) -> Iterator[tuple[Place, float]]:

@@ -20,7 +20,8 @@ from metasched.graph.buckets.comparison import (
 )
 from metasched.graph.buckets.extents import Extent, Factors, factors_of, has_gaps, is_free, regrouped
 from metasched.graph.fusion.stages import Stages, stages_of
-from metasched.graph.ir import Compute, Graph, ShapeView
+from metasched.graph.ir import Compute, Graph, LoopNode, ShapeView
+from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.data_classes import dataclass
 
@@ -39,23 +40,30 @@ class StageFollowing:
 class Following:
     """The factors of the dimensions of every value, and of the indices of every stage that depends on sizes.
 
-    Raises NotAlike where a read goes elsewhere in the smaller graph, or that is not known.
+    `given` are those of inputs that are values of a graph around this one, and `bodies` the same for the bodies of
+    loops, by the numbers of these among the nodes. Raises NotAlike where a read goes elsewhere in the smaller graph, or
+    that is not known.
     """
 
     graph: Graph
     samples: Sequence[Differences]
+    given: Mapping[str, Dimensions] = field(default_factory=dict)
     values: dict[str, Dimensions] = field(default_factory=dict)
     stages: dict[tuple[int, int], StageFollowing] = field(default_factory=dict)
     forms: dict[int, Stages] = field(default_factory=dict)
+    bodies: dict[int, Following] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in (*self.graph.inputs, *self.graph.constants):
-            self.values[name] = tuple(map(factors_of, self.extents(name)))
+            known = self.given.get(name)
+            self.values[name] = tuple(map(factors_of, self.extents(name))) if known is None else known
         for number, node in enumerate(self.graph.nodes):
             if isinstance(node, ShapeView):
                 self._view(node)
             elif isinstance(node, Compute):
                 self._compute(number, node)
+            elif isinstance(node, LoopNode):
+                self._loop(number, node)
 
     def number(self, place: Place, largest: float) -> tuple[float, ...]:
         """What is at a place in the largest graph, and in each sample."""
@@ -79,6 +87,27 @@ class Following:
         if found is None:
             raise NotAlike(f"the view `{node.name}` takes a size apart")
         self.values[node.output] = found
+
+    def _loop(self, number: int, loop: LoopNode) -> None:
+        """A loop whose steps are a dimension of what it goes through, and whose states keep their dimensions."""
+        given = dict[str, Dimensions]()
+        steps = self.steps_of(loop)
+        if has_gaps(steps):
+            raise NotAlike(f"`{loop.name}` goes through a dimension that has gaps")
+        for name, own in zip(loop.inputs, loop.takes, strict=True):
+            given[own.body] = self.values[name][own.kind is LoopInputKind.ELEMENTS :]
+        body = self.bodies[number] = Following(loop.body, [each.bodies[number] for each in self.samples], given)
+        labels = dict(loop.body.outputs)
+        for state, label in loop.body.states.items():
+            if body.values[state] != body.values[labels[label]]:
+                raise NotAlike(f"a state of `{loop.name}` has other dimensions after a step")
+        for name, made in zip(loop.outputs, loop.gives, strict=True):
+            is_state = made.kind is LoopOutputKind.STATE
+            self.values[name] = body.values[made.body] if is_state else (steps, *body.values[labels[made.body]])
+
+    def steps_of(self, loop: LoopNode) -> Factors:
+        """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many."""
+        return next((self.values[name][0] for name, _ in loop.taken(LoopInputKind.ELEMENTS)), ())
 
     def _compute(self, number: int, node: Compute) -> None:
         if not any(map(self.is_free, node.inputs)) and not self._differs(number, node):

@@ -8,7 +8,7 @@ every size for which the model says the same but for numbers: `numbers_of` compa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,15 +17,16 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.errors import LanguageError
 from metasched.graph.buckets.comparison import Differences, DimPlace, NotAlike, NumberPlace, Place, differences
-from metasched.graph.buckets.extents import is_free
+from metasched.graph.buckets.extents import is_free, product
 from metasched.graph.buckets.following import Following
 from metasched.graph.buckets.masks import REAL, WHOLE, CallNumbers, MaskedStage, zeroed
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
+from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
+from metasched.graph.loop_node import LoopInput, LoopInputKind
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
-from metasched.ir.source import FloatLit, IntLit
+from metasched.ir.source import FloatLit, IntLit, Read, Stage
 from metasched.support.data_classes import dataclass
 
 # The dimensions of an output as factors, each what it is in the largest graph and in a call.
@@ -81,17 +82,16 @@ class MaskedGraph:
     def _known(self, found: Differences) -> dict[tuple[float, ...], float]:
         """What each number that depends on sizes is there, by what it is in the largest graph and the samples."""
         known: dict[tuple[float, ...], float] = {}
-        places: dict[Place, float] = {}
-        for each in (*self.following.samples, found):
-            places |= dict.fromkeys(each.numbers, 0.0)
-        for place in places:
-            largest = _largest_at(self.following, place)
-            key = self.following.number(place, largest)
-            value = found.numbers.get(place, largest)
-            if not is_free(key):
-                raise NotAlike("a number depends on sizes here that did not before")
-            if known.setdefault(key, value) != value:
-                raise NotAlike("two numbers differ here that were the same before")
+        for following, own in _of_all_graphs(self.following, found):
+            places = dict.fromkeys(place for each in (*following.samples, own) for place in each.numbers)
+            for place in places:
+                largest = _largest_at(following, place)
+                key = following.number(place, largest)
+                value = own.numbers.get(place, largest)
+                if not is_free(key):
+                    raise NotAlike("a number depends on sizes here that did not before")
+                if known.setdefault(key, value) != value:
+                    raise NotAlike("two numbers differ here that were the same before")
         return known
 
     def _agreed(self, known: Mapping[tuple[float, ...], float], key: tuple[float, ...]) -> float:
@@ -103,6 +103,8 @@ class MaskedGraph:
         for name, array in found.constants.items():
             if name not in self.varying and not _is_first_part(array, self.largest.constants[name]):
                 raise NotAlike(f"the constant `{name}` is another one here")
+        for body, own in _bodies(self.following, found):
+            _require_first_parts(body, own)
 
     def _padded(self, name: str, found: Differences) -> Array:
         array = found.constants.get(name, self.largest.constants[name])
@@ -125,14 +127,15 @@ class MaskedGraph:
 
     def _require_factors(self, found: Differences, known: Mapping[tuple[float, ...], float]) -> None:
         """Raise NotAlike where a dimension that a view made of several is not their product."""
-        for name, dims in self.following.values.items():
-            for dim, (factors, largest) in enumerate(zip(dims, self.largest.types[name].shape, strict=True)):
-                if len(factors) > 1:
-                    size = 1
-                    for extent in factors:
-                        size *= self._size(extent, known)
-                    if size != found.numbers.get(DimPlace(name, dim), largest):
-                        raise NotAlike(f"`{name}` is taken apart otherwise")
+        for following, own in _of_all_graphs(self.following, found):
+            for name, dims in following.values.items():
+                for dim, (factors, largest) in enumerate(zip(dims, following.graph.types[name].shape, strict=True)):
+                    if len(factors) > 1:
+                        size = 1
+                        for extent in factors:
+                            size *= self._size(extent, known)
+                        if size != own.numbers.get(DimPlace(name, dim), largest):
+                            raise NotAlike(f"`{name}` is taken apart otherwise")
 
 
 def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
@@ -143,6 +146,9 @@ def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
     _require_same_room(largest, samples)
     found = [differences(largest, sample) for sample in samples]
     following = Following(largest, found)
+    for each in found:
+        for body, own in _bodies(following, each):
+            _require_first_parts(body, own)
     numbers = CallNumbers()
     varying = tuple(
         dict.fromkeys(
@@ -152,7 +158,8 @@ def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
             if not _is_first_part(array, largest.constants[name])
         )
     )
-    graph = _Masking(largest, following, numbers, varying).run()
+    graph = _Masking(largest, following, numbers, varying).masked()
+    graph.validate()
     return MaskedGraph(graph, largest, following, numbers, varying)
 
 
@@ -170,6 +177,25 @@ def _require_same_room(largest: Graph, samples: Sequence[Graph]) -> None:
         raise NotAlike("its caches grow in another way")
 
 
+def _bodies(following: Following, found: Differences) -> Iterator[tuple[Following, Differences]]:
+    """The bodies of all loops of a graph, and what differs in each."""
+    for number, body in following.bodies.items():
+        yield from _of_all_graphs(body, found.bodies[number])
+
+
+def _of_all_graphs(following: Following, found: Differences) -> Iterator[tuple[Following, Differences]]:
+    """A graph and the bodies of its loops, and what differs in each."""
+    yield following, found
+    yield from _bodies(following, found)
+
+
+def _require_first_parts(body: Following, found: Differences) -> None:
+    """Raise NotAlike where a constant of a loop's body is another one: a call cannot give it."""
+    for name, array in found.constants.items():
+        if not _is_first_part(array, body.graph.constants[name]):
+            raise NotAlike(f"the constant `{name}` of a loop depends on sizes")
+
+
 @dataclass(frozen=True)
 class _Rewritten:
     """A node whose program is to have these stages: `values` are what the program's buffers are."""
@@ -181,40 +207,66 @@ class _Rewritten:
 
 
 class _Masking:
-    def __init__(self, graph: Graph, following: Following, numbers: CallNumbers, varying: tuple[str, ...]) -> None:
+    """A graph, or the body of a loop, whose inputs are no zeros beyond a call's sizes.
+
+    Once all are read it is known which numbers there are, and so how long the inputs are that hold them: then `masked`
+    is what they come to.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        following: Following,
+        numbers: CallNumbers,
+        varying: tuple[str, ...] = (),
+        *,
+        is_body: bool = False,
+    ) -> None:
         self._graph = graph
+        self._is_body = is_body
+        # By the first outputs of loops.
+        self._bodies: dict[str, _Masking] = {}
         self._following = following
         self._numbers = numbers
         self._varying = varying
         self._types = dict(graph.types)
         self._zeros: set[str] = set()
         self._renamed: dict[str, str] = {}
+        self._limits: dict[str, Read] = {}
         made = dict(graph.outputs)
         self._length = None if graph.growth is None else graph.growth.length
         caches = () if graph.growth is None else graph.growth.caches
         self._lengthened = {made[graph.states[cache]] for cache in caches}
-
-    def run(self) -> Graph:
-        graph = self._graph
         if {WHOLE, REAL} & graph.types.keys():
             raise NotAlike(f"the model has values that are called {WHOLE} or {REAL}")
         nodes = [self._masked(n, node) for n, node in enumerate(graph.nodes)]
-        # Which numbers there are is known now, and so how long the inputs are that hold them.
-        parts: list[Node | _Rewritten] = [part for name in graph.constants for part in self._zeroed(name)]
+        given = (*graph.constants, *(graph.inputs if is_body else ()))
+        self._parts: list[Node | _Rewritten] = [part for name in given for part in self._zeroed(name)]
         for node, whole in zip(nodes, graph.nodes, strict=True):
-            parts += [node, *(part for name in whole.outputs for part in self._zeroed(name))]
-        made = tuple(map(self._final, parts))
-        used = self._number_types
-        self._types |= used
-        result = replace(
+            if isinstance(node, LoopNode):
+                self._parts += [self._limit(name) for name in node.inputs if name in self._limits]
+            self._parts += [node, *(part for name in whole.outputs for part in self._zeroed(name))]
+
+    def masked(self) -> Graph:
+        """The graph in which nothing counts that lies beyond a call's sizes."""
+        graph, nodes = self._graph, tuple(map(self._final, self._parts))
+        read = {name for node in nodes for name in node.inputs}
+        used = {name: type_ for name, type_ in self._number_types.items() if name in read or not self._is_body}
+        return replace(
             graph,
-            types=self._types,
+            types={**self._types, **used},
             inputs=(*graph.inputs, *used, *self._varying),
             constants={name: array for name, array in graph.constants.items() if name not in self._varying},
-            nodes=made,
+            nodes=nodes,
         )
-        result.validate()
-        return result
+
+    def _with_masks(self, loop: LoopNode) -> LoopNode:
+        """A loop with masks in its body, which may read the numbers of a call."""
+        body = self._bodies[loop.outputs[0]].masked()
+        more = tuple(name for name in (WHOLE, REAL) if name in body.inputs)
+        takes = (*loop.takes, *(LoopInput(LoopInputKind.WHOLE, name) for name in more))
+        inputs = (*(self._renamed.get(name, name) for name in loop.inputs), *more)
+        return replace(loop, body=body, inputs=inputs, takes=takes)
 
     @property
     def _number_types(self) -> dict[str, ValueType]:
@@ -227,6 +279,10 @@ class _Masking:
         if self._lengthened.intersection(node.outputs):
             # What is written behind the elements of a call means nothing: it is there until the next call's are.
             return node
+        if isinstance(node, LoopNode):
+            body = self._following.bodies[number]
+            self._bodies[node.outputs[0]] = _Masking(node.body, body, self._numbers, is_body=True)
+            return self._limited(node)
         if not isinstance(node, Compute) or form is None:
             if set(self._varying) & set(node.inputs):
                 raise NotAlike(f"`{node.name}` reads a constant that depends on sizes")
@@ -241,6 +297,23 @@ class _Masking:
         consts = frozenset(own for own in form.consts if named[own] not in self._varying)
         made = replace(form, stages=tuple(stages), consts=consts)
         return node if made == form else _Rewritten(node.name, node.op, made, named)
+
+    def _limited(self, loop: LoopNode) -> LoopNode:
+        """A loop that takes as many steps as a call's sizes say."""
+        if set(self._varying) & set(loop.inputs):
+            raise NotAlike(f"`{loop.name}` reads a constant that depends on sizes")
+        factors = self._following.steps_of(loop)
+        if not any(map(is_free, factors)):
+            return loop
+        name = f"{loop.outputs[0]}.limit"
+        self._limits[name] = self._numbers.read(product(factors, len(factors[0])), True)
+        self._types[name] = ValueType(DType.I64, ())
+        return replace(loop, inputs=(name, *loop.inputs), takes=(LoopInput(LoopInputKind.LIMIT), *loop.takes))
+
+    def _limit(self, name: str) -> _Rewritten:
+        """What reads a number of steps from those of a call."""
+        form = Stages({"Y": self._types[name]}, (), frozenset(), ("Y",), (Stage(None, "Y", (), self._limits[name]),))
+        return _Rewritten(name, _MASK, form, {"Y": name})
 
     def _zeroed(self, name: str) -> list[_Rewritten]:
         """What makes a value zero beyond a call's sizes, where that is needed; inputs are so."""
@@ -259,6 +332,8 @@ class _Masking:
         """A node that reads what is made zero beyond a call's sizes, where that is made."""
         if isinstance(part, ShapeView):
             return replace(part, input=self._renamed.get(part.input, part.input))
+        if isinstance(part, LoopNode):
+            return self._with_masks(part)
         if not isinstance(part, _Rewritten):
             assert isinstance(part, Compute)
             return replace(part, inputs=tuple(self._renamed.get(name, name) for name in part.inputs))

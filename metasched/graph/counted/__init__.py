@@ -8,6 +8,7 @@ Its files, in reading order:
 - `places_that_hold`: The places where a condition holds, in order, and how many there are
 - `views`: Views of values with a size that only a call knows: which dimension of the view has how many
 - `rows`: Nodes that read values with a size that only a call knows: they compute all that there is room for
+- `parts_of_rows`: Parts of known sizes along a dimension of which perhaps only a call knows how many elements there are
 - `row_programs`: Programs that compute each row of their results from one row of what they read, and the same for a
   block of rows
 - `filled_rows`: Nodes that go by rows of which only a call knows how many there are, in groups

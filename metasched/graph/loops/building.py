@@ -11,7 +11,7 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.node_helpers.moved_elements import transposed
+from metasched.graph.node_helpers.moved_elements import mirrored, transposed
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
@@ -93,10 +93,34 @@ def looped(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
     return _Looping(site, frame, run).results()
 
 
+def looped_forwards(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
+    """Add a loop, as `looped` does, that begins with the first of what it goes through: only a call may know then how
+    many steps there are. Raises Unsupported as that does.
+    """
+    elements = [
+        replace(row, value=_if_backwards(site, row.backwards, row.value, row.axis), backwards=False)
+        for row in frame.elements
+    ]
+    places = [replace(place, backwards=False) for place in frame.places]
+    found = looped(site, replace(frame, elements=elements, places=places), run)
+    values = (
+        _if_backwards(site, place.backwards, value, site.axis(place.axis, value.rank))
+        for place, value in zip(frame.places, found.values, strict=True)
+    )
+    return LoopResults(found.states, tuple(values))
+
+
+def _if_backwards(site: NodeSite, backwards: bool, value: GraphValue, axis: int) -> GraphValue:
+    return mirrored(site, value, axis) if backwards else value
+
+
 class _Looping:
     def __init__(self, site: NodeSite, frame: LoopFrame, run: RunStep) -> None:
         if any(state.elements is not None for state in frame.states):
-            raise Unsupported("a state is a sequence, which has to be taken apart: only steps known at load can be")
+            raise Unsupported(
+                "a state is a sequence, which has to be taken apart: only steps known at load can be. A tensor that "
+                "steps put rows behind, `res = torch.cat([res, rows])`, may be a state of others"
+            )
         self._site = site
         self._frame = frame
         builder, like = site.builder, site.origin.value
@@ -126,7 +150,10 @@ class _Looping:
         if self._made.values and self._most == ENDLESS:
             decide = (self._frame.limit, self._frame.condition, self._goes_on)
             depends = frozenset[str]().union(*(value.depends for value in decide if value is not None))
-            reason = "what its steps give out has the size of their number, which only a call knows"
+            reason = (
+                "what its steps give out has the size of their number, which only a call knows, and nothing says how "
+                "many there are at most: bound that number in the model by a constant, as `range(min(n, 64))` does"
+            )
             raise Unsupported(reason, tuple(sorted(depends)))
         for value in (*self._made.states, *self._made.values):
             if value.count is not None:

@@ -10,6 +10,7 @@ Its files, in reading order:
 - `selected_elements`: The first elements of long rows, looked for in few blocks of them
 - `repeated_elements`: Values that repeat another along dimensions of which that has one element
 - `known_elements`: Elements of values that depend on constants alone, though the graph computes them in each call
+- `greatest_numbers`: The greatest whole number that a value can be, by the programs that compute it
 - `known_places`: Places of a tensor that are known, one for each of some updates: a box of it, or a table
 - `packed_numbers`: Weights of a few bits each, packed in bytes, with a scale and a zero point for each block of them
 """

@@ -24,6 +24,13 @@ def transposed(site: NodeSite, x: GraphValue, order: Sequence[int]) -> GraphValu
     return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x)
 
 
+def mirrored(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
+    """A value with the elements along an axis from the last to the first."""
+    over = indices(x.rank)
+    places = [f"{x.shape[dim] - 1} - {name}" if dim == axis else name for dim, name in enumerate(over)]
+    return site.single([f"{at('Y', over)} = {at('A', places)}"], x.type, A=x)
+
+
 def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]) -> GraphValue:
     """Part of a tensor: along some axes, from a start, by a step, so many elements."""
     over, shape = list(indices(x.rank)), list(x.shape)

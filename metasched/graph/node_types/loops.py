@@ -27,8 +27,10 @@ from metasched.graph.loops.building import (
     RunStep,
     StepResults,
     looped,
+    looped_forwards,
 )
 from metasched.graph.loops.unrolled import unrolled, unrolled_if_few
+from metasched.graph.node_helpers.greatest_numbers import greatest_number
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 
@@ -87,6 +89,8 @@ def loop(site: NodeSite) -> Results:
         most, limit = max(site.integers(0, "number of steps")[0], 0), None
     elif limit is not None and limit.sizes is not None:
         most = room_of(limit.sizes.reshape(-1).tolist())[0]
+    elif limit is not None and (greatest := greatest_number(site.builder, limit.name)) is not None:
+        most = max(greatest, 0)
     has_condition = condition is not None
     if condition is not None and condition.constant is not None:
         most, condition = (most if condition.constant.reshape(-1)[0] else 0), None
@@ -169,9 +173,13 @@ def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Resul
 def taken(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
     """A loop in the way that suits it: its steps one by one where they are few, else its body once.
 
-    One whose body has sizes that steps change has to be taken apart, if how many steps there are is known.
+    One whose body has sizes that steps change has to be taken apart, if how many steps there are is known. In a graph
+    that is compared with those of other sizes, elements may be of another number: then it is a loop.
     """
-    found = unrolled_if_few(site, frame, step, declared)
+    if site.builder.is_compared and frame.elements:
+        found = site.graphs.attempt(lambda: looped_forwards(site, frame, step))
+    else:
+        found = unrolled_if_few(site, frame, step, declared)
     if found is None:
         found = site.graphs.attempt(lambda: looped(site, frame, step))
     if found is None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
 from metasched.graph.counted.joined_rows import joined_rows
+from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, parts_along
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
@@ -71,20 +72,22 @@ def _concatenated(site: NodeSite) -> Results:
     return (site.single([f"{at('Y', over)} = {text}"], type_, **dict(zip(letters, parts, strict=True))),)
 
 
-@node_type("Split")
+@node_type("Split", counts=True)
 def split(site: NodeSite) -> Results:
+    """Parts along an axis: of given sizes, else of equal ones, the last perhaps smaller."""
     x = site.operand(0)
     axis = site.axis(site.attribute("axis", 0), x.rank)
     count = len(site.wanted)
     if site.optional(1) is not None:
         sizes = site.integers(1, "sizes")
+    elif is_open(x, axis):
+        raise no_sizes_of_parts(x, axis, f"how many each of its {count} parts has")
     else:
         size = -(-x.shape[axis] // count)
         sizes = tuple(max(min(size, x.shape[axis] - n * size), 0) for n in range(count))
-    if sum(sizes) != x.shape[axis] or len(sizes) != count:
-        raise Unsupported(f"the axis {axis} of {x.type} has no parts of {sizes}")
-    starts = [sum(sizes[:n]) for n in range(count)]
-    return tuple(sliced(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True))
+    if len(sizes) != count:
+        raise Unsupported(f"it has {count} outputs, and {len(sizes)} sizes of parts")
+    return parts_along(site, axis, sizes)
 
 
 @node_type("Slice", counts=True)

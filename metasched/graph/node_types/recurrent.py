@@ -18,7 +18,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
 from metasched.graph.loops.unrolled import are_few
-from metasched.graph.node_helpers.moved_elements import entry_of, sliced, stacked
+from metasched.graph.node_helpers.moved_elements import entry_of, mirrored, sliced, stacked
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices, real
@@ -360,11 +360,17 @@ def layers(
     functions = _functions(site, kind, len(backwards))
     active = _active(site, steps, batch)
     outputs, last, cells = [], [], []
+    # A loop goes forwards where the number of its steps may be another one: so it begins with the first element.
+    is_compared = site.builder.is_compared
+    run = _step_by_step if are_few(steps * _PROGRAMS) and not is_compared else _in_a_loop
     for number, is_reverse in enumerate(backwards):
-        layer = _layer(site, kind, number, x, (weights(number), hidden), functions[number], active)
-        run = _step_by_step if are_few(steps * _PROGRAMS) else _in_a_loop
-        made = run(layer, kind, backwards=is_reverse)
-        outputs += [] if made.all is None else [made.all]
+        is_mirrored = is_reverse and is_compared
+        rows, own = [mirrored(site, each, 0) if is_mirrored and each is not None else each for each in (x, active)]
+        assert rows is not None
+        layer = _layer(site, kind, number, rows, (weights(number), hidden), functions[number], own)
+        made = run(layer, kind, backwards=is_reverse and not is_mirrored)
+        if made.all is not None:
+            outputs.append(mirrored(site, made.all, 0) if is_mirrored else made.all)
         last.append(made.hidden)
         cells += [] if made.cells is None else [made.cells]
     dtype, own_layout = x.type.dtype, site.flag("layout")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from dataclasses import replace
 
 import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
+from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, parts_along
+from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import stacked
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import called, node_type
 from metasched.graph.site import NodeSite
@@ -72,34 +74,37 @@ def concat_from_sequence(site: NodeSite) -> Results:
     return (stacked(site, elements, site.axis(axis, elements[0].rank + 1)),)
 
 
-@node_type("SplitToSequence")
+@node_type("SplitToSequence", counts=True)
 def split_to_sequence(site: NodeSite) -> Results:
     """Parts along an axis: by default of one, without the axis unless `keepdims`; else of one size, or of given
     sizes.
     """
     x = site.operand(0)
     axis = site.axis(site.attribute("axis", 0), x.rank)
-    extent = x.shape[axis]
-    sizes = _sizes(site, extent)
-    if min(sizes, default=0) < 0 or sum(sizes) != extent:
-        raise Unsupported(f"the axis {axis} of {x.type} has no parts of {sizes}")
-    starts = accumulate(sizes, initial=0)
-    parts = [sliced(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=False)]
+    parts = parts_along(site, axis, _sizes(site, x, axis))
     if site.optional(1) is None and not site.flag("keepdims", 1):
-        parts = [site.view(part, (*x.shape[:axis], *x.shape[axis + 1 :])) for part in parts]
-    return (_sequence(site, tuple(parts), x.type.dtype),)
+        parts = tuple(_without(site, part, axis) for part in parts)
+    return (_sequence(site, parts, x.type.dtype),)
 
 
-def _sizes(site: NodeSite, extent: int) -> tuple[int, ...]:
-    if site.optional(1) is None:
-        return (1,) * extent
-    given = site.integers(1, "sizes")
-    if site.operand(1).rank:
+def _sizes(site: NodeSite, x: GraphValue, axis: int) -> tuple[int, ...]:
+    given = (1,) if site.optional(1) is None else site.integers(1, "sizes")
+    if site.optional(1) is not None and site.operand(1).rank:
         return given
     (size,) = given
     if size < 1:
         raise Unsupported(f"its parts have {size} elements")
-    return tuple(min(size, extent - start) for start in range(0, extent, size))
+    if is_open(x, axis):
+        raise no_sizes_of_parts(x, axis, "how many parts there are")
+    return tuple(min(size, x.shape[axis] - start) for start in range(0, x.shape[axis], size))
+
+
+def _without(site: NodeSite, part: GraphValue, axis: int) -> GraphValue:
+    """A part of one element along an axis without this dimension, and with the size that data decide of another one."""
+    shape = (*part.shape[:axis], *part.shape[axis + 1 :])
+    (made,) = run_on_rows(lambda site: (site.view(part, shape),), replace(site, inputs=(part,)))
+    assert made is not None, part
+    return made
 
 
 def _sequence(site: NodeSite, elements: Sequence[GraphValue], dtype: DType) -> GraphValue:

@@ -13,7 +13,7 @@ from metasched.graph.counted.size_arithmetic import Size, array_of, asked_sizes,
 from metasched.graph.counted.views import reshaped
 from metasched.graph.errors import Unsupported
 from metasched.graph.reading.tensors import element_type
-from metasched.graph.registry import node_type
+from metasched.graph.registry import WITHOUT_RANDOM_NUMBERS, node_type
 from metasched.graph.site import NodeSite, dtype_of
 from metasched.graph.text import at, indices, number
 from metasched.graph.value_type import ValueType
@@ -33,7 +33,7 @@ def dropout(site: NodeSite) -> Results:
     if training is not None and bool(site.known(2, "mode of training").reshape(-1)[0]):
         ratio = site.optional(1)
         if ratio is None or float(site.known(1, "ratio").reshape(-1)[0]) != 0:
-            raise Unsupported("in training, elements are dropped at random")
+            raise Unsupported(f"in training, elements are dropped at random, and {WITHOUT_RANDOM_NUMBERS}")
     mask = site.single([f"{at('Y', indices(x.rank))} = True"], ValueType(DType.BOOL, x.shape)) if site.wants(1) else x
     return (x, mask)[: len(site.wanted)]
 

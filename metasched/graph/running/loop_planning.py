@@ -125,6 +125,8 @@ class _Placing:
         flat = self._flat
         for number, loop in enumerate(flat.loops):
             self._add(number, loop)
+        for number, loop in enumerate(flat.loops):
+            self._flag(number, loop)
         in_place = {name: flat.graph.parts[name].position for name in moved_parts(flat)}
         for number, node in enumerate(flat.graph.nodes):
             for position in (in_place.get(name) for name in node.outputs):
@@ -156,6 +158,10 @@ class _Placing:
             self._make(row, first, last, own)
         for state in loop.states:
             self._state(state, loop, last, own)
+
+    def _flag(self, number: int, loop: FlatLoop) -> None:
+        """Once all loops are known: a loop in this one may move what says whether it goes on."""
+        first, last = loop.first, max(loop.first, loop.end - 1)
         if loop.goes_on is not None:
             self._use(loop.goes_on, last)
             if self._place[loop.goes_on].root in self._moving:

@@ -78,6 +78,27 @@ def test_everything_that_cannot_be_expressed_is_refused_at_once() -> None:
     assert "Det (opset 22) `Det_node`(f32[4]): no program is known" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        node("RandomNormalLike", "X", "Y"),
+        node("RandomUniformLike", "X", "Y"),
+        node("RandomNormal", "", "Y", shape=[2]),
+        node("RandomUniform", "", "Y", shape=[2]),
+        node("Multinomial", "X", "Y", sample_size=2),
+        node("Bernoulli", "X", "Y"),
+        node("Dropout", "X ratio training", "Y"),
+    ],
+    ids=lambda drawing: drawing.op_type,
+)
+def test_what_draws_random_numbers_is_refused_with_what_to_do(drawing: onnx.NodeProto) -> None:
+    constants = {"ratio": np.float32(0.5), "training": np.array(True)}
+    known = {name: array for name, array in constants.items() if name in drawing.input}
+    why = "random( numbers)?, and a network gives the same.*: export the model without sampling.* noise as an input"
+    with pytest.raises(ms.RefusedModel, match=why):
+        ms.load_onnx(model([drawing], [value("X", random(2, 3))], constants=known))
+
+
 def test_an_input_that_decides_shapes_is_given_at_load() -> None:
     x, shape = random(6), np.array([2, 3], np.int64)
     whole = model(

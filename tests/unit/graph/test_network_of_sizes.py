@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx.parser
 import pytest
+from onnx import TensorProto, helper
 
 import metasched as ms
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.running.weights import WeightStore
+from tests.support.onnx_models import model, node
 
 TEXT = """<ir_version: 10, opset_import: ["": 22]>
 m (float[batch, seq, 4] x, float[batch, seq] bias, float[4] kept) => (y, next)
@@ -121,6 +125,35 @@ def test_weights_are_held_once_by_all_sizes() -> None:
     second.schedule_by(choices_like(first, second))
     second.compile()
     assert weights.nbytes == held
+
+
+def test_a_kernel_that_was_made_for_another_node_type_has_a_schedule_for_other_sizes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal programs are one kernel, kept with the trace of the one that it was made for."""
+    monkeypatch.setenv("METASCHED_CACHE", str(tmp_path))
+    other = onnx.ModelProto()
+    other.CopyFrom(WIDE)
+    other.graph.node[1].op_type = "Gemm"
+    ms.Network(ms.load_onnx(WIDE, n=8).graph).compile()
+    first, second = (ms.Network(ms.load_onnx(other, n=n).graph) for n in (8, 5))
+    first.compile()
+    assert choices_like(first, second)
+
+
+def test_kernels_of_one_node_of_the_model_are_told_apart() -> None:
+    """A layer is two products: those of inputs, and in a loop those of what the step before made."""
+    weights = np.random.default_rng(0).random((1, 128, 128)).astype(np.float32)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("t", 1, 128))
+    whole = model([node("RNN", "x w r", "y", hidden_size=128)], [x], ["y"], {"w": weights, "r": weights[:, ::-1]})
+    net = ms.load_onnx(whole, t=ms.SizeRange(2, 16, buckets=(8, 16)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    first, second = (net.bucket(t=t) for t in (16, 8))
+    assert first is not None
+    assert second is not None
+    first.network.compile()
+    products, _ = (step.task for step in second.network.steps if step.task)
+    assert products in choices_like(first.network, second.network)
 
 
 def test_how_many_inputs_are_given_is_said(ranged: ms.NetworkOfSizes) -> None:

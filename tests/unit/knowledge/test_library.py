@@ -69,7 +69,7 @@ def test_a_broken_file_of_another_package_is_named_with_a_way_out(
     monkeypatch.delitem(sys.modules, "toy_knowledge", raising=False)
     installed.cache_clear()
     said = "the knowledge `toy` of toy_knowledge 1.0 cannot be used: "
-    way_out = 'hint: update or remove the package; knowledge="none" (`--knowledge none`) goes without'
+    way_out = 'hint: update or remove it; knowledge="none" (`--knowledge none`) goes without'
     with pytest.raises(KnowledgeError) as info_of:
         Knowledge.of(None)
     assert re.match(f"{re.escape(said)}.*{re.escape(reason)}.*{re.escape(way_out)}", str(info_of.value), re.DOTALL)

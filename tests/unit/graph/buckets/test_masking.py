@@ -11,6 +11,7 @@ from metasched.graph.buckets.bucket import Bucket, Sizes, masked_graph
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.masking import masked
 from metasched.graph.ir import Graph
+from metasched.graph.loops import unrolled
 
 HEAD = '<ir_version: 10, opset_import: ["": 22]> m '
 
@@ -136,3 +137,98 @@ def test_a_size_for_which_the_model_says_something_else_has_no_place_in_the_buck
     other = "(float[b, n] x, float[n, b] z) => (y) { k = MatMul(x, z) y = Relu(k) }"
     bucket = bucket_of(text, other)
     assert bucket.sizes({"b": 2, "n": 5}) is None
+
+
+# Loops of as many steps as a size says; `b` is another size, of what each step has.
+LOOPS = {
+    "what steps make and what is left": """
+        s = Add(g, e)
+        f = Tanh(s)
+    """,
+    "steps that go by another size": """
+        t = Add(g, e)
+        f = Softmax<axis=0>(t)
+        zero = Constant<value_ints=[0]>()
+        m = ReduceMean(t, zero)
+        s = Sub(t, m)
+    """,
+    "products along another size, of what is not a number beyond it": """
+        r = Reciprocal(e)
+        u = Transpose(r)
+        k = MatMul(u, g)
+        f = MatMul(e, k)
+        s = Add(f, g)
+    """,
+    "steps in steps": """
+        f = Add(g, e)
+        zero = Constant<value_ints=[0]>()
+        z = ReduceSum<keepdims=0>(f, zero)
+        l, s = Scan<num_scan_inputs=1, body = inner (float[3] k, float[3] i) => (float[3] m, float[3] o) {
+            d = Add(k, i)
+            m = Tanh(d)
+            o = Neg(m)
+        }>(z, e)
+    """,
+}
+
+
+def looped(body: str, more: str = "") -> str:
+    """A model that goes through `n` places with such a step, which makes `f` of a state and an element, and `s`."""
+    return f"""(float[n, b, 3] x, float[b, 3] h) => (after, seen) {{
+        after, seen = Scan<num_scan_inputs=1{more},
+          body = step (float[b, 3] g, float[b, 3] e) => (float[b, 3] f, float[b, 3] s) {{ {body} }}>(h, x)
+    }}"""
+
+
+@pytest.mark.parametrize("body", LOOPS.values(), ids=LOOPS)
+def test_loops_take_as_many_steps_as_a_call_has(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unrolled, "_MOST_PROGRAMS", 0)
+    bucket = bucket_of(looped(body))
+    for b, n in ((2, 7), (3, 9), (3, 4)):
+        exact, rng = ms.Network(graph_of(looped(body), {"b": b, "n": n})), np.random.default_rng(n)
+        given = [(rng.random(type_.shape) + 0.5).astype(np.float32) for type_ in exact.inputs.values()]
+        sizes = bucket.sizes({"b": b, "n": n})
+        assert sizes is not None
+        for found, wanted in zip(bucket.run_on(bucket.network.state, sizes, given), exact(*given), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    (loop,) = bucket.network.graph.loops
+    assert loop.most == 9
+    assert loop.is_ended_by_data
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            looped("s = Add(g, e) f = Tanh(s)", ", scan_input_directions = [1]"),
+            "goes backwards through as many elements",
+        ),
+        (
+            """(float[b, n] x) => (y) {
+                k = Shape<start=1>(x)
+                most = Squeeze(k)
+                y = Loop(most, , x) <body = step (int64 i, bool c, float[b, n] g) => (bool d, float[b, n] f) {
+                    d = Identity(c)
+                    f = Tanh(g)
+                }>
+            }""",
+            "is a loop whose number of steps depends on sizes in another way",
+        ),
+        (
+            """(float[b, n] x, bool go) => (y) {
+                y = Loop(, go, x) <body = step (int64 i, bool c, float[b, n] g) => (bool d, float[b, n] f) {
+                    f = Tanh(g)
+                    d = Identity(go)
+                }>
+            }""",
+            "is a loop that data may end",
+        ),
+    ],
+)
+def test_loops_that_go_by_sizes_in_other_ways_are_refused(
+    text: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unrolled, "_MOST_PROGRAMS", 0)
+    graphs = [graph_of(text, {"b": 3, "n": n}) for n in (9, 4)]
+    with pytest.raises(NotAlike, match=reason):
+        masked(graphs[0], graphs[1:])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metasched.graph.builder import GraphBuilder, GraphValue, NodeOrigin
-from metasched.graph.node_helpers.moved_elements import replaced, sliced, stacked, transposed
+from metasched.graph.node_helpers.moved_elements import mirrored, replaced, sliced, stacked, transposed
 from metasched.graph.site import NodeSite
 
 X = np.arange(4 * 7, dtype=np.float32).reshape(4, 7)
@@ -15,6 +15,11 @@ X = np.arange(4 * 7, dtype=np.float32).reshape(4, 7)
 @pytest.fixture
 def site() -> NodeSite:
     return NodeSite(NodeOrigin("n", "Move", "y"), 22, (), {}, (True,), GraphBuilder())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_value_is_mirrored(site: NodeSite, axis: int) -> None:
+    np.testing.assert_array_equal(elements(mirrored(site, site.constant(X), axis)), np.flip(X, axis))
 
 
 @pytest.mark.parametrize(

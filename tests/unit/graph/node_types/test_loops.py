@@ -64,6 +64,24 @@ def test_scans_in_both_directions_along_any_axis(axis: int, backwards: int, out_
     np.testing.assert_array_equal(seen, np.stack(before[::-1] if prepended else before, out_axis))
 
 
+@pytest.mark.parametrize(("backwards", "prepended"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_scans_of_a_range_of_lengths_run_on_a_bucket(backwards: int, prepended: int) -> None:
+    made = node(
+        "Scan", "h0 x", "h seen", body=recurrence(), num_scan_inputs=1, scan_input_axes=[1],
+        scan_input_directions=[backwards], scan_output_axes=[-1], scan_output_directions=[prepended],
+    )  # fmt: skip
+    given = [value("h0", X[0]), helper.make_tensor_value_info("x", FLOAT, (4, "n", 2))]
+    net = ms.load_onnx(model([made], given, ["h", "seen"], {"outside": W}), n=ms.SizeRange(2, 7, buckets=(7,)))
+    assert isinstance(net, ms.NetworkOfSizes)
+    for n in (7, 5, 2):
+        x = integers(n, 4, 2, seed=n).astype(np.float32)
+        h, seen = net(np.zeros((4, 2), np.float32), np.ascontiguousarray(x.swapaxes(0, 1)))
+        expected, before = scanned(x, list(range(n))[:: -1 if backwards else 1])
+        np.testing.assert_array_equal(h, expected)
+        np.testing.assert_array_equal(seen, np.stack(before[::-1] if prepended else before, -1))
+    assert not net.exact
+
+
 def test_steps_are_one_task_and_what_no_step_changes_is_computed_once() -> None:
     long = np.zeros((9, 4, 2), np.float32)
     made = node("Scan", "h0 x", "h seen", body=recurrence(), num_scan_inputs=1)

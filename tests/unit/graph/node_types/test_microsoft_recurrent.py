@@ -104,6 +104,22 @@ def test_inputs_and_hidden_values_are_quantised_in_the_call(
         np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-5)
 
 
+def test_a_range_of_lengths_and_batches_quantises_what_a_call_has() -> None:
+    """Hidden values are quantised by the range of those of all rows, in each step: steps go by sizes, too."""
+    made, _, _ = layer("bidirectional", np.uint8, by_column=True)
+    for given in made.graph.input:
+        given.type.tensor_type.shape.dim[1].dim_param = "b"
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "t"
+    net = ms.load_onnx(made, t=ms.SizeRange(2, 9, buckets=(9,)), b=(2, 4))
+    assert isinstance(net, ms.NetworkOfSizes)
+    for steps, batch in ((9, 4), (5, 3), (2, 2)):
+        arrays = [5 * random(steps, batch, WIDTH), *(random(2, batch, HIDDEN, seed=seed) for seed in (1, 2))]
+        for found, wanted in zip(net(*arrays), net.at(t=steps, b=batch)(*arrays), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert not net.exact
+    assert all([loop.most for loop in bucket.network.graph.loops] == [9, 9] for bucket in net.buckets)
+
+
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import metasched as ms
 from metasched.graph.loops import unrolled
@@ -84,6 +87,53 @@ def test_many_steps_are_a_loop(op: str, direction: str, lengths: Any, monkeypatc
     assert not any(loop.is_ended_by_data for loop in loops)
     require_close(by_reference(net.graph, arrays), wanted)
     require_close(net(**{name: arrays[name] for name in net.inputs}), wanted)
+
+
+def of_any_length(made: Any) -> Any:
+    """A model of a layer for steps and batches of any number, `t` and `b`."""
+    for given in made.graph.input:
+        dims = given.type.tensor_type.shape.dim
+        dims[1].dim_param = "b"
+        if given.name == "X":
+            dims[0].dim_param = "t"
+    return made
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("has_lengths", [False, True])
+def test_layers_of_a_range_of_lengths_run_on_buckets(op: str, direction: str, has_lengths: bool) -> None:
+    made = of_any_length(layer(op, direction, None, {})[0])
+    if has_lengths:
+        made.graph.node[0].input[4] = "lengths"
+        made.graph.input.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, ["b"]))
+    net = ms.load_onnx(made, t=ms.SizeRange(2, 9, buckets=(4, 9)), b=(2, 3))
+    assert isinstance(net, ms.NetworkOfSizes)
+    for steps, batch in ((9, 3), (7, 3), (4, 2), (3, 3), (5, 2)):
+        shapes = {"X": (steps, batch, WIDTH)} | dict.fromkeys(
+            "hc", (2 if direction == "bidirectional" else 1, batch, HIDDEN)
+        )
+        given = {name: random(*shapes[name], seed=steps) for name in net.inputs if name != "lengths"}
+        given |= {"lengths": np.int32([steps, 2, 1][:batch])} if has_lengths else {}
+        require_close(net(**given), net.at(t=steps, b=batch)(**given))
+    assert not net.exact
+    assert len(net.buckets) == 2
+    for bucket in net.buckets:
+        loops = list(bucket.network.graph.loops)
+        assert [loop.is_ended_by_data for loop in loops] == [True] * (2 if direction == "bidirectional" else 1)
+
+
+def test_an_export_of_a_range_of_lengths_goes_as_many_steps_as_a_call_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = ms.load_onnx(of_any_length(layer("LSTM", "bidirectional", None, {})[0]), t=(5, 9), b=BATCH)
+    net.export(tmp_path / "layers_of_any_length")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run = importlib.import_module("layers_of_any_length.network").run
+    for steps in (5, 6, 9):
+        given = [random(steps, BATCH, WIDTH), *(random(2, BATCH, HIDDEN, seed=seed) for seed in (1, 2))]
+        for found, wanted in zip(run(*given), net(*given), strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(("op", "attributes"), [("RNN", {}), ("GRU", {"linear_before_reset": 1}), ("LSTM", {})])

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import metasched as ms
+from tests.support.graphs import parsed
 from tests.support.onnx_models import integers, model, node, unknown, value
 
 X = integers(5, 3).astype(np.float32)
@@ -131,3 +132,16 @@ def test_a_position_that_data_decide_is_refused_with_what_decides_it() -> None:
     with pytest.raises(ms.RefusedModel, match=r"its position, `n`, is computed from data"):
         ms.load_onnx(model(nodes, given, ["z"]))
     np.testing.assert_array_equal(ms.load_onnx(model(nodes, given, ["z"]), values={"n": 3})(X), X[3:4])
+
+
+def test_a_sequence_is_no_state_of_a_loop_whose_steps_a_call_counts() -> None:
+    text = """m (int64 n, float[2] x) => (y) <bool yes = {1}, int64 last = {-1}> {
+        none = SequenceEmpty()
+        rows = Loop(n, yes, none) <body = step (int64 i, bool c, seq(float) s) => (bool go, seq(float) after) {
+            go = Identity(c)
+            after = SequenceInsert(s, x)
+        }>
+        y = SequenceAt(rows, last)
+    }"""
+    with pytest.raises(ms.RefusedModel, match=r"a state is a sequence.*`res = torch.cat\(\[res, rows\]\)`, may be"):
+        ms.load_onnx(parsed(text))

@@ -18,6 +18,9 @@ from metasched.graph.running.plan import Arena, arena, lifetimes, places
 from tests.support.graphs import network
 from tests.support.loops import (
     CELLS,
+    GOES_ON_BY,
+    counted_by_numpy,
+    counting,
     decoded_by_numpy,
     decoder,
     decoder_inputs,
@@ -115,6 +118,16 @@ def test_a_row_that_lies_outside_of_a_cache_is_not_written() -> None:
 def test_loops_in_loops_read_what_is_around_them(n: int, least: float) -> None:
     found = nested()(np.array(n), A, np.float32(least))
     require_same(found, nested_by_numpy(n, A, least))
+
+
+@pytest.mark.parametrize("given_out", [False, True])
+@pytest.mark.parametrize("goes_on", GOES_ON_BY)
+def test_what_is_in_a_step_may_say_whether_there_is_another(goes_on: str, given_out: bool) -> None:
+    net = counting(goes_on, given_out)
+    for x in (0, 3, 4, 7, 12):
+        wanted = counted_by_numpy(x)
+        found = net(np.float32(x))
+        require_same(found if given_out else (found,), wanted if given_out else wanted[:1])
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 7])

@@ -13,15 +13,13 @@ import pytest
 
 import metasched as ms
 from metasched.graph.code.choices import Choice, ScheduleOrigin
-from tests.support.loops import decoder, decoder_inputs
+from tests.support.loops import GOES_ON_BY, counted_by_numpy, counting, decoder, decoder_inputs
 from tests.support.onnx_models import model, node, random, value
 
 X, W = random(64, 128), random(128, 256, seed=1)
 
-# Run where nothing of this package, nor of what it needs besides NumPy, can be imported.
-ALONE = """
-import copy
-import pickle
+# Texts that begin so run where nothing of this package, nor of what it needs besides NumPy, can be imported.
+NUMPY_ALONE = """
 import sys
 
 class Refused:
@@ -31,6 +29,13 @@ class Refused:
 
 sys.meta_path.insert(0, Refused())
 import numpy as np
+"""
+
+ALONE = (
+    NUMPY_ALONE
+    + """
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from fast.network import run
 
@@ -55,6 +60,7 @@ for copied in (pickle.dumps, copy.deepcopy):
         continue
     raise AssertionError("it was copied")
 """
+)
 
 
 def network() -> ms.Network:
@@ -104,18 +110,9 @@ def test_a_folder_is_written_again(tmp_path: Path) -> None:
     assert json.loads(before)["inputs"] == [["X", "float32", [64, 128]]]
 
 
-LOOP_ALONE = """
-import copy
-import pickle
-import sys
-
-class Refused:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"metasched", "numba", "llvmlite", "onnx", "scipy"}:
-            raise ImportError(f"{name} is not to be imported")
-
-sys.meta_path.insert(0, Refused())
-import numpy as np
+LOOP_ALONE = (
+    NUMPY_ALONE
+    + """
 from concurrent.futures import ThreadPoolExecutor
 from fast.network import run
 
@@ -128,6 +125,7 @@ for n, one in enumerate(found):
     for again, first in zip(one, found[n % 3], strict=True):
         np.testing.assert_array_equal(again, first)
 """
+)
 
 
 def test_loops_that_data_end_run_with_numpy_alone(tmp_path: Path) -> None:
@@ -224,3 +222,24 @@ def test_a_forked_child_has_memory_threads_and_a_state_of_its_own(threads: int, 
         [sys.executable, "-c", FORKED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+COUNTING_ALONE = (
+    NUMPY_ALONE
+    + """
+from fast.network import run
+
+for x in (0, 7):
+    y, seen = run(np.float32(x))
+    print(float(y), *seen)
+"""
+)
+
+
+@pytest.mark.parametrize("goes_on", GOES_ON_BY)
+def test_what_is_in_a_step_says_in_an_export_too_whether_there_is_another(tmp_path: Path, goes_on: str) -> None:
+    counting(goes_on, given_out=True).export(tmp_path / "fast")
+    command = [sys.executable, "-c", COUNTING_ALONE]
+    run = subprocess.run(command, check=True, cwd=tmp_path, capture_output=True, text=True)
+    wanted = [(float(y), *seen) for y, seen in map(counted_by_numpy, (0, 7))]
+    assert run.stdout.splitlines() == [" ".join(map(str, one)) for one in wanted]
