@@ -9,7 +9,6 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from metasched.ir.printer import print_func
 from metasched.ir.query import names
 from metasched.schedule.trace import Schedule
 from metasched.support.data_classes import dataclass
+from metasched.support.messages import did_you_mean, with_hint
 
 _PACKAGE = Path(__file__).parents[1]
 _RULES = _PACKAGE / "rules"  # installed, the shipped rules lie inside the package, and are rules like any other
@@ -37,16 +37,15 @@ def is_of_a_rule(error: BaseException) -> bool:
 def described(error: BaseException) -> str:
     """An exception as a message for a person, notes included; its class is named unless it is metasched's own."""
     own = isinstance(error, MetaschedError)
-    text = str(error) if own else f"{type(error).__name__}: {error}{_closest_attribute(error)}"
+    text = str(error) if own else with_hint(f"{type(error).__name__}: {error}", _closest_attribute(error))
     return "\n".join([text, *("\n" + note for note in getattr(error, "__notes__", ()))])
 
 
 def _closest_attribute(error: BaseException) -> str:
-    """The end of Python's message about an attribute that is not there: Python's own tracebacks have one."""
+    """A hint for an attribute that is not there; '' for other errors. Python's own tracebacks have one."""
     if not isinstance(error, AttributeError) or error.name is None or "has no attribute" not in str(error):
         return ""
-    near = get_close_matches(error.name, [name for name in dir(error.obj) if not name.startswith("_")], n=3)
-    return f"; did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
+    return did_you_mean(error.name, (name for name in dir(error.obj) if not name.startswith("_")))
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def test_inputs_that_are_not_given_are_random(folder: Path) -> None:
         (("show", "m.onnx"), "leaves sizes open"),
         (("show", "m.onnx", "-D", "bach=1"), "no size is named `bach`\n  hint: those left open are `batch`"),
         (("show", "m.onnx", "-D", "batch=1", "-D", "batch=2"), "-D batch is given twice"),
-        (("show", "m.onnx", "-D", "target=1"), "no size is named `target`; those left open are `batch`"),
+        (("show", "m.onnx", "-D", "target=1"), "no size is named `target`\n  hint: those left open are `batch`"),
         (("show", "bad.onnx"), "Det (opset 22)"),
         (("run", "m.onnx", "-D", "batch=1", "--input", "q=x1.npy"), "no input `q`; it has x"),
         (("run", "m.onnx", "-D", "batch=1", "--input", "x=none.npy"), "none.npy: No such file"),

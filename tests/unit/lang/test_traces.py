@@ -74,8 +74,7 @@ def test_values(value: object, text: str) -> None:
 
 
 def test_what_has_no_text() -> None:
-    with pytest.raises(TypeError, match="cannot hold NaN"):
-        print_instruction(Instruction("f", (math.nan,)))
+    assert print_instruction(Instruction("f", (math.nan,))) == "f(nan)"  # for messages: no trace is read with it
     with pytest.raises(TypeError, match="cannot hold a Load"):
         print_instruction(Instruction("f", (Load("A", (), DType.F32),)))
 

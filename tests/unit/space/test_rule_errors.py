@@ -21,11 +21,11 @@ def described_block() -> object:
     [
         (
             lambda: described_block().reduce,  # type: ignore[attr-defined]
-            "AttributeError: 'BlockInfo' object has no attribute 'reduce'; did you mean `reduces`",
+            "AttributeError: 'BlockInfo' object has no attribute 'reduce'\n  hint: did you mean `reduces`?",
         ),
-        (lambda: [].apend(3), "AttributeError: 'list' object has no attribute 'apend'; did you mean `append`"),  # type: ignore[attr-defined]
+        (lambda: [].apend(3), "AttributeError: 'list' object has no attribute 'apend'\n  hint: did you mean `append`?"),  # type: ignore[attr-defined]
         (lambda: [].zebra, "AttributeError: 'list' object has no attribute 'zebra'"),  # type: ignore[attr-defined]
-        (lambda: schedule().splt(), "AttributeError: there is no primitive `splt`; did you mean split"),
+        (lambda: schedule().splt(), "AttributeError: there is no primitive `splt`\n  hint: did you mean `split`?"),
         (lambda: {}["x"], "KeyError: 'x'"),
     ],
 )

@@ -235,5 +235,5 @@ def test_a_scan_of_opset_8_is_not_read_as_one_of_9() -> None:
         helper.make_graph([one], "old", given, outputs), opset_imports=[helper.make_opsetid("", 8)]
     )
     assert isinstance(whole, onnx.ModelProto)
-    with pytest.raises(ms.RefusedModel, match=r"(?s)opset 8.*gives `h`, `x` another type"):
+    with pytest.raises(ms.RefusedModel, match=r"(?s)opset 8.*gives `h` and `x` another type"):
         ms.load_onnx(whole)
