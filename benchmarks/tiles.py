@@ -133,4 +133,4 @@ def cycles_of(func: Func, target: Target, counter: CycleCounter) -> float:
     *places, workspace = (array.ctypes.data + -array.ctypes.data % _ALIGN for array in held)
     kernel = LoadedKernel(artefact, code).bind(places, workspace)
     calls = max(2, int(_SAMPLE_S / max(kernel.run(2) / 2, 1e-8)))
-    return counter.least(lambda: kernel.run(calls)) / calls
+    return counter.least_call_cycles(lambda: kernel.run(calls)) / calls

@@ -109,7 +109,7 @@ def parameters_of(func: Func) -> tuple[KernelArgument, ...]:
     scalars = {s.name: s for s in func.scalars}
     given = [
         KernelArgument(
-            name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_below(inputs[name])
+            name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_index_limit(inputs[name])
         )
         if name in inputs
         else KernelArgument(name, scalars[name].dtype, None, is_output=False)
@@ -118,7 +118,7 @@ def parameters_of(func: Func) -> tuple[KernelArgument, ...]:
     return (*given, *(KernelArgument(b.name, b.dtype, memory_shape(b), is_output=True) for b in func.outputs))
 
 
-def _below(buffer: Buffer) -> int | None:
+def _index_limit(buffer: Buffer) -> int | None:
     return None if buffer.below is None else as_int(buffer.below)
 
 
