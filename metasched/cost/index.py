@@ -21,13 +21,13 @@ from metasched.support.data_classes import dataclass
 
 class Table:
     """Distinct expressions without loop variables, numbered in order of first use. `used` are the numbers given since
-    `begin`."""
+    `clear_used`."""
 
     def __init__(self) -> None:
         self._slots: dict[Expr, int] = {}
-        self.begin()
+        self.clear_used()
 
-    def begin(self) -> None:
+    def clear_used(self) -> None:
         """Forget which numbers are used."""
         self.used: set[int] = set()
 

@@ -53,10 +53,10 @@ def transposed_runs(
     are loaded at once; 0 where there are none: (rows,)."""
     if statement.tensor is not None or statement.reduces:
         return [np.zeros(ranges.rows, np.float32) for _ in footprints]
-    return [_run(statement, n, footprint, ranges, unrolled) for n, footprint in enumerate(footprints)]
+    return [_transposed_run(statement, n, footprint, ranges, unrolled) for n, footprint in enumerate(footprints)]
 
 
-def _run(statement: Statement, n: int, footprint: Footprint, ranges: Ranges, unrolled: Array) -> Array:
+def _transposed_run(statement: Statement, n: int, footprint: Footprint, ranges: Ranges, unrolled: Array) -> Array:
     access, vector, rows = statement.accesses[n], statement.vector, ranges.rows
     if n == 0 or vector is None or any(n in gate.reads for gate in statement.gates):
         return np.zeros(rows, np.float32)
