@@ -8,10 +8,10 @@ from functools import wraps
 import numpy as np
 
 from metasched.compiler.policy import (
-    FEW_ELEMENTS,
-    LANES_OF_A_PIECE,
+    LANES_PER_PIECE,
     MOST_PIECES,
-    SPREAD,
+    MOST_SHARED_ELEMENTS,
+    MOST_SPREAD,
     loads_rereading,
     rereads,
 )
@@ -181,8 +181,8 @@ class StatementView(StatementLoops):
             if dim.uses(loop):
                 reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, unrolled)
                 elements = elements * self.ranges.lanes_values(dim, loop, lanes, unrolled)
-        near = apart & (reach < SPREAD * lanes) & (lanes > 1)
-        few = apart & (elements <= np.minimum(FEW_ELEMENTS, lanes / 2.0))
+        near = apart & (reach < MOST_SPREAD * lanes) & (lanes > 1)
+        few = apart & (elements <= np.minimum(MOST_SHARED_ELEMENTS, lanes / 2.0))
         spread: Array = np.where(near, np.ceil((reach + 1.0) / lanes), np.where(few, elements / 2.0, 0.0))
         register = self.target.vector_bits / (8.0 * access.element_bytes)
         split = [self.ranges.is_split(dim, loop, self.full(register), unrolled) for dim in access.dims]
@@ -191,7 +191,7 @@ class StatementView(StatementLoops):
         spread = np.where(near & alike, 0.5, spread)
         pieces = 1.0 + np.maximum.reduce([self.ranges.lanes_pass(dim, loop, lanes, unrolled) for dim in access.dims])
         beside = np.abs(flat_step(access, footprint, self.ranges, loop)) == 1
-        joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_OF_A_PIECE))
+        joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_PER_PIECE))
         return np.where(joined, pieces / 2.0, spread)
 
     def _operand_counts(self) -> list[Array]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.compiler.policy import SPREAD
+from metasched.compiler.policy import MOST_SPREAD
 from metasched.cost.footprint import Array, Footprint, Mask, Ranges, flat_step
 from metasched.cost.index import QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess
@@ -73,5 +73,5 @@ def _transposed_run(statement: Statement, n: int, footprint: Footprint, ranges: 
             step = flat_step(access, footprint, ranges, loop)
             beside |= straight & (step == size) & (ranges.extents[loop] * size >= run) & (size < run)
     whole = width % run == 0 if lanes is not None else np.ones(rows, np.bool_)
-    apart = between > SPREAD * size
+    apart = between > MOST_SPREAD * size
     return np.where(beside & whole & apart, np.float32(run), np.float32(0.0))

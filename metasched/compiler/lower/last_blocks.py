@@ -15,7 +15,7 @@ from math import prod
 from metasched.compiler.lower.nest import NestLoop, NestStmt, assigns, many, map_assigns, map_children
 from metasched.compiler.lower.specialise import shortened
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.compiler.policy import MOST_IN_TWO_BLOCKS
+from metasched.compiler.policy import MOST_STATEMENTS_IN_TWO_BLOCKS
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 from metasched.ir.ranges import bounds
@@ -43,7 +43,7 @@ def _is_over_blocks(loop: NestLoop, copies: int) -> bool:
     if not straight or any(a.reducer is None or loop.var not in a.reduction - a.spatial for _, a in found):
         return False
     statements = copies * sum(prod(inner.steps for inner in path) for path, _ in found)
-    return loop.unroll or statements <= MOST_IN_TWO_BLOCKS
+    return loop.unroll or statements <= MOST_STATEMENTS_IN_TWO_BLOCKS
 
 
 def _whole_blocks(loop: NestLoop) -> int:

@@ -26,7 +26,7 @@ from metasched.compiler.lower.nest import (
     map_assigns,
     map_children,
 )
-from metasched.compiler.policy import CASES
+from metasched.compiler.policy import MOST_CASES
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
 from metasched.ir.ranges import bounds
@@ -67,7 +67,7 @@ class _Split:
 
 def specialise(stmt: NestStmt) -> NestStmt:
     """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
-    return _visit(clipped(stmt), (), CASES)
+    return _visit(clipped(stmt), (), MOST_CASES)
 
 
 def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:

@@ -124,7 +124,8 @@ def test_a_file_that_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_predicting_imports_no_lightgbm() -> None:
-    code = "import sys, metasched; from metasched.cost.trained import read_shipped_model; read_shipped_model(); print('lightgbm' in sys.modules)"
+    model = "from metasched.cost.trained import read_shipped_model; read_shipped_model()"
+    code = f"import sys, metasched; {model}; print('lightgbm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
