@@ -86,7 +86,7 @@ def measure(target: Target) -> MachineCalibration:
 
 
 def _measure_quiet_rounds(measure_once: Callable[[], _Round]) -> list[_Round]:
-    """What some rounds measured in which little else ran. Raises CalibrationError where there were too few."""
+    """Measure rounds, and keep those in which little else ran. Raises CalibrationError where there were too few."""
     found: list[_Round] = []
     beside: list[OtherWork] = []
     while len(found) < _ROUNDS and len(found) + len(beside) < _MOST_ROUNDS:

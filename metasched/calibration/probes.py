@@ -31,7 +31,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True)
 class ProbeValue:
-    """What a probe measured, in its unit, in so many threads."""
+    """A value that a probe measured, in its unit, in so many threads."""
 
     value: float
     threads: int = 1

@@ -22,7 +22,7 @@ _SPARE_REGISTERS = 2
 
 # Imperfect tiles: for so many guards there are cases of whole and partial tiles, of each guard two.
 SPECIALISED_GUARDS = 2
-MOST_CASES = 2**SPECIALISED_GUARDS
+SPECIALISED_CASES = 2**SPECIALISED_GUARDS
 
 # Lanes that are spread over up to so many times their number of elements are loaded with what lies between, and picked:
 # vectors and shuffles. Those further apart are loaded one by one.

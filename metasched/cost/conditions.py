@@ -41,14 +41,14 @@ class DataCondition:
 
 @dataclass(frozen=True)
 class Negation:
-    """What holds where `of` does not."""
+    """A condition that holds where `of` does not."""
 
     of: Condition
 
 
 @dataclass(frozen=True)
 class Conjunction:
-    """What holds where all of these do; nothing but true without any."""
+    """A condition that holds where all of these do; always without any."""
 
     of: tuple[Condition, ...]
 

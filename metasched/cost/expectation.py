@@ -97,7 +97,7 @@ def _duration(seconds: float) -> str:
 
 
 def expectation_of(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectation:
-    """What the roofline expects of a scheduled program whose numbers are all decided."""
+    """The roofline's expectation of a scheduled program whose numbers are all decided."""
     division = divide(func, constants(func))
     if division.prologue is None:
         return _part_expectation(func, target, core)

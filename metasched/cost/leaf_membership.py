@@ -33,7 +33,7 @@ class LeafMembership:
     forests: tuple[_ForestMembers, ...]
 
     @classmethod
-    def of(cls, model: TrainedModel, features: Features) -> LeafMembership:
+    def from_features(cls, model: TrainedModel, features: Features) -> LeafMembership:
         """Which leaves candidates reach, whose features are float32 of shape (n, F)."""
         everyone = np.arange(len(features))
         forests = [

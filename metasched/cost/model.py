@@ -74,7 +74,7 @@ class LearnsFromOthers(Protocol):
 
 @dataclass(frozen=True)
 class _Adaptation:
-    """What a task's measurements taught: values of the trained leaves, the constant of the task, trees of its own."""
+    """A model's adaptation to a task: values of the trained leaves, the constant of the task, trees of its own."""
 
     values: Array
     offset: float
@@ -133,7 +133,7 @@ class CostModel:
         shift = own.common_part(own.log_seconds - before)
         if not self._trained.trees:
             return _Adaptation(self._common, self._trained.offset + shift, Forest(()))
-        membership = LeafMembership.of(self._trained, own.features)
+        membership = LeafMembership.from_features(self._trained, own.features)
         kernel = membership.common_leaves()
         kernel[np.diag_indices(len(own))] += _RIDGE
         expected = before + shift
@@ -167,7 +167,7 @@ def leaves_after_others(
     each = max(2, most // len(timed))
     chosen = [choose_spread(task, each) for task in timed]
     left = np.concatenate([centre_residual(task, trained) for task in chosen])
-    membership = LeafMembership.of(trained, np.concatenate([task.features for task in chosen]))
+    membership = LeafMembership.from_features(trained, np.concatenate([task.features for task in chosen]))
     kernel = membership.common_leaves()
     ends = np.cumsum([len(task) for task in chosen])
     of_tasks = [slice(end - len(task), end) for end, task in zip(ends, chosen, strict=True)]

@@ -384,7 +384,7 @@ def _accesses(
         if (name, indices) in found:
             continue
         buffer, depth = storage.buffers[name], storage.depths.get(name)
-        located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
+        located, shape = _memory_access(buffer, tuple(substitute(e, values) for e in indices))
         if depth is None and not buffer.alignments:
             located, shape = joined_dims(located, shape)
         found[name, indices] = StatementAccess(
@@ -431,7 +431,7 @@ def _tensor_use(loops: tuple[For, ...]) -> TensorUse | None:
     return None
 
 
-def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def _memory_access(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The indices of an access in memory, and the shape there."""
     if buffer.roll is not None:
         kept = Binary(BinOp.MOD, indices[buffer.roll.axis], buffer.roll.window)

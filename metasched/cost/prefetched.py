@@ -40,17 +40,17 @@ def l3_slowdown(view: StatementView, access: int, level: Levels) -> Array:
     near = np.where(far | place.is_store, np.maximum(level, view.fits[0]), level)
     longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
 
-    def more(run: Array) -> Array:
+    def excess(run: Array) -> Array:
         short: Array = 1.0 - np.minimum(run * element / core.stream_bytes, 1.0)
         return (longest - 1.0) * short
 
-    found = more(take_level(footprint.run, near))
+    found = excess(take_level(footprint.run, near))
     if not np.count_nonzero(far):
         return 1.0 + found
     sharing = _place_count(footprint, element)
     found = np.where(far, _lost_share(_row_count(footprint, near) / sharing) * found, found)
     for rows, run in _rows_in_turns(footprint, near):
-        found = np.where(far, np.maximum(found, _lost_share(rows / sharing) * more(run)), found)
+        found = np.where(far, np.maximum(found, _lost_share(rows / sharing) * excess(run)), found)
     return 1.0 + found
 
 
@@ -69,22 +69,22 @@ def memory_slowdown(view: StatementView, access: int, level: Levels) -> Array:
     footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
     near, sharing = np.maximum(level, view.fits[0]), _place_count(footprint, element)
 
-    def more(run: Array) -> Array:
+    def excess(run: Array) -> Array:
         part = np.clip(run * element, element, PAGE)
         found: Array = view.core.page_bytes * (1.0 / part - 1.0 / PAGE)
         return found
 
-    found = np.maximum(more(take_level(footprint.run, near)), _row_start_factor(view, access, near))
+    found = np.maximum(excess(take_level(footprint.run, near)), _row_start_factor(view, access, near))
     for rows, run in _rows_in_turns(footprint, near):
         unseen = np.clip((rows - _FOLLOWED) / (_TOO_MANY - _FOLLOWED), 0.0, 1.0)
         again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost_share(rows / sharing), _AGAIN * unseen)
-        found = np.maximum(found, again * more(run))
+        found = np.maximum(found, again * excess(run))
     found = 1.0 + found
     return found if np.all(far) else np.where(far, found, l3_slowdown(view, access, level))
 
 
 def _row_start_factor(view: StatementView, access: int, near: Levels) -> Array:
-    """What it takes on top, relative to bytes that come, to follow the rows of a sum, of which few are read in turns.
+    """The time on top, relative to bytes that come, to follow the rows of a sum, of which few are read in turns.
     Where a loop asks for them, they are there.
 
     (A row of 4,096 to 32,000 numbers times a matrix of 180 to 260 MB on a Zen 4, relative to 8 rows in turns: parts of
@@ -133,7 +133,7 @@ def _lost_share(rows: Array) -> Array:
 
 
 def _vectors_in_page_rows(view: StatementView, access: int) -> Mask:
-    """Where whole vectors are read of rows that are a page or more apart."""
+    """Whether whole vectors are read of rows that are a page or more apart: (rows,)."""
     apart = _has_page_rows(view.footprints[access], view.statement.accesses[access].element_bytes)
     rows: Mask = apart & (view.steps[access] == 1)
     return rows
@@ -170,7 +170,7 @@ def unprefetched_cycles(view: StatementView, access: int) -> Array:
 
 
 def _has_prefetch(view: StatementView, access: int) -> Mask:
-    """Where a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
+    """Whether a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
     hardware."""
     place, footprint = view.statement.accesses[access], view.footprints[access]
     found = np.zeros(view.rows, np.bool_)

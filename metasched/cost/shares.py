@@ -203,7 +203,7 @@ class Shares:
         return _IndexParts(self._ranges.sizes[index.constant] + self._none, copies, inside)
 
     def _loop_parts(self, loop: int) -> tuple[_Part, _Part]:
-        """What a loop adds from copy to copy, and in each: an unrolled vectorised loop has its lanes there."""
+        """The parts a loop adds from copy to copy, and in each: an unrolled vectorised loop has its lanes there."""
         extent, copied = self._ranges.extents[loop], self._copied[loop]
         width = np.ceil(extent / copied)
         return _Part(self._none, width * (copied - 1.0), copied), _Part(self._none, width - 1.0, width)

@@ -65,8 +65,8 @@ class TaskTimes:
         return seen
 
     def common_part(self, left: Array) -> float:
-        """What all measurements have in common, of numbers of shape (n,); lower bounds only count where there is
-        nothing else."""
+        """The mean over measurements of numbers of shape (n,): what all have in common; lower bounds only count
+        where there is nothing else."""
         sure = np.isfinite(self.seconds) & ~self.bounds
         return float(left[sure if sure.any() else np.isfinite(self.seconds)].mean())
 

@@ -105,13 +105,13 @@ class _Lesson:
 
 
 def _tile_lesson(task: TaskTimes, model: TrainedModel) -> _Lesson:
-    """What a model gets wrong of the candidates that compute in tile registers."""
+    """A lesson of what a model gets wrong of the candidates that compute in tile registers."""
     at = np.flatnonzero(uses_tiles(task.features))
     return _Lesson(task.select(at), centre_residual(task, model)[at])
 
 
 def _average_forests(lessons: Sequence[_Lesson], seed: int, threads: int) -> GrownTrees:
-    """The mean of several forests, each of a random part of what there is to learn."""
+    """Average several forests, each trained on a random part of what there is to learn."""
     trees: list[Tree] = []
     gains: defaultdict[str, float] = defaultdict(float)
     for bag in range(BAGS if lessons else 0):

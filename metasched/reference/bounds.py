@@ -168,7 +168,7 @@ class Bounds:
         return Select(Binary(BinOp.AND, beside, Binary(BinOp.EQ, steep, ZERO)), number(_STEEPEST_JUMP), steep)
 
     def _place_bound(self, e: Load) -> Expr:
-        """What an element may be off because it may be another: as much as it is, and one."""
+        """The bound of an element that may be another one, as its index may be off: as much as it is, and one."""
         out: Expr = ZERO
         for index in e.indices:
             off = self(index)

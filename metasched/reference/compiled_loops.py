@@ -86,11 +86,16 @@ def _nest_program(func: Func, nest: Stmt) -> Func:
     """The program of one nest, with the buffers that it uses."""
     used = {node.buffer for node in nest.walk() if isinstance(node, Load | Store)}
 
-    def those(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    def select_used(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         return tuple(b for b in buffers if b.name in used)
 
     return replace(
-        func, inputs=those(func.inputs), outputs=those(func.outputs), temps=those(func.temps), order=(), body=nest
+        func,
+        inputs=select_used(func.inputs),
+        outputs=select_used(func.outputs),
+        temps=select_used(func.temps),
+        order=(),
+        body=nest,
     )
 
 

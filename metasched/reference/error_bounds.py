@@ -96,7 +96,7 @@ def add_bounds(typed: Func) -> Func:
     known = Bounds(rounded_buffers(func), rounding_in(func), types, sums)
     of_blocks = {block.name: replace(known, type=_shortest_type(block)) for block in blocks}
 
-    def extended(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    def extend(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         bounded = [b for b in buffers if b.dtype.is_float or b.name in known.rounded]
         return buffers + tuple(replace(b, name=bound_name(b.name), dtype=DType.F64) for b in bounded)
 
@@ -112,9 +112,9 @@ def add_bounds(typed: Func) -> Func:
             body.append(query.map_blocks(nest, _rival))
     return replace(
         func,
-        inputs=extended(func.inputs),
-        outputs=extended(func.outputs) + extended(shown) + rivals,
-        temps=extended(tuple(inner)),
+        inputs=extend(func.inputs),
+        outputs=extend(func.outputs) + extend(shown) + rivals,
+        temps=extend(tuple(inner)),
         order=func.order + added,
         body=seq(body),
     )

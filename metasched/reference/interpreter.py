@@ -54,7 +54,7 @@ _DEEPEST_PARENTHESES = 40
 
 
 def _shift(numpy: np.ufunc, a: Value, b: Value) -> Value:
-    """NumPy's: by less than 0 places, or by as many as there are or more, all bits are those that come in."""
+    """Shift as NumPy does: by less than 0 places, or by as many as there are, all bits are those that come in."""
     return int(numpy(a, b)) if isinstance(a, int) else numpy(a, b)
 
 
@@ -187,7 +187,7 @@ class ExpressionSource(ABC):
     def value(self, e: Expr) -> str:
         """The source of an expression, in parentheses where it is not one name or call."""
         text = self._text(e)
-        is_deep = not isinstance(e, Const | Var) and _nesting(text) > _DEEPEST_PARENTHESES
+        is_deep = not isinstance(e, Const | Var) and _nesting_depth(text) > _DEEPEST_PARENTHESES
         return self._call_part(text) if is_deep else text
 
     def _text(self, e: Expr) -> str:
@@ -268,7 +268,7 @@ class ExpressionSource(ABC):
         return a * b if e.op is BinOp.MUL else max(a, b)
 
 
-def _nesting(text: str) -> int:
+def _nesting_depth(text: str) -> int:
     """How deep parentheses are inside one another."""
     deepest = depth = 0
     if text.count("(") > _DEEPEST_PARENTHESES:

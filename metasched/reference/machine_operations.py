@@ -107,7 +107,7 @@ class OperationWriter:
         return self._builder.fcmp_unordered("uno", a, a)
 
     def _divide(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Rounded down, or up. What is divided by 0 is 0, and so is the remainder."""
+        """Divide, rounded down or up. What is divided by 0 is 0, and so is the remainder."""
         if op is BinOp.CEILDIV:
             down = self._divide(BinOp.FLOORDIV, dtype, self._builder.neg(a), b)
             return self._builder.neg(down)

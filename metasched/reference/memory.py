@@ -75,7 +75,7 @@ def outer_nests(func: Func) -> tuple[Stmt, ...]:
 
 
 def _buffer_bytes(buffer: Buffer) -> tuple[int, int]:
-    """What a buffer's values and its flags take, each up to where the next may begin."""
+    """The bytes of a buffer's values and of its flags, each up to where the next may begin."""
     size = math.prod(concrete_shape(buffer))
     return _align_size(size * buffer.dtype.numpy.itemsize), _align_size(size)
 

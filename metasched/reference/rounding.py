@@ -92,7 +92,7 @@ def _is_power_of_two(value: float) -> bool:
 
 
 def _combine_parts(e: Expr, known: Callable[[Expr], Expr], others: Expr) -> Expr:
-    """What holds for an expression that is one of its parts, and what for `others`."""
+    """Combine what holds for the parts of an expression that is one of them; `others` for all other expressions."""
     if isinstance(e, Unary):
         return known(e.a)
     if isinstance(e, Cast):

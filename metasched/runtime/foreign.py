@@ -131,7 +131,7 @@ class Library:
 
 
 def _integer_dtype(dtype: DType) -> np.dtype[Any]:
-    """What an array of a type that NumPy lacks is taken as: integers that every library has."""
+    """The integers that stand for a type that NumPy lacks, and that every library has."""
     return integer_of_size(dtype.bits).numpy
 
 

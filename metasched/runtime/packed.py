@@ -141,14 +141,14 @@ def _compiled_again(
 
 
 def _require_weight(p: KernelArgument, weight: Any) -> Array:
-    """A weight that its kernel could be called with."""
+    """Return a weight; raises KernelError for one that its kernel could not be called with."""
     arguments.pointer(p, p.dtype.numpy, weight)
     checked: Array = weight
     return checked
 
 
 def _run_prologue(prologue: CallableKernel, weights: Mapping[str, Array]) -> list[Array]:
-    """What a prologue computes of the weights that it takes.
+    """Run a prologue on the weights that it takes, and return what it computes of them.
 
     Layouts may have room that nothing is stored to, and whole vectors compute with it: it is zero, as they are slow
     where denormals are in it.

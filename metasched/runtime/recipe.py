@@ -27,7 +27,7 @@ class Recipe:
 
     @classmethod
     def from_kernel(cls, kernel: CallableKernel) -> Recipe:
-        """What a kernel is made of. Raises KernelError for one that was made without a trace."""
+        """The recipe of a kernel. Raises KernelError for one that was made without a trace."""
         if kernel.program is None or kernel.trace is None:
             raise KernelError(
                 f"`{kernel.name}` was made without a trace, and cannot be pickled", hint="use `ms.compile`"
@@ -49,6 +49,6 @@ class Recipe:
             )
 
     def compile(self) -> CompiledKernel:
-        """The compiled program. Raises KernelError where the machine cannot run it."""
+        """Compile the program. Raises KernelError where the machine cannot run it."""
         self.require_target()
         return build(self.trace.apply_to(self.program).func, self.target)

@@ -32,7 +32,7 @@ def _new_generator(target: Target) -> CodeGenerator:
 
 @lru_cache(maxsize=8)
 def _shared_compiler(target: Target) -> CodeGenerator:
-    """One that nothing is loaded by, for all kernels of a target."""
+    """The code generator that all kernels of a target share; no code is loaded by it."""
     return _new_generator(target)
 
 

@@ -97,7 +97,7 @@ class _Member:
             return np.frombuffer(_memory(self._arena_bytes), np.uint8)
 
     def _state_part_address(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
-        """Where the part of a state is that begins at a position."""
+        """The address of the part of a state that begins at a position."""
         state, name, offset, number, position_of, lowest, highest, step = part
         position = int(inputs[number].reshape(-1)[0])
         if not lowest <= position <= highest:
@@ -215,7 +215,7 @@ class ExportedNetwork:
     # --- sizes that are ranges
 
     def _find_part(self, given: Sequence[Array]) -> tuple[Mapping[str, Any], dict[str, int]]:
-        """What a call runs on, and its sizes that are ranges."""
+        """The exported part that a call runs on, and the call's sizes that are ranges."""
         names = {name for part in self._parts for name in part["sizes"]}
         sizes: dict[str, int] = {}
         for (name, _, shape), array in zip(self.inputs, given, strict=True):
@@ -346,7 +346,7 @@ def _fit_to_room(
 
 
 def _evaluate_forms(forms: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any, Any]:
-    """What a call of some sizes takes: types of inputs, arrays of numbers that follow, and outputs by factors."""
+    """The types of inputs, arrays of numbers that follow, and outputs by factors, of a call of some sizes."""
     inputs = {
         name: (_dtype(dtype), tuple(int(_number(form, sizes)) for form in dims))
         for name, (dtype, dims) in forms["inputs"].items()

@@ -63,7 +63,7 @@ class ArgReductions:
         return loop.var not in targets and loop.var in names(best.value)
 
     def fold(self, loop: lir.VectorLoop) -> None:
-        """Half of the lanes onto the other half, until one is left; then onto the element."""
+        """Reduce the lanes by halves to one, and update the element with it."""
         stmt = loop.body
         assert isinstance(stmt, lir.ArgReduction)
         # A wider type, if any, is for the one that is found.

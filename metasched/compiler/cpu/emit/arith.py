@@ -272,7 +272,7 @@ class Arithmetic:
         return self._convert("zext" if _is_unsigned(a.dtype) else "sext", a, to)
 
     def _float_to_integer(self, a: SSAValue, to: DType) -> SSAValue:
-        """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
+        """Floats to integers: towards zero, to the nearest end of the range what is outside it, and NaN to 0."""
         if a.width and to.bits < DType.I32.bits:
             return self._floats_to_short(a, to)
         if a.width:
@@ -284,7 +284,7 @@ class Arithmetic:
         return SSAValue(self._text.emit_pure(f"call {out} {symbol}({a.typed})"), to, a.width)
 
     def _floats_to_short(self, a: SSAValue, to: DType) -> SSAValue:
-        """Vectors of short integers: LLVM converts them lane by lane unless they are brought into range before."""
+        """Convert to short integers by range first: else LLVM converts vectors lane by lane."""
         zero, *ends = (constant(n, a.dtype, a.width) for n in (0, *integer_range(to)))
         x = self.select(self.is_nan(a), zero, a)
         for op, end in zip((BinOp.LT, BinOp.GT), ends, strict=True):

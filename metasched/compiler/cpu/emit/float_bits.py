@@ -14,11 +14,11 @@ class FloatBits:
         self._text = text
 
     def emit(self, text: str, dtype: DType, like: SSAValue) -> SSAValue:
-        """What an instruction gives, in as many lanes as another value has."""
+        """The result of an instruction, in as many lanes as `like` has."""
         return SSAValue(self._text.emit_pure(text), dtype, like.width)
 
     def apply_number(self, operation: str, a: SSAValue, number: float) -> SSAValue:
-        """An operation with a number on the right."""
+        """The result of an operation with a number as the right operand."""
         return self.emit(f"{operation} {a.typed}, {constant(number, a.dtype, a.width).text}", a.dtype, a)
 
     def apply(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -34,7 +34,7 @@ class FloatBits:
         return self.emit(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a)
 
     def select_number(self, cond: SSAValue, number: float, b: SSAValue) -> SSAValue:
-        """A number where a condition holds."""
+        """A number in the lanes where a condition holds, else `b`."""
         return self.select(cond, constant(number, b.dtype, b.width), b)
 
     def convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:

@@ -46,7 +46,7 @@ class Indices:
 
     @contextmanager
     def bind_value(self, var: str, value: Linear) -> Iterator[None]:
-        """`var` stands for `value` inside."""
+        """Have `var` stand for `value` inside."""
         outer = self._values.get(var)
         self._values[var] = value
         self._set_meaning(var, value)
@@ -61,7 +61,7 @@ class Indices:
 
     @contextmanager
     def bind_range(self, var: str, values: Range) -> Iterator[None]:
-        """A variable takes values of this inclusive range inside."""
+        """Have a variable take values of this inclusive range inside."""
         outer = self._ranges.get(var)
         self._ranges[var] = values
         self._set_meaning(var, values)

@@ -41,7 +41,7 @@ def lanes_before_end(lane: Lane) -> Lanes:
 
 
 def substitute_lanes(runs: Lanes) -> npt.NDArray[np.intp]:
-    """For each lane one that runs, of those that do not a neighbour: what these read is never used."""
+    """A lane to read for each: itself, or where it does not run, a neighbour, as what that reads is never used."""
     before = np.maximum.accumulate(np.where(runs, np.arange(len(runs)), -1))
     return np.where(before < 0, runs.argmax(), before)
 

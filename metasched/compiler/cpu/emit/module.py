@@ -227,7 +227,7 @@ class _ModuleEmitter:
             text.line(configure(self._declarations))
 
     def _emit_counts(self, text: FunctionText, number: int, long: int, chunks: str) -> str:
-        """Where the pieces are counted that were taken of each chunk of each long phase: none yet."""
+        """Allocate a count of the pieces taken of each chunk of each long phase, and set it to zero."""
         if not long:
             return "null"
         counts = f"%counts.{number}"

@@ -104,7 +104,7 @@ class FunctionScope:
 
     @contextmanager
     def push_guard(self, cond: SSAValue, source: Expr, *, negated: bool = False) -> Iterator[None]:
-        """Code that runs where `cond`, the value of `source`, holds (or does not)."""
+        """Emit what is inside under a guard: where `cond`, the value of `source`, holds (or does not)."""
         self.guards.append(Predicate(cond, source, negated))
         try:
             yield

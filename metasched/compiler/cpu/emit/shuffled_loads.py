@@ -72,7 +72,7 @@ def find_splats(offsets: Sequence[int], block: int) -> tuple[int, ...] | None:
 
 
 def find_shared_elements(offsets: Sequence[int]) -> tuple[int, ...] | None:
-    """The elements that lanes read at `offsets`, where they are few, so that many lanes read each; else None."""
+    """The elements that lanes read at `offsets`, where many lanes share each; None where they are more."""
     distinct = tuple(dict.fromkeys(offsets))
     return distinct if len(distinct) <= min(MOST_SHARED_ELEMENTS, len(offsets) // 2) else None
 

@@ -53,7 +53,7 @@ class SmallFloats:
         return kind.sign < _HALF.exponent + kind.kept or (kind.bias, kind.beyond) == (_HALF.bias, _HALF.beyond)
 
     def extend_by_f16(self, code: SSAValue) -> SSAValue:
-        """The f32 of a code of a type that `in_f16` holds of, by the target's instruction for f16."""
+        """The f32 of a code of a type that `fits_f16_codes` holds of, by the target's instruction for f16."""
         on, kind = self._on, float_format(code.dtype)
         bits = on.convert("zext", code, DType.I16)
         # The sign goes to its place, and the rest back by as many as the exponent has less bits.

@@ -85,7 +85,7 @@ class Statements(Expressions):
         self.emit_counted(stmt.number, lambda: self.statement(stmt.body))
 
     def emit_counted(self, number: int, body: Callable[[], None]) -> None:
-        """Emit what a counter is around."""
+        """Emit code with a counter of ticks around it."""
         with self.counters.count_ticks(number):
             body()
 
@@ -128,7 +128,7 @@ class Statements(Expressions):
             self.branch(cond, self.written_arrays(stmt.body), lambda: self.statement(stmt.body))
 
     def _at_place(self, stmt: lir.AtPlace) -> None:
-        """What is inside is a level of its own, as what depends on the variable cannot be computed further out."""
+        """Emit the body as a level of its own: what depends on the variable cannot be computed further out."""
         place = self.value(stmt.place)
         # A negative number is a large one without its sign.
         inside = SSAValue(self.text.emit_pure(f"icmp ult {place.typed}, {stmt.extent}"), DType.BOOL)
@@ -284,7 +284,7 @@ class Statements(Expressions):
         return value.a == Load(write.array, (write.index,), value.a.dtype) and loop.var in names(value.b)
 
     def _fold(self, loop: lir.VectorLoop) -> None:
-        """Half of the lanes onto the other half, until one is left; then onto the element."""
+        """Reduce the lanes by halves to one, and update the element with it."""
         write = loop.body
         assert isinstance(write, lir.Write)
         assert isinstance(write.value, Binary)

@@ -86,7 +86,7 @@ _RETURN_FAILURE = f"""\
 
 
 def _runner_text(name: str, parameters: str, values: str, after_each: str) -> str:
-    """What runs entries from one number to another, and what runs a loop's entries again and again."""
+    """The functions that run entries from one number to another, and a loop's entries again and again."""
     return f"{_entries_text(name, parameters, values, after_each)}\n{_entry_loop_text(name, parameters, values)}"
 
 

@@ -69,7 +69,7 @@ class TensorOperands:
         with self._lanes(value.width):
             self._emitter.store(operand.first.buffer, self._index(operand, offset), value)
 
-    def lane_groups(self, name: str) -> SSAValue:
+    def groups(self, name: str) -> SSAValue:
         """For each lane of the output the elements along the operand's last axis, side by side; those of neighbouring
         lanes are one stride of its first axis apart."""
         count, size = self.lanes, self._group_size(name)
@@ -84,7 +84,7 @@ class TensorOperands:
             out = SSAValue(text, word, count)
         return self._cast(out, dtype, count * size)
 
-    def repeat_group(self, name: str) -> SSAValue:
+    def repeated(self, name: str) -> SSAValue:
         """The elements along the operand's last axis, for each lane of the output once, side by side."""
         count, size = self.lanes, self._group_size(name)
         dtype = self._operands[name].first.type
@@ -111,7 +111,7 @@ class TensorOperands:
         """Lane by lane."""
         return self._emitter.arith.binary(op, a, b)
 
-    def flip_bits(self, value: SSAValue, bits: int) -> SSAValue:
+    def flipped(self, value: SSAValue, bits: int) -> SSAValue:
         """The value with the given bits of each lane flipped."""
         mask = constant(bits, value.dtype, value.width)
         return SSAValue(self._emitter.text.emit_pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)

@@ -46,7 +46,7 @@ class AvailableValues:
         return None if values is None else values.get(offset)
 
     def record_load(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
-        """A read; `most` values are kept of a place, the latest ones."""
+        """Record a read; the latest `most` values of a place are kept."""
         values = self.loads.setdefault(array, {}).setdefault(place, {})
         values[offset] = value
         if len(values) > most:
@@ -128,7 +128,7 @@ class FunctionText:
 
     @contextmanager
     def emit_at(self, depth: int) -> Iterator[Level]:
-        """What is emitted inside goes to the head of a level, or stays here for `INLINE`; no control flow."""
+        """Emit what is inside to the head of a level, or here for `INLINE`; it has no control flow."""
         if depth == INLINE:
             yield self.levels[-1]
             return
@@ -156,7 +156,7 @@ class FunctionText:
         self._lines.append("  " + text)
 
     def emit_pure(self, text: str) -> str:
-        """A pure instruction, by name; computed once where it was computed before."""
+        """Emit a pure instruction, unless its value is known already; its name."""
         names = self.known.names
         name = names.get(text)
         if name is None:
@@ -166,7 +166,7 @@ class FunctionText:
         return name
 
     def emit_fresh(self, text: str) -> str:
-        """An instruction whose result may differ each time, such as a load."""
+        """Emit an instruction whose result may differ each time, such as a load; its name."""
         self._count += 1
         name = f"%v.{self._count}"
         self._lines.append(f"  {name} = {text}")

@@ -16,9 +16,9 @@ from metasched.ir.node_base import Node
 from metasched.ir.nodes import Load
 from metasched.schedule.tensor import intrinsics
 
-_ROWS = 16
+_TILE_ROWS = 16
 _ROW_BYTES = 64
-_CONFIG = "metasched_tiles"
+_CONFIG_NAME = "metasched_tiles"
 _CALL_PARAMETERS = {
     "ldtilecfg": "ptr",
     "tilerelease": "",
@@ -29,12 +29,12 @@ _CALL_PARAMETERS = {
 
 
 def _config_bytes() -> str:
-    """Palette 1; bytes in a row from byte 16 on, two for each register; rows from byte 48 on."""
+    """The configuration: palette 1; bytes in a row from byte 16 on, two for each register; rows from byte 48 on."""
     data = bytearray(64)
     data[0] = 1
     for n in range(TILE_REGISTERS):
         data[16 + 2 * n] = _ROW_BYTES
-        data[48 + n] = _ROWS
+        data[48 + n] = _TILE_ROWS
     return ", ".join(f"i8 {byte}" for byte in data)
 
 
@@ -46,8 +46,8 @@ def _call_text(declarations: dict[str, str], name: str, arguments: str = "") -> 
 
 def configure(declarations: dict[str, str]) -> str:
     """The instruction that makes tile registers usable; what is in them is lost."""
-    declarations[f"@{_CONFIG}"] = f"@{_CONFIG} = internal constant [64 x i8] [{_config_bytes()}], align 64"
-    return _call_text(declarations, "ldtilecfg", f"ptr @{_CONFIG}")
+    declarations[f"@{_CONFIG_NAME}"] = f"@{_CONFIG_NAME} = internal constant [64 x i8] [{_config_bytes()}], align 64"
+    return _call_text(declarations, "ldtilecfg", f"ptr @{_CONFIG_NAME}")
 
 
 def release(declarations: dict[str, str]) -> str:
@@ -83,7 +83,7 @@ class TileRegisters:
         self._loaded = {key: number for key, number in self._loaded.items() if key[0] != array}
 
     def move_tile(self, stmt: lir.TileMove) -> None:
-        """A tile to or from an accumulator."""
+        """Load an accumulator, clear it, or store it."""
         to = self._accumulator_register(stmt.target)
         if to is None:
             assert stmt.source is not None

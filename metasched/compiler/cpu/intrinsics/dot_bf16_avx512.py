@@ -8,6 +8,6 @@ from metasched.dtypes import DType
 
 def emit(operands: TensorOperands) -> None:
     """C += the dot products of the pair of A with each pair of B."""
-    a, b = operands.repeat_group("A"), operands.lane_groups("B")
+    a, b = operands.repeated("A"), operands.groups("B")
     updated = operands.call("llvm.x86.avx512bf16.dpbf16ps.512", DType.F32, operands.load("C"), a, b)
     operands.store("C", updated)

@@ -9,6 +9,6 @@ from metasched.ir.nodes import BinOp
 
 def emit(operands: TensorOperands) -> None:
     """C += the dot products of the pair of A with each pair of B."""
-    a, b = operands.repeat_group("A"), operands.lane_groups("B")
+    a, b = operands.repeated("A"), operands.groups("B")
     products = operands.call("llvm.x86.avx512.pmaddw.d.512", DType.I32, a, b)
     operands.store("C", operands.binary(BinOp.ADD, operands.load("C"), products))

@@ -12,9 +12,9 @@ _DOT = "llvm.x86.avx512.vpdpbusd.512"
 
 def emit(operands: TensorOperands) -> None:
     """C += (A + 128) . B - 128 . B; flipping the sign bit of a byte adds 128 to it."""
-    a, b = operands.repeat_group("A"), operands.lane_groups("B")
+    a, b = operands.repeated("A"), operands.groups("B")
     shift = operands.dot_argument(constant(-128, b.dtype, b.width))
-    raised, b = operands.dot_argument(operands.flip_bits(a, 0x80)), operands.dot_argument(b)
+    raised, b = operands.dot_argument(operands.flipped(a, 0x80)), operands.dot_argument(b)
     too_much = operands.call(_DOT, DType.I32, constant(0, DType.I32, operands.lanes), shift, b)
     less = operands.binary(BinOp.SUB, operands.load("C"), too_much)
     operands.store("C", operands.call(_DOT, DType.I32, less, raised, b))

@@ -8,7 +8,7 @@ from metasched.dtypes import DType
 
 def emit(operands: TensorOperands) -> None:
     """C += the dot products of the 4 bytes of A with each group of B."""
-    a, b = operands.repeat_group("A"), operands.lane_groups("B")
+    a, b = operands.repeated("A"), operands.groups("B")
     a, b = operands.dot_argument(a), operands.dot_argument(b)
     updated = operands.call("llvm.x86.avx512.vpdpbusd.512", DType.I32, operands.load("C"), a, b)
     operands.store("C", updated)
