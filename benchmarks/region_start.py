@@ -81,11 +81,11 @@ def _in_turns(options: Options, phases: int, pauses: int) -> dict[Side, float]:
 
 def timed(side: Side, threads: int, phases: int, pauses: int) -> float:
     """Microseconds of a region: the median over blocks of many."""
-    from metasched.calibration.regions import REPEATING, launch_address
+    from metasched.calibration.regions import REPEAT_TEXT, launch_address
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
     from metasched.target import Target
 
-    code = LoadedCode(compile_text(_CHUNK.format(pauses=pauses) + REPEATING, Target.detect(threads=1)))
+    code = LoadedCode(compile_text(_CHUNK.format(pauses=pauses) + REPEAT_TEXT, Target.detect(threads=1)))
     launch, _keep = openmp_launch() if side is Side.OPENMP else (code.address("alone"), None)
     if side is Side.OURS:
         launch = launch_address()

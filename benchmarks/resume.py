@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import program
 from metasched.cost.model import CostModel
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.database import Record, SearchKey, TaskKey, Visit, code_version, open_database
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
@@ -59,7 +59,7 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
     with open_database(url) as database:
         known = TaskRecords(database, key, task.program)
         marks.append(time.perf_counter())
-        strategy = Evolution(arms.arms, CostModel(0, shipped()), 0, phases=phases)
+        strategy = Evolution(arms.arms, CostModel(0, read_shipped_model()), 0, phases=phases)
         with collection.put_off():
             resume(known, arms, strategy, EarlierSearches(known, arms, task.program), lambda _: strategy.look_ahead())
         marks.append(time.perf_counter())

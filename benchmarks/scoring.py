@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.registry import Options, Result
 from benchmarks.tuning import open_space
 from metasched.cost.model import CostModel
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.phases import Phase, Phases
 from metasched.search.space_protocol import Candidate, Observation
@@ -32,7 +32,7 @@ def run(options: Options) -> Iterator[Result]:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     space = open_space("dense_relu", options.threads)
     phases = Phases()
-    strategy = Evolution(space.arms, CostModel(0, shipped()), seed=0, phases=phases)
+    strategy = Evolution(space.arms, CostModel(0, read_shipped_model()), seed=0, phases=phases)
     rng = np.random.default_rng(0)
     strategy.observe(made_up(rng, strategy.propose(64)))
     strategy.propose(8)  # whatever is compiled or cached at first
@@ -73,7 +73,7 @@ def batches(space: SpaceArms, rounds: int) -> Iterator[Result]:
 
 def batch_seconds(space: SpaceArms, name: str, rounds: int) -> float:
     """The median of CPU seconds that one strategy takes for a batch."""
-    strategy = STRATEGIES.get(name)(StrategyInputs(space.arms, CostModel(0, shipped())))
+    strategy = STRATEGIES.get(name)(StrategyInputs(space.arms, CostModel(0, read_shipped_model())))
     rng, seconds = np.random.default_rng(0), []
     for _ in range(rounds + 1):
         start = time.process_time()

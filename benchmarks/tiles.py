@@ -19,7 +19,7 @@ import numpy as np
 import metasched as ms
 from benchmarks.registry import Options, Result
 from metasched.calibration.cycles import CycleCounter
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
 from metasched.measure.compiling import compile_func
@@ -117,7 +117,7 @@ def run(options: Options) -> Iterator[Result]:
         if options.quick and number % _QUICK_EVERY:
             continue
         func = nest.schedule.func
-        estimate, measured = expected(func, target).cycles, cycles_of(func, target, counter)
+        estimate, measured = expectation_of(func, target).cycles, cycles_of(func, target, counter)
         errors[nest.kind].append(log2(estimate / measured))
         yield {"case": nest.name, "kind": nest.kind, "expected": estimate, "cycles": measured}
     for kind, found in errors.items():
@@ -133,4 +133,4 @@ def cycles_of(func: Func, target: Target, counter: CycleCounter) -> float:
     *places, workspace = (array.ctypes.data + -array.ctypes.data % _ALIGN for array in held)
     kernel = LoadedKernel(artefact, code).bind(places, workspace)
     calls = max(2, int(_SAMPLE_S / max(kernel.run(2) / 2, 1e-8)))
-    return counter.least(lambda: kernel.run(calls)) / calls
+    return counter.least_call_cycles(lambda: kernel.run(calls)) / calls

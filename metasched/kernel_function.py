@@ -24,10 +24,10 @@ from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
 from metasched.permissions import Allow, Allowed
 from metasched.report.progress_view import Shown
+from metasched.runtime.call_argument import CallArgument, inspect_argument
 from metasched.runtime.foreign import Library, as_numpy
 from metasched.runtime.kernel import Kernel, Origin, compiled_again
 from metasched.runtime.recipe import Recipe
-from metasched.runtime.taken import TakenArgument, take
 from metasched.search.report import TuningReport
 from metasched.space.registry import RuleSpec
 from metasched.support.data_classes import dataclass
@@ -155,12 +155,12 @@ class KernelFunction:
         """The call with every argument looked at, and copied where it has to be."""
         taken = self._taken(inputs)
         kernel = self._kernel(taken)
-        values = [argument.contiguous() for argument in taken]
+        values = [argument.contiguous_value() for argument in taken]
         self._copied += sum(argument.bytes_to_copy for argument in taken)
         if out is not None:
             return self._written(kernel, values, out)
         result = kernel(*values)
-        library = Library.of(value for name, value in zip(self.arguments, inputs, strict=True) if self._indexes(name))
+        library = Library.find(value for name, value in zip(self.arguments, inputs, strict=True) if self._indexes(name))
         if library is None:
             return result
         return tuple(map(library.array, result)) if isinstance(result, tuple) else library.array(result)
@@ -245,7 +245,7 @@ class KernelFunction:
 
     def __getstate__(self) -> dict[str, Any]:
         """The text and the options, and of what was compiled programs and traces."""
-        recipes = {**self._recipes, **{key: Recipe.of(kernel) for key, kernel in self._kernels.items()}}
+        recipes = {**self._recipes, **{key: Recipe.from_kernel(kernel) for key, kernel in self._kernels.items()}}
         options = {"db": self._db, "rules": self._rules, "target": self._target, "allow": self._allowed}
         return {"text": self.text, "options": options, "recipes": recipes}
 
@@ -312,7 +312,7 @@ class KernelFunction:
         if key in self._kernels:
             return _Compiled(self._kernels[key])
         recipe = self._recipes.get(key)
-        if recipe is not None and recipe.lacking():
+        if recipe is not None and recipe.missing_features():
             recipe = None  # another machine's
         obstacle, where = "", ""
         if recipe is None or recipe.origin is Origin.GUESS:
@@ -345,17 +345,17 @@ class KernelFunction:
     def _indexes(self, name: str) -> bool:
         return name in self._shorthand.tensors
 
-    def _taken(self, inputs: tuple[Any, ...]) -> tuple[TakenArgument, ...]:
+    def _taken(self, inputs: tuple[Any, ...]) -> tuple[CallArgument, ...]:
         names = self.arguments
         if len(inputs) != len(names):
             takes = f"{counted(len(names), 'argument')} ({listing(names)})"
             raise KernelError(f"the kernel takes {takes}, not {len(inputs)}", hint=_unbound(self._shorthand))
-        return tuple(take(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
+        return tuple(inspect_argument(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
 
-    def _program(self, taken: tuple[TakenArgument, ...]) -> Program:
+    def _program(self, taken: tuple[CallArgument, ...]) -> Program:
         return self._shorthand.program({argument.name: argument.type for argument in taken})
 
-    def _kernel(self, taken: tuple[TakenArgument, ...]) -> Kernel:
+    def _kernel(self, taken: tuple[CallArgument, ...]) -> Kernel:
         key = _key_of(taken)
         found = self._kernels.get(key)
         if found is None:
@@ -387,7 +387,7 @@ def _key(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(key)
 
 
-def _key_of(taken: tuple[TakenArgument, ...]) -> tuple[Any, ...]:
+def _key_of(taken: tuple[CallArgument, ...]) -> tuple[Any, ...]:
     """The key of the arguments as they lie in memory. Where their dimensions are in another order it differs from that
     of arrays which have this order.
     """

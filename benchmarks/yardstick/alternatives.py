@@ -21,7 +21,7 @@ from metasched.cost.features import Features
 from metasched.cost.lightgbm_package import lightgbm
 from metasched.cost.model import CostModel
 from metasched.cost.ranking import Array
-from metasched.cost.trained import UNTRAINED, TrainedModel
+from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel
 
 # Grades of relevance: the fastest candidates of a task have the highest.
 _GRADES = 16
@@ -109,7 +109,7 @@ class Unadapted:
 
 def _taught_by(model: TrainedModel, features: Features) -> Array:
     """What a model's forests say beside the roofline, in log2 of a time; shape (n,)."""
-    found: Array = model.log_seconds(features) - UNTRAINED.log_seconds(features)
+    found: Array = model.log_seconds(features) - UNTRAINED_MODEL.log_seconds(features)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from metasched.cost.features import NAMES
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.schedule.tensor import intrinsics
 from metasched.search.arms.space_arms import SpaceArms
 from metasched.search.rounds.population import draw, draw_arms
@@ -34,7 +34,7 @@ def liked(space: SpaceArms, rng: np.random.Generator) -> list[Candidate]:
     if not drawn:
         return []
     features = np.concatenate([space[n].features(rows[n]) for n in arms])
-    scores = (shipped().log_seconds(features), features[:, NAMES.index("all.total_cycles")])
+    scores = (read_shipped_model().log_seconds(features), features[:, NAMES.index("all.total_cycles")])
     by_chance = [Candidate(n, tuple(rows[n][k].tolist())) for k in range(_RANDOM) for n in arms if k < len(rows[n])]
     pools = [[drawn[n] for n in _spread(np.argsort(score, kind="stable").tolist())] for score in scores]
     return list(dict.fromkeys(in_turns([*pools, by_chance])))

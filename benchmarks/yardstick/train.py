@@ -24,10 +24,10 @@ import numpy as np
 
 from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read
 from benchmarks.yardstick.samples import all_features
-from metasched.cost.held_out import KEPT, KindOfTask, trained_on
+from metasched.cost.held_out import KEPT_FIGURES, KindOfTask, train_on_all
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import SHIPPED, ModelError, TaughtTask, TrainedModel, read_model
-from metasched.cost.training import with_tiles
+from metasched.cost.trained import SHIPPED_FILE, ModelError, TaughtTask, TrainedModel, read_model
+from metasched.cost.training import add_tile_forest
 from metasched.database.record import code_version
 from metasched.support.messages import with_hint
 
@@ -54,9 +54,9 @@ def current(path: Path) -> TrainedModel | None:
 def with_other_tiles(old: TrainedModel, tasks: Sequence[KindOfTask], date: str) -> TrainedModel:
     """A model with another forest for tile registers. What was held out is of models both of whose forests were trained
     anew: the one that stays has seen the kinds that are left out."""
-    both = trained_on(tasks, date, code_version())
+    both = train_on_all(tasks, date, code_version())
     first = replace(old, facts=replace(both.facts, gains=old.facts.gains))
-    return with_tiles(first, [task.times for task in tasks])
+    return add_tile_forest(first, [task.times for task in tasks])
 
 
 def objection(new: TrainedModel, old: TrainedModel) -> str | None:
@@ -66,7 +66,7 @@ def objection(new: TrainedModel, old: TrainedModel) -> str | None:
     objection, too.
     """
     mine, theirs = dict(new.facts.held_out), dict(old.facts.held_out)
-    name = KEPT[0]
+    name = KEPT_FIGURES[0]
     if new.facts.data != old.facts.data or name not in mine or name not in theirs:
         return "they were trained on other measurements, so that nobody knows which ranks better"
     if mine[name] < theirs[name] - NOISE:
@@ -79,7 +79,7 @@ def main() -> int:
     own = (DATA, TENSOR_DATA)
     parser.add_argument("--data", type=Path, nargs="+", default=own, help="measurements (default: the repository's)")
     parser.add_argument("--kept", type=Path, metavar="DIR", help="where computed features are kept")
-    parser.add_argument("--out", type=Path, default=SHIPPED, help="the file to write (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=SHIPPED_FILE, help="the file to write (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="in how many features are computed")
     parser.add_argument("--tiles", action="store_true", help="train the forest for tile registers only")
     parser.add_argument("--anyway", action="store_true", help="write it even if the one that is there ranks better")
@@ -96,7 +96,7 @@ def main() -> int:
     if args.tiles and old is not None:
         model = with_other_tiles(old, times, today)
     else:
-        model = trained_on(times, today, code_version())
+        model = train_on_all(times, today, code_version())
     print(f"families left out: {', '.join(f'{name} {value}' for name, value in model.facts.held_out)}")
     against = None if old is None or args.anyway else objection(model, old)
     if against is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import isfinite, log
 from typing import Any
 
-from metasched.calibration.probes import PROBES, Measured, scaled
+from metasched.calibration.probes import PROBES, ProbeValue, scale_defaults
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
@@ -43,13 +43,13 @@ class MachineCalibration:
 
     def core(self, threads: int) -> Core:
         """The constants for so many threads: by what was measured with the number nearest to it."""
-        return scaled({probe.constant: self.nearest(probe.constant, threads) for probe in PROBES})
+        return scale_defaults({probe.constant: self.nearest(probe.constant, threads) for probe in PROBES})
 
-    def nearest(self, constant: str, threads: int) -> Measured:
+    def nearest(self, constant: str, threads: int) -> ProbeValue:
         """What was measured for a constant with the number of threads nearest to that."""
         found = self.measured[constant]
         nearest = min(found, key=lambda n: (abs(log(n / threads)), n))
-        return Measured(found[nearest], nearest)
+        return ProbeValue(found[nearest], nearest)
 
     def dumps(self) -> str:
         """The text that `loads` reads: JSON, in lines that can be read."""
@@ -70,8 +70,8 @@ class MachineCalibration:
             state = json.loads(text)
             if state["format"] != FORMAT:
                 raise OldCalibration("it was made by another version of metasched, which measured other things")
-            measured = {probe.constant: _numbers(state["measured"][probe.constant]) for probe in PROBES}
-            clock, seconds = _positive(state["clock_hz"]), _positive(state["seconds"])
+            measured = {probe.constant: _values_by_threads(state["measured"][probe.constant]) for probe in PROBES}
+            clock, seconds = _require_positive(state["clock_hz"]), _require_positive(state["seconds"])
             return cls(Target.parse(state["target"]), clock, measured, seconds)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, TargetError) as error:
             raise CalibrationError(f"it is no calibration ({type(error).__name__}: {error})") from error
@@ -92,14 +92,14 @@ class MachineCalibration:
         ]
 
 
-def _numbers(given: Mapping[str, Any]) -> dict[int, float]:
-    found = {int(n): _positive(value, least=0.0) for n, value in given.items()}
+def _values_by_threads(given: Mapping[str, Any]) -> dict[int, float]:
+    found = {int(n): _require_positive(value, least=0.0) for n, value in given.items()}
     if not found or min(found) < 1:
         raise ValueError("numbers of threads are positive")
     return found
 
 
-def _positive(value: Any, least: float = 1e-9) -> float:
+def _require_positive(value: Any, least: float = 1e-9) -> float:
     number = float(value)
     if not (isfinite(number) and number >= least):
         raise ValueError(f"{value!r} is not a number that can be measured")

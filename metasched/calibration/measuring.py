@@ -22,7 +22,7 @@ _MOST_ROUNDS = 24
 _LEAST_ROUNDS = 4
 # The share of its time that a host takes from a virtual machine in such a round. Some take a few per cent all the time,
 # which no waiting ends, and which the middle of several rounds leaves out.
-_STOLEN = 0.1
+_MOST_STOLEN_SHARE = 0.1
 
 # What a round measured: by constant and number of threads.
 _Round: TypeAlias = dict[str, dict[int, float]]
@@ -74,7 +74,7 @@ def measure(target: Target) -> MachineCalibration:
         )
     began = time.perf_counter()
     bench = _Bench(target)
-    found = _undisturbed(lambda: _round(bench, target.threads))
+    found = _measure_quiet_rounds(lambda: _measure_round(bench, target.threads))
     measured = {
         probe.constant: {
             threads: probe.summary([each[probe.constant][threads] for each in found])
@@ -85,14 +85,14 @@ def measure(target: Target) -> MachineCalibration:
     return MachineCalibration(target, bench.counter.clock_hz(), measured, time.perf_counter() - began)
 
 
-def _undisturbed(measure_once: Callable[[], _Round]) -> list[_Round]:
-    """What some rounds measured in which little else ran. Raises CalibrationError where there were too few."""
+def _measure_quiet_rounds(measure_once: Callable[[], _Round]) -> list[_Round]:
+    """Measure rounds, and keep those in which little else ran. Raises CalibrationError where there were too few."""
     found: list[_Round] = []
     beside: list[OtherWork] = []
     while len(found) < _ROUNDS and len(found) + len(beside) < _MOST_ROUNDS:
         watch = Watch()
         measured, seen = measure_once(), watch.seen()
-        if seen.cores > MUCH or seen.stolen > _STOLEN:
+        if seen.cores > MUCH or seen.stolen > _MOST_STOLEN_SHARE:
             beside.append(seen)
         else:
             found.append(measured)
@@ -106,7 +106,7 @@ def _undisturbed(measure_once: Callable[[], _Round]) -> list[_Round]:
     return found
 
 
-def _round(bench: _Bench, threads: int) -> _Round:
+def _measure_round(bench: _Bench, threads: int) -> _Round:
     counts = thread_counts(threads)
     return {
         probe.constant: {n: _MEASURE[probe.constant](bench, n) for n in (counts if probe.by_threads else (1,))}

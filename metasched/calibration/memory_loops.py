@@ -15,10 +15,10 @@ from metasched.target import CACHE_LINE
 
 _UNROLL = 8
 # A read of so many bytes at least, in as many passes as that takes.
-_MOVED = 2 << 20
+_LEAST_READ_BYTES = 2 << 20
 _MIB = 1 << 20
 # The most memory that is allocated: more than the last cache of most machines.
-_MOST = 512 * _MIB
+_MOST_ALLOCATED_BYTES = 512 * _MIB
 _SAMPLES = 7
 # From a line to the next of another page.
 _STRIDE = 4096 + CACHE_LINE
@@ -59,14 +59,14 @@ class MemoryLoops:
     def _read(self, size: int, threads: int, samples: int = _SAMPLES) -> float:
         step = _UNROLL * CACHE_LINE
         size = min(size, memory_bytes(self.counter.target.l3) // threads) // step * step
-        passes = max(1, _MOVED // size)
+        passes = max(1, _LEAST_READ_BYTES // size)
         context = self._context(size, passes)
         return size * passes / self._cycles(_read_lines(CACHE_LINE), context, threads, samples)
 
     def _cycles(self, text: str, context: Context, threads: int = 1, samples: int = _SAMPLES) -> float:
-        body = self.regions.compiled(text)
+        body = self.regions.load_body(text)
         self.regions.run(body, context, threads)
-        return self.counter.least(lambda: self.regions.run(body, context, threads), samples)
+        return self.counter.least_call_cycles(lambda: self.regions.run(body, context, threads), samples)
 
     def _context(self, size: int, passes: int, shift: int = 0) -> Context:
         return (ctypes.c_int64 * 4)(self.scratch.address, size, passes, shift)
@@ -74,7 +74,7 @@ class MemoryLoops:
 
 def memory_bytes(last_cache: int) -> int:
     """Bytes that the loops read from memory: more than the last cache holds, within reason."""
-    return min(2 * last_cache, _MOST)
+    return min(2 * last_cache, _MOST_ALLOCATED_BYTES)
 
 
 def _read_lines(stride: int) -> str:
@@ -89,14 +89,14 @@ def _read_lines(stride: int) -> str:
             f"  %p.{n} = getelementptr i8, ptr %at, i64 {n * stride}",
             f"  %v.{n} = load volatile <{CACHE_LINE // 8} x i64>, ptr %p.{n}, align {CACHE_LINE}",
         ]
-    return _READ.format(
+    return _READ_TEXT.format(
         reads="\n".join(reads),
         step=_UNROLL * CACHE_LINE,
         stride=_UNROLL * stride,
     )
 
 
-_READ = """\
+_READ_TEXT = """\
 define void @body(ptr %context, i64 %phase, i64 %chunk) {{
 entry:
   %base = load ptr, ptr %context

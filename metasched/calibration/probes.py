@@ -17,7 +17,7 @@ from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.support.data_classes import dataclass
 
 # Times as much, or one part of it: a probe that differs by more has not seen what it is for.
-_MOST = 8.0
+_MOST_FACTOR = 8.0
 
 
 class Unit(Enum):
@@ -30,8 +30,8 @@ class Unit(Enum):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a probe measured, in its unit, in so many threads."""
+class ProbeValue:
+    """A value that a probe measured, in its unit, in so many threads."""
 
     value: float
     threads: int = 1
@@ -65,7 +65,7 @@ class Probe:
         alone = self.in_one_thread if threads == 1 else None
         return self.reference if alone is None else alone
 
-    def factor(self, measured: Measured) -> float:
+    def factor(self, measured: ProbeValue) -> float:
         """What the default is multiplied by on a machine where so much was measured in so many threads.
 
         A power of two: the yardstick of cost models does not see less, and that much a probe is sure of, so that a
@@ -75,7 +75,7 @@ class Probe:
         ratio = (measured.value + self.blur) / (reference + self.blur)
         if 1 / self.sure <= ratio <= self.sure:
             return 1.0
-        return exp2(round(log2(min(max(ratio, 1 / _MOST), _MOST))))
+        return exp2(round(log2(min(max(ratio, 1 / _MOST_FACTOR), _MOST_FACTOR))))
 
     def summary(self, found: Sequence[float]) -> float:
         """One number of several rounds: the middle one, or the best where other cores use what is measured, too."""
@@ -104,7 +104,7 @@ PROBES: tuple[Probe, ...] = (
 )
 
 
-def scaled(measured: Mapping[str, Measured]) -> Core:
+def scale_defaults(measured: Mapping[str, ProbeValue]) -> Core:
     """The constants of a machine, from what each probe has measured there."""
     factors = {probe.constant: probe.factor(measured[probe.constant]) for probe in PROBES}
     return replace(DEFAULT_CORE, **{name: getattr(DEFAULT_CORE, name) * factor for name, factor in factors.items()})

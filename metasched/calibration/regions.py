@@ -12,12 +12,12 @@ from metasched.runtime.threads import state
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
-_PHASES = 6
-_CALLS = 50
-_LENGTH = 4000
+_BARRIER_PHASES = 6
+_TIMED_CALLS = 50
+_CHAIN_LENGTH = 4000
 
 # A chunk is a chain of additions: long enough for each thread to get one before another has run them all.
-_CHAIN = """
+_CHAIN_TEXT = """
 define void @chunk(ptr %context, i64 %phase, i64 %chunk) noinline {
 entry:
   br label %test
@@ -34,7 +34,7 @@ done:
 }
 """
 # `@alone` runs one chunk as if it were a region; `@repeat` starts regions of `@chunk` one after another.
-REPEATING = """
+REPEAT_TEXT = """
 define void @alone(ptr %body, ptr %context, i64 %phases, i64 %chunks) noinline {
   call void %body(ptr %context, i64 0, i64 0)
   ret void
@@ -65,7 +65,7 @@ class Regions:
 
     counter: CycleCounter
 
-    def compiled(self, text: str) -> LoadedCode:
+    def load_body(self, text: str) -> LoadedCode:
         """A module with a function `body(ptr context, i64 phase, i64 chunk)`."""
         return LoadedCode(compile_text(text, self.counter.target))
 
@@ -76,27 +76,27 @@ class Regions:
 
     def parallel_launch(self, threads: int) -> float:
         """Cycles to start so many threads on a region and to wait for their end."""
-        return max(self._repeated(1, threads) - self._alone(), 0.0)
+        return max(self._repeat_cycles(1, threads) - self._call_cycles(), 0.0)
 
     def barrier(self, threads: int) -> float:
         """Cycles that so many threads take to wait for one another inside a region."""
-        longer = self._repeated(1 + _PHASES, threads) - self._repeated(1, threads)
-        return max(longer / _PHASES - self._alone(), 0.0)
+        longer = self._repeat_cycles(1 + _BARRIER_PHASES, threads) - self._repeat_cycles(1, threads)
+        return max(longer / _BARRIER_PHASES - self._call_cycles(), 0.0)
 
-    def _repeated(self, phases: int, threads: int) -> float:
-        return self._calls(launch_address(), phases, threads)
+    def _repeat_cycles(self, phases: int, threads: int) -> float:
+        return self._calls_cycles(launch_address(), phases, threads)
 
-    def _alone(self) -> float:
+    def _call_cycles(self) -> float:
         """Cycles of a chunk that is called outside a region."""
-        return self._calls(self._repeater.address("alone"), 1, 1)
+        return self._calls_cycles(self._repeater.address("alone"), 1, 1)
 
     @cached_property
     def _repeater(self) -> LoadedCode:
-        return self.compiled(_CHAIN.replace("LENGTH", str(_LENGTH)) + REPEATING)
+        return self.load_body(_CHAIN_TEXT.replace("LENGTH", str(_CHAIN_LENGTH)) + REPEAT_TEXT)
 
-    def _calls(self, launch: int, phases: int, chunks: int) -> float:
+    def _calls_cycles(self, launch: int, phases: int, chunks: int) -> float:
         repeat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(self._repeater.address("repeat"))
-        return self.counter.least(lambda: repeat(launch, _CALLS, phases, chunks)) / _CALLS
+        return self.counter.least_call_cycles(lambda: repeat(launch, _TIMED_CALLS, phases, chunks)) / _TIMED_CALLS
 
 
 def launch_address() -> int:

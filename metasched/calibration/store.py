@@ -13,7 +13,7 @@ from metasched.cost.core import Core, default_core
 from metasched.errors import CacheWarning, callers_level
 from metasched.target import Target
 
-_AGAIN = "`metasched calibrate` measures anew, or remove the file to use the default constants"
+_CALIBRATE_HINT = "`metasched calibrate` measures anew, or remove the file to use the default constants"
 
 
 def core_of(target: Target) -> Core:
@@ -42,13 +42,13 @@ def load(target: Target) -> MachineCalibration | None:
     except (NoCacheFolder, FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: cannot be read: {error}", hint=_AGAIN) from error
+        raise CalibrationError(f"{path}: cannot be read: {error}", hint=_CALIBRATE_HINT) from error
     try:
         found = MachineCalibration.loads(text)
     except CalibrationError as error:
-        raise type(error)(f"{path}: {error}", hint=_AGAIN) from error
+        raise type(error)(f"{path}: {error}", hint=_CALIBRATE_HINT) from error
     if _machine(found.target) != _machine(target):
-        raise CalibrationError(f"{path}: it is of another machine: {found.target}", hint=_AGAIN)
+        raise CalibrationError(f"{path}: it is of another machine: {found.target}", hint=_CALIBRATE_HINT)
     return found
 
 

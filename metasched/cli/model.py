@@ -18,10 +18,17 @@ from metasched.cli.arguments import UsageError, add_json
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.cost.figures import figures
-from metasched.cost.held_out import KindOfTask, adapted, can_judge, held_out, judged_by, trained_on
+from metasched.cost.held_out import KindOfTask, adapt_model, can_judge, judge_held_out, judge_task, train_on_all
 from metasched.cost.importance import importances
 from metasched.cost.ranking import Judgement
-from metasched.cost.trained import MOST_BYTES, SHIPPED, UNTRAINED, TrainedModel, read_model, shipped
+from metasched.cost.trained import (
+    MOST_BYTES,
+    SHIPPED_FILE,
+    UNTRAINED_MODEL,
+    TrainedModel,
+    read_model,
+    read_shipped_model,
+)
 from metasched.cost.training import train
 from metasched.database import Access, Database, code_version, open_database
 from metasched.errors import NoRecord
@@ -84,10 +91,10 @@ def _train(args: Namespace, console: Console) -> int:
     place = Path(args.out).absolute().parent
     if not place.is_dir():  # said now, and not after the training
         raise UsageError(f"there is no folder `{place}` to write `{args.out}` to")
-    make = train if args.start == _NOTHING else partial(adapted, _start(args.start))
+    make = train if args.start == _NOTHING else partial(adapt_model, _start(args.start))
     tasks = _tasks(args, console)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    model = trained_on(tasks, today, code_version(), make)
+    model = train_on_all(tasks, today, code_version(), make)
     text = model.dumps()
     if len(text.encode()) > MOST_BYTES:
         raise UsageError(f"the model would be longer than {MOST_BYTES} bytes, which none that is read may be")
@@ -104,7 +111,7 @@ def _train(args: Namespace, console: Console) -> int:
 
 
 def _start(given: str) -> TrainedModel:
-    return shipped() if given == _SHIPPED else read_model(Path(given))
+    return read_shipped_model() if given == _SHIPPED else read_model(Path(given))
 
 
 def _write(path: Path, text: str) -> None:
@@ -144,7 +151,7 @@ def _left_out(reasons: Counter[str]) -> str:
 
 
 def _show(args: Namespace, console: Console) -> int:
-    path = SHIPPED if args.file is None else Path(args.file)
+    path = SHIPPED_FILE if args.file is None else Path(args.file)
     model = read_model(path)
     size = path.stat().st_size
     if args.json:
@@ -203,15 +210,17 @@ def _evaluate(args: Namespace, console: Console) -> int:
     if not judged:
         raise _nothing_to_judge(args.file, tasks)
     found: dict[str, list[Judgement]] = {
-        "roofline": [judged_by(task, UNTRAINED) for task in judged],
-        "shipped": [judged_by(task, shipped()) for task in judged],
+        "roofline": [judge_task(task, UNTRAINED_MODEL) for task in judged],
+        "shipped": [judge_task(task, read_shipped_model()) for task in judged],
     }
     if given is not None:
-        found[args.file] = [judged_by(task, given) for task in judged]
+        found[args.file] = [judge_task(task, given) for task in judged]
     elif len(tasks) > 1:
         # As in a search, which learns from all tasks but its own.
         each_alone = [replace(task, kind=task.task.program_hash) for task in tasks]
-        found["shipped, and the other tasks here"] = held_out(each_alone, partial(adapted, shipped()))
+        found["shipped, and the other tasks here"] = judge_held_out(
+            each_alone, partial(adapt_model, read_shipped_model())
+        )
     records = sum(len(task.times) for task in judged)
     if args.json:
         for name, of_tasks in found.items():

@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 T = TypeVar("T", int, NDArray[Any])
 
 # Left for an operand beside accumulators. Where more operands do not fit, they are read again.
-_RESERVED = 1
+_RESERVED_REGISTERS = 1
 # Two operands of one kind and one of the other: with fewer registers left for them, accumulators are spilled.
-_BESIDE = 3
+_OPERAND_REGISTERS = 3
 # What addresses and the order of instructions take besides.
-_SPARE = 2
+_SPARE_REGISTERS = 2
 
 # Imperfect tiles: for so many guards there are cases of whole and partial tiles, of each guard two.
 SPECIALISED_GUARDS = 2
-CASES = 2**SPECIALISED_GUARDS
+SPECIALISED_CASES = 2**SPECIALISED_GUARDS
 
 # Lanes that are spread over up to so many times their number of elements are loaded with what lies between, and picked:
 # vectors and shuffles. Those further apart are loaded one by one.
-SPREAD = 4
+MOST_SPREAD = 4
 # Lanes that share so many elements, wherever these are, are filled by a load of each.
-FEW_ELEMENTS = 4
+MOST_SHARED_ELEMENTS = 4
 # Lanes that read so many pieces of memory at most, of so many neighbours each on average, are loaded piece by piece
 # under masks.
 MOST_PIECES = 4
-LANES_OF_A_PIECE = 4
+LANES_PER_PIECE = 4
 
 # Unrolling repeats statements so often at most, all statements of a program together.
 MAX_COPIES = 4096
 
 # Statements of a block of unrolled terms, of which the last block may be in code of its own.
-MOST_IN_TWO_BLOCKS = 256
+MOST_STATEMENTS_IN_TWO_BLOCKS = 256
 
 # AMX's tile registers; two are left for operands.
 TILE_REGISTERS = 8
@@ -69,12 +69,12 @@ def vectors_for(lanes: T, bits: int, vector_bits: int) -> T:
 
 def accumulator_registers(registers: int) -> int:
     """How many vector registers accumulators may take."""
-    return registers - _RESERVED
+    return registers - _RESERVED_REGISTERS
 
 
 def operand_registers(registers: int) -> int:
     """How many registers accumulators may take for the operands of a tile to have theirs beside them."""
-    return registers - _BESIDE
+    return registers - _OPERAND_REGISTERS
 
 
 def rereads(accumulators: T, fewest: T, registers: int) -> Any:
@@ -93,7 +93,7 @@ def operand_order(vectors: int, broadcasts: int, accumulators: int, registers: i
     fewest, free = min(vectors, broadcasts), registers - accumulators
     if rereads(accumulators, fewest, registers):
         return OperandOrder.REREADING_BROADCASTS if vectors <= broadcasts else OperandOrder.REREADING_VECTORS
-    if fewest < 2 or max(vectors, broadcasts) + _SPARE < free:
+    if fewest < 2 or max(vectors, broadcasts) + _SPARE_REGISTERS < free:
         return OperandOrder.AS_WRITTEN
     return OperandOrder.BY_BROADCASTS if broadcasts >= vectors else OperandOrder.BY_VECTORS
 

@@ -7,13 +7,13 @@ import numpy as np
 from metasched.cost.features import NAMES, Features
 from metasched.cost.footprint import Array
 
-_CYCLES = NAMES.index("all.total_cycles")
+_CYCLES_COLUMN = NAMES.index("all.total_cycles")
 _STATEMENTS, _MAIN = NAMES.index("all.cycles"), NAMES.index("s0.cycles")
 
 
 def analytic_score(features: Features) -> Array:
     """Higher is faster: minus log2 of the cycles that the hand-made roofline expects, float64 of shape (n,)."""
-    return -features[:, _CYCLES].astype(np.float64)
+    return -features[:, _CYCLES_COLUMN].astype(np.float64)
 
 
 def share_beside(features: Features) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched.cost.caches import capacities
 from metasched.cost.core import Core
-from metasched.cost.footprint import Array, Footprint, Levels, Mask, at_level, positions, usable_sets
+from metasched.cost.footprint import Array, Footprint, Levels, Mask, flat_positions, take_level, usable_sets
 from metasched.cost.nest import Statement
 from metasched.target import CACHE_LINE, Target
 
@@ -52,9 +52,9 @@ class CacheUse:
         near, middle, last = capacities(target, core)
         # The last cache spreads its lines by a hash of the address: no sets are few there.
         self.fits = [
-            _fit(near, between),
-            _fit(middle, self._sharing_sets),
-            _fit(last, between),
+            _fitting_level(near, between),
+            _fitting_level(middle, self._sharing_sets),
+            _fitting_level(last, between),
         ]
 
     def _working_set(self) -> Array:
@@ -83,43 +83,43 @@ class CacheUse:
             out[loop] = np.where(self._iterates[loop], touched[loop + 1], out[loop + 1])
         return out
 
-    def moved(self, cache: int, absent: Array, past: float = 0.0) -> list[Array]:
+    def traffic_into(self, cache: int, absent: Array, past: float = 0.0) -> list[Array]:
         """Bytes brought into a cache for each access, whose lines come once for every run of what fits.
 
         What is stored moves twice; where it goes past the caches, it is `past` times what is moved. Kernels run again
         and again: of what the statement touches, a share `absent` is not there from the run before.
         """
-        return self._of_runs(self.fits[cache], absent, past)
+        return self._traffic_of_runs(self.fits[cache], absent, past)
 
-    def moved_into_first(self, size: float, absent: Array) -> list[Array]:
-        """Bytes brought into the first cache, of `size` bytes, as `moved` counts them, and more where rows a power of
-        two apart meet in few of its sets.
+    def traffic_into_first(self, size: float, absent: Array) -> list[Array]:
+        """Bytes brought into the first cache, of `size` bytes, as `traffic_into` counts them, and more where rows
+        a power of two apart meet in few of its sets.
 
         Of what would fit in the whole cache, the share comes anew that the sets lack room for. A cache that replaced
         strictly what it used longest ago would keep nothing, but none does: 17 rows in a set of 12 ways took twice the
         time of rows apart, not six times.
         """
-        found = self.moved(0, absent)
+        found = self.traffic_into(0, absent)
         lacking = (self._sharing_sets > size).sum(axis=0)
-        level = np.maximum(positions(lacking), self.fits[0])
+        level = np.maximum(flat_positions(lacking), self.fits[0])
         again = level > self.fits[0]
         if not again.any():
             return found
-        needed = at_level(self._sharing_sets, positions(np.maximum(lacking - 1, 0)))
+        needed = take_level(self._sharing_sets, flat_positions(np.maximum(lacking - 1, 0)))
         share = np.where(again, np.minimum(np.maximum(needed / size - 1.0, 0.0), 1.0), 0.0)
-        all_anew = self._of_runs(level, absent, 0.0)
+        all_anew = self._traffic_of_runs(level, absent, 0.0)
         return [few + (many - few) * share for few, many in zip(found, all_anew, strict=True)]
 
-    def _of_runs(self, level: Levels, absent: Array, past: float) -> list[Array]:
-        runs = at_level(self._outer, level) * (CACHE_LINE * absent)
+    def _traffic_of_runs(self, level: Levels, absent: Array, past: float) -> list[Array]:
+        runs = take_level(self._outer, level) * (CACHE_LINE * absent)
         out: list[Array] = []
         for access, footprint in zip(self._statement.accesses, self._footprints, strict=True):
-            moved = at_level(footprint.lines, level) * runs * (0.0 if access.is_register else 1.0)
+            moved = take_level(footprint.lines, level) * runs * (0.0 if access.is_register else 1.0)
             if access.is_store:
                 moved = np.where(self._streams, footprint.lines[0] * CACHE_LINE * past, 2.0 * moved)
             out.append(moved)
         return out
 
 
-def _fit(capacity: float, uses: Array) -> Levels:
-    return positions((uses > capacity).sum(axis=0))
+def _fitting_level(capacity: float, uses: Array) -> Levels:
+    return flat_positions((uses > capacity).sum(axis=0))

@@ -25,7 +25,7 @@ def last_cache(target: Target, core: Core) -> float:
     return min(target.l3, core.last_cache_bytes)
 
 
-def missing(working_set: Array, size: float, core: Core) -> Array:
+def absent_share(working_set: Array, size: float, core: Core) -> Array:
     """The share of what a kernel touches that is no longer in a cache of `size` bytes when it runs again.
 
     Little below the cache's size and all some way above it, as caches replace lines roughly in the order of their use.

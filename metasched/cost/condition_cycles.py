@@ -7,56 +7,56 @@ from collections.abc import Sequence
 import numpy as np
 
 from metasched.compiler.policy import SPECIALISED_GUARDS
-from metasched.cost.conditions import Below, loops_in
+from metasched.cost.conditions import IsNegative, loops_in
 from metasched.cost.feature import Columns
 from metasched.cost.footprint import Array, Ranges
 from metasched.cost.shares import Shares
-from metasched.cost.statement import StatementView, once
+from metasched.cost.statement import StatementView, cache_per_view
 from metasched.support.data_classes import dataclass
 
 
-@once
-def alive(view: StatementView) -> Array:
+@cache_per_view
+def running_share(view: StatementView) -> Array:
     """The share of instances that conditions let run.
 
     A vector runs if any of its lanes does: a guard that differs from lane to lane leaves out whole vectors where it
     bounds an index, and none otherwise. What a selection gives zero is left out where that is known in unrolled code.
     """
-    return _alive(view, view.ranges, view.shares)
+    return _share_within_bounds(view, view.ranges, view.shares)
 
 
-@once
-def alive_in_busiest(view: StatementView) -> Array:
-    """The share of instances that run, as `alive` gives it, in the thread that has most to do.
+@cache_per_view
+def running_share_in_busiest(view: StatementView) -> Array:
+    """The share of instances that run, as `running_share` gives it, in the thread that has most to do.
 
     Threads take neighbouring iterations, and what lies beyond a bound is in the last ones: where rows in two tiles are
     8 and 6, the thread with 8 decides when both have ended.
     """
-    uneven = (loop for loop in view.parallel if any(loop in loops_in(g) for g in _bounds(view)))
+    uneven = (loop for loop in view.parallel if any(loop in loops_in(g) for g in _bound_guards(view)))
     loop = next(uneven, None)
     if loop is None or view.target.threads < 2:
-        return alive(view)
+        return running_share(view)
     first = view.of_a_thread
-    return np.maximum(_alive(view, first, view.shares.over(first)), alive(view))
+    return np.maximum(_share_within_bounds(view, first, view.shares.with_ranges(first)), running_share(view))
 
 
-def _bounds(view: StatementView) -> list[Below]:
-    return [guard for guard in view.statement.guards if isinstance(guard, Below)]
+def _bound_guards(view: StatementView) -> list[IsNegative]:
+    return [guard for guard in view.statement.guards if isinstance(guard, IsNegative)]
 
 
-def _alive(view: StatementView, ranges: Ranges, within: Shares) -> Array:
+def _share_within_bounds(view: StatementView, ranges: Ranges, within: Shares) -> Array:
     lanes, loops, shares = np.minimum(view.vector.lanes, view.vector.extent), [], []
-    for guard in _bounds(view):
-        holds = within.holds(guard)
+    for guard in _bound_guards(view):
+        holds = within.holding_share(guard)
         if view.statement.vector in loops_in(guard):
             reached = ranges.reach(guard.value)[0] + 1.0
             holds = np.minimum(np.ceil(holds * reached / lanes) * lanes / reached, 1.0)
         loops.append(loops_in(guard))
         shares.append(holds)
-    share = there(view) * joint_share(loops, shares, view.full(1.0))
+    share = share_of_terms(view) * joint_share(loops, shares, view.full(1.0))
     for gate in view.statement.gates:
         if gate.skips:
-            share = share * (1.0 - view.shares.in_copies(gate.condition).excluded)
+            share = share * (1.0 - view.shares.copy_shares(gate.condition).excluded)
     # Some instance runs: a share is taken from uniform indices.
     least: Array = np.maximum(share, 1.0 / np.maximum(view.iterations, 1.0))
     return least
@@ -73,7 +73,7 @@ class PartialTile:
 def partial_tiles(view: StatementView) -> list[PartialTile]:
     """The last tiles along each axis that unrolled tiles do not divide."""
     found = []
-    for guard in _bounds(view):
+    for guard in _bound_guards(view):
         lanes, tile = view.full(1.0), view.full(1.0)
         for loop in loops_in(guard):
             if view.statement.loops[loop].reduces:
@@ -90,30 +90,30 @@ def partial_tiles(view: StatementView) -> list[PartialTile]:
     return found
 
 
-@once
-def operations_there(view: StatementView) -> Array:
+@cache_per_view
+def running_operations(view: StatementView) -> Array:
     """Operations of a register tile that run, one at least: none does of rows that are known not to be there, such as
     five of a tile of six where there is one. What a tile loads is of rows that are there.
     """
     operations = view.tile.operations
-    for guard in _bounds(view):
+    for guard in _bound_guards(view):
         if view.statement.vector not in loops_in(guard):
-            operations = operations * (1.0 - view.shares.in_copies(guard).excluded)
+            operations = operations * (1.0 - view.shares.copy_shares(guard).excluded)
     least: Array = np.maximum(operations, 1.0)
     return least
 
 
-@once
-def there(view: StatementView) -> Array:
+@cache_per_view
+def share_of_terms(view: StatementView) -> Array:
     """The share of instances that guards other than bounds let run, such as those of terms (`(i + k) % 2 == 0`).
 
     They are evenly spread: they leave out as much of the data that the others read again as of the work.
     """
     share = view.full(1.0)
     for guard in view.statement.guards:
-        if not isinstance(guard, Below):
+        if not isinstance(guard, IsNegative):
             by_lane = view.statement.vector is not None and view.shares.moves(guard, view.statement.vector)
-            share = share * np.where(by_lane, 1.0, view.shares.holds(guard))
+            share = share * np.where(by_lane, 1.0, view.shares.holding_share(guard))
     return share
 
 
@@ -130,7 +130,7 @@ def joint_share(loops: Sequence[frozenset[int]], shares: Sequence[Array], whole:
     return whole
 
 
-def conditions_left(view: StatementView, conditions: Columns) -> tuple[Array, Array]:
+def remaining_guards(view: StatementView, conditions: Columns) -> tuple[Array, Array]:
     """Guards that cost a mask, and those that cost a branch, in each instance of the innermost code.
 
     Around reductions and transpositions in registers, lowering makes cases of whole and partial tiles for
@@ -157,7 +157,7 @@ def gated_reads(view: StatementView) -> tuple[Array, Array]:
         return instructions, left_out
     neighbours = np.where(held, 1.0, np.maximum(view.vector.strips / view.vector.steps, 1.0))
     for gate, of_lanes in zip(statement.gates, view.decided_by_lanes, strict=True):
-        share = view.shares.in_copies(gate.condition)
+        share = view.shares.copy_shares(gate.condition)
         if not np.count_nonzero(share.evaluated) and not np.count_nonzero(share.excluded):
             continue
         by_lane = statement.vector is not None and statement.vector in loops_in(gate.condition)
@@ -171,12 +171,12 @@ def gated_reads(view: StatementView) -> tuple[Array, Array]:
             # Lanes that are known to run have no mask.
             each = np.where(of_lanes & (view.steps[n] > 1), 1.0, each)
             instructions = instructions + reads * share.evaluated * (1.0 + (each - 1.0) / neighbours)
-            instructions = instructions + held * single * (share.evaluated > 0) * _moves(view)
+            instructions = instructions + held * single * (share.evaluated > 0) * _register_moves(view)
             left_out = left_out + reads * share.excluded
     return instructions, left_out
 
 
-def _moves(view: StatementView) -> Array:
+def _register_moves(view: StatementView) -> Array:
     """Instructions for each operation of a tile that move registers to memory and back, where elements that are read
     under conditions take registers beside accumulators and vectors: without conditions they would be read from memory
     by the operations."""
@@ -187,7 +187,7 @@ def _moves(view: StatementView) -> Array:
     return moves
 
 
-def _is_of_terms(view: StatementView, bound: Below) -> bool:
+def _is_of_terms(view: StatementView, bound: IsNegative) -> bool:
     """Whether a bound says of an element which terms it has, and is none of a tile: those are of one kind of loops."""
     return len({view.statement.loops[loop].reduces for loop in loops_in(bound)}) == 2
 
@@ -197,7 +197,7 @@ def branches(view: StatementView) -> Array:
     know them: how many there are to an instance that runs."""
     found = view.full(0.0)
     for guard in view.statement.guards:
-        if isinstance(guard, Below) and not _is_of_terms(view, guard):
+        if isinstance(guard, IsNegative) and not _is_of_terms(view, guard):
             continue
         in_lanes, depends = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
         evaluated = view.full(0.0)
@@ -206,7 +206,7 @@ def branches(view: StatementView) -> Array:
             in_lanes |= moves & (loop == view.statement.vector)
             depends |= moves
             evaluated = np.where(moves, view.outer[loop + 1] / view.instances, evaluated)
-        live = ~in_lanes & depends & (view.shares.holds(guard) < 1.0)
-        unknown = view.shares.in_copies(guard).evaluated
-        found = found + live * unknown * np.minimum(evaluated / alive(view), 1.0)
+        live = ~in_lanes & depends & (view.shares.holding_share(guard) < 1.0)
+        unknown = view.shares.copy_shares(guard).evaluated
+        found = found + live * unknown * np.minimum(evaluated / running_share(view), 1.0)
     return found

@@ -1,7 +1,7 @@
 """Conditions on indices, in a form that can be evaluated over a population.
 
 A condition is made of comparisons of indices with zero, joined by `and`, `or` and `not`. One that depends on data is
-`Unknown`. `selections` finds the choices of a value that are made by an index, such as padding
+`DataCondition`. `selections` finds the choices of a value that are made by an index, such as padding
 (`X[i - 1] if i >= 1 else 0`).
 """
 
@@ -19,50 +19,50 @@ from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)
-class Below:
+class IsNegative:
     """`value < 0`."""
 
     value: Index
 
 
 @dataclass(frozen=True)
-class Zero:
+class IsZero:
     """`value == 0`."""
 
     value: Index
 
 
 @dataclass(frozen=True)
-class Unknown:
+class DataCondition:
     """A condition on data, which depends on these loops at least."""
 
     loops: frozenset[int]
 
 
 @dataclass(frozen=True)
-class Opposite:
-    """What holds where `of` does not."""
+class Negation:
+    """A condition that holds where `of` does not."""
 
     of: Condition
 
 
 @dataclass(frozen=True)
-class All:
-    """What holds where all of these do; nothing but true without any."""
+class Conjunction:
+    """A condition that holds where all of these do; always without any."""
 
     of: tuple[Condition, ...]
 
 
-Condition = Below | Zero | Unknown | Opposite | All
+Condition = IsNegative | IsZero | DataCondition | Negation | Conjunction
 
 
 def loops_in(condition: Condition) -> frozenset[int]:
     """The loops that a condition depends on."""
-    if isinstance(condition, Unknown):
+    if isinstance(condition, DataCondition):
         return condition.loops
-    if isinstance(condition, Opposite):
+    if isinstance(condition, Negation):
         return loops_in(condition.of)
-    if isinstance(condition, All):
+    if isinstance(condition, Conjunction):
         return frozenset[int]().union(*(loops_in(each) for each in condition.of))
     return condition.value.loops
 
@@ -70,18 +70,18 @@ def loops_in(condition: Condition) -> frozenset[int]:
 def condition_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Condition:
     """A boolean expression over the loops named in `loop_of` (name to depth); its sizes go into `table`."""
     if isinstance(expr, Const):
-        return All(()) if expr.value else Opposite(All(()))
+        return Conjunction(()) if expr.value else Negation(Conjunction(()))
     if isinstance(expr, Unary) and expr.op is UnOp.NOT:
-        return Opposite(condition_of(expr.a, loop_of, table))
+        return Negation(condition_of(expr.a, loop_of, table))
     if isinstance(expr, Binary) and expr.op is BinOp.AND:
-        return All((condition_of(expr.a, loop_of, table), condition_of(expr.b, loop_of, table)))
+        return Conjunction((condition_of(expr.a, loop_of, table), condition_of(expr.b, loop_of, table)))
     if isinstance(expr, Binary) and expr.op is BinOp.OR:
-        sides = tuple(Opposite(condition_of(side, loop_of, table)) for side in (expr.a, expr.b))
-        return Opposite(All(sides))
+        sides = tuple(Negation(condition_of(side, loop_of, table)) for side in (expr.a, expr.b))
+        return Negation(Conjunction(sides))
     if _compares_indices(expr):
         assert isinstance(expr, Binary)
         return _comparison(expr, loop_of, table)
-    return Unknown(frozenset(loop_of[name] for name in free_vars(expr) & loop_of.keys()))
+    return DataCondition(frozenset(loop_of[name] for name in free_vars(expr) & loop_of.keys()))
 
 
 def conjuncts(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Iterator[Condition]:
@@ -100,15 +100,15 @@ def _compares_indices(expr: Expr) -> bool:
 def _comparison(expr: Binary, loop_of: Mapping[str, int], table: Table) -> Condition:
     a, b = expr.a, expr.b
     if expr.op in (BinOp.EQ, BinOp.NE):
-        equal = Zero(index_of(a - b, loop_of, table))
-        return equal if expr.op is BinOp.EQ else Opposite(equal)
+        equal = IsZero(index_of(a - b, loop_of, table))
+        return equal if expr.op is BinOp.EQ else Negation(equal)
     difference = {
         BinOp.LT: lambda: a - b,
         BinOp.LE: lambda: a - b - 1,
         BinOp.GT: lambda: b - a,
         BinOp.GE: lambda: b - a - 1,
     }[expr.op]()
-    return Below(index_of(difference, loop_of, table))
+    return IsNegative(index_of(difference, loop_of, table))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def selections(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr])
     return tuple(_selections(value, ranges, reducer is Reducer.SUM))
 
 
-def by_index(select: Select) -> bool:
+def is_by_index(select: Select) -> bool:
     """Whether a selection depends on indices only."""
     return not any(isinstance(node, Load) for node in select.cond.walk())
 
@@ -149,7 +149,7 @@ def _selections(value: Expr, ranges: Mapping[str, Expr], is_factor: bool) -> Ite
     """`is_factor`: what is summed is zero where this value is."""
     if isinstance(value, Load):
         return
-    if isinstance(value, Select) and by_index(value):
+    if isinstance(value, Select) and is_by_index(value):
         taken = sides_taken(value, ranges)
         if len(taken) == 2:
             zero = isinstance(value.otherwise, Const) and value.otherwise.value == 0

@@ -118,10 +118,10 @@ DEFAULT_CORE = Core()
 # `metasched calibrate` measures 1.02, .93 and .505 on a Zen 4. By these, guesses for 60 layers of five operators took
 # .96 of the time there, depthwise ones .85. Its last cache is four times as fast as the default says, too, but by 40
 # bytes a cycle 72 of 739 guesses for layers and networks were others, and took 1.02 of the time.
-_HALVES = replace(DEFAULT_CORE, operations=1.0, loads=1.0, stores=0.5)
-_IN_HALVES = frozenset({("znver4", 512)})
+_HALF_WIDTH_CORE = replace(DEFAULT_CORE, operations=1.0, loads=1.0, stores=0.5)
+_HALF_WIDTH_TARGETS = frozenset({("znver4", 512)})
 
 
 def default_core(target: Target) -> Core:
     """The constants of a target that nobody has measured."""
-    return _HALVES if (target.name, target.vector_bits) in _IN_HALVES else DEFAULT_CORE
+    return _HALF_WIDTH_CORE if (target.name, target.vector_bits) in _HALF_WIDTH_TARGETS else DEFAULT_CORE

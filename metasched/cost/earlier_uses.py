@@ -46,29 +46,31 @@ def earlier_uses(statements: Sequence[_Statement], loops: Sequence[tuple[For, ..
 
     `loops` are those of the program around each statement; one may have more, where a parallel one was taken apart.
     """
-    return [tuple(_of_statement(n, statements, loops)) for n in range(len(statements))]
+    return [tuple(_uses_of_statement(n, statements, loops)) for n in range(len(statements))]
 
 
-def _of_statement(n: int, statements: Sequence[_Statement], loops: Sequence[tuple[For, ...]]) -> Iterator[EarlierUse]:
+def _uses_of_statement(
+    n: int, statements: Sequence[_Statement], loops: Sequence[tuple[For, ...]]
+) -> Iterator[EarlierUse]:
     common = [len(query.common_loops(loops[n], loops[m])) for m in range(n)]
     for read, access in enumerate(statements[n].accesses):
         if access.is_store or access.is_register:
             continue
         for earlier in reversed(range(n)):
-            used = _use_of(access.buffer, statements[earlier])
+            used = _access_number(access.buffer, statements[earlier])
             if used is not None:
                 if common[earlier]:
                     around = range(earlier, n + 1)
-                    levels = tuple((m, _level(common[earlier], statements[m], loops[m])) for m in around)
+                    levels = tuple((m, _loop_count(common[earlier], statements[m], loops[m])) for m in around)
                     yield EarlierUse(read, earlier, used, levels)
                 break
 
 
-def _use_of(buffer: str, statement: _Statement) -> int | None:
+def _access_number(buffer: str, statement: _Statement) -> int | None:
     return next((n for n, access in enumerate(statement.accesses) if access.buffer == buffer), None)
 
 
-def _level(depth: int, statement: _Statement, loops: tuple[For, ...]) -> int:
+def _loop_count(depth: int, statement: _Statement, loops: tuple[For, ...]) -> int:
     """How many loops of a statement the outermost `depth` of the program around it are."""
     parallel = next((n for n, loop in enumerate(loops) if loop.kind is LoopKind.PARALLEL), len(loops))
     return depth + len(statement.loops) - len(loops) if depth > parallel else depth

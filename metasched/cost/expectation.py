@@ -9,11 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from metasched.cost.caches import last_cache, missing
-from metasched.cost.condition_cycles import there
+from metasched.cost.caches import absent_share, last_cache
+from metasched.cost.condition_cycles import share_of_terms
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns
-from metasched.cost.groups import describe_in_part
+from metasched.cost.groups import describe_for_sums
 from metasched.cost.nest import Analyses, analyse
 from metasched.cost.peak import cycles_at_peak, domain_left
 from metasched.cost.reuse_between_statements import views_of
@@ -48,8 +48,8 @@ class Limit(Enum):
 
 
 # The terms of a statement that keep a core's units busy, of which the longest bounds it, and those that come on top.
-_UNITS = {"operation_cycles": Limit.OPERATIONS, "port_cycles": Limit.PORTS, "latency_cycles": Limit.LATENCY}
-_BESIDE = {
+_UNIT_LIMITS = {"operation_cycles": Limit.OPERATIONS, "port_cycles": Limit.PORTS, "latency_cycles": Limit.LATENCY}
+_ADDED_LIMITS = {
     "overhead_cycles": Limit.OVERHEAD,
     "l2_cycles": Limit.L2,
     "l3_cycles": Limit.L3,
@@ -96,28 +96,28 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def expected(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectation:
-    """What the roofline expects of a scheduled program whose numbers are all decided."""
+def expectation_of(func: Func, target: Target, core: Core = DEFAULT_CORE) -> Expectation:
+    """The roofline's expectation of a scheduled program whose numbers are all decided."""
     division = divide(func, constants(func))
     if division.prologue is None:
-        return _expected(func, target, core)
-    prologue = _expected(division.prologue, target, core)
-    return replace(_expected(division.main, target, core), prologue_cycles=prologue.cycles)
+        return _part_expectation(func, target, core)
+    prologue = _part_expectation(division.prologue, target, core)
+    return replace(_part_expectation(division.main, target, core), prologue_cycles=prologue.cycles)
 
 
-def _expected(func: Func, target: Target, core: Core) -> Expectation:
+def _part_expectation(func: Func, target: Target, core: Core) -> Expectation:
     """The expectation of a part of a program that is run as a whole."""
-    launches, views = _views(func, target, core)
-    described = [describe_in_part(view) for view in views]
+    launches, views = _launch_and_views(func, target, core)
+    described = [describe_for_sums(view) for view in views]
     parts = dict.fromkeys(Limit, 0.0)
     parts[Limit.LAUNCH] = launches
     for columns in described:
-        longest = max(_UNITS, key=lambda name: _number(columns, name))
-        parts[_UNITS[longest]] += _number(columns, longest)
-        for name, limit in _BESIDE.items():
-            parts[limit] += _number(columns, name)
+        longest = max(_UNIT_LIMITS, key=lambda name: _column_value(columns, name))
+        parts[_UNIT_LIMITS[longest]] += _column_value(columns, longest)
+        for name, limit in _ADDED_LIMITS.items():
+            parts[limit] += _column_value(columns, name)
     cycles = parts[Limit.LAUNCH] + sum(
-        _number(columns, name) for columns in described for name in ("cycles", "waiting_cycles")
+        _column_value(columns, name) for columns in described for name in ("cycles", "waiting_cycles")
     )
     least = sum(float(cycles_at_peak(view)[0]) for view in views if view.ranges.runs[0])
     return Expectation(cycles, least / max(cycles, 1.0), parts)
@@ -127,7 +127,7 @@ def least_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float
     """Cycles that no schedule of an unscheduled program is thought to go below: the operations of its main part in full
     vectors on all threads, or by a tensor intrinsic that the target has for them.
     """
-    return sum(map(least_of, _views(main_part(func), target, core)[1]))
+    return sum(map(least_of, _launch_and_views(main_part(func), target, core)[1]))
 
 
 def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE) -> float:
@@ -137,22 +137,27 @@ def least_transfer_cycles(func: Func, target: Target, core: Core = DEFAULT_CORE)
     """
     read: dict[str, float] = {}
     written: dict[str, float] = {}
-    for view in _views(main_part(func), target, core)[1]:
-        share = float(there(view)[0])
+    for view in _launch_and_views(main_part(func), target, core)[1]:
+        share = float(share_of_terms(view)[0])
         for access, footprint in zip(view.statement.accesses, view.footprints, strict=True):
             if access.alloc is None:
                 lines = written if access.is_store else read
                 lines[access.buffer] = max(lines.get(access.buffer, 0.0), share * float(footprint.lines[0][0]))
     brought, stored = CACHE_LINE * sum(read.values()), CACHE_LINE * sum(written.values())
     moved, threads = np.array([brought + stored]), max(target.threads, 1)
-    near = (moved + stored) * missing(moved / threads, target.l2, core) / core.l3_bytes / threads
-    far = moved * missing(moved, last_cache(target, core), core) / core.memory_bytes * max(1 / threads, LEAST_OF_MEMORY)
+    near = (moved + stored) * absent_share(moved / threads, target.l2, core) / core.l3_bytes / threads
+    far = (
+        moved
+        * absent_share(moved, last_cache(target, core), core)
+        / core.memory_bytes
+        * max(1 / threads, LEAST_OF_MEMORY)
+    )
     return max(float(near[0]), float(far[0]))
 
 
 def stage_views(func: Func, target: Target, core: Core = DEFAULT_CORE) -> tuple[StatementView, ...]:
     """The statements of a program whose numbers are all decided, in order."""
-    return _views(func, target, core)[1]
+    return _launch_and_views(func, target, core)[1]
 
 
 def least_of(view: StatementView) -> float:
@@ -165,7 +170,7 @@ def least_of(view: StatementView) -> float:
 
 # A guess asks for several estimates of the program as it is written.
 @lru_cache(maxsize=2)
-def _views(func: Func, target: Target, core: Core) -> tuple[float, tuple[StatementView, ...]]:
+def _launch_and_views(func: Func, target: Target, core: Core) -> tuple[float, tuple[StatementView, ...]]:
     """Cycles to start a program's threads, and its statements."""
     analyses = Analyses()
     nest = analyse(func, analyses)
@@ -174,5 +179,5 @@ def _views(func: Func, target: Target, core: Core) -> tuple[float, tuple[Stateme
     return launches, tuple(views_of(nest, sizes, 1, target, core))
 
 
-def _number(columns: Columns, name: str) -> float:
+def _column_value(columns: Columns, name: str) -> float:
     return float(columns[name][0])

@@ -38,7 +38,7 @@ import numpy as np
 from metasched.cost.core import DEFAULT_CORE, Core
 from metasched.cost.feature import Columns, Feature
 from metasched.cost.footprint import Array
-from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_in_part
+from metasched.cost.groups import STATEMENT_FEATURES, describe, describe_for_sums
 from metasched.cost.memory import BUFFER_NAMES, BUFFERS, buffers
 from metasched.cost.nest import Analyses, Nest, Statement, analyse
 from metasched.cost.peak import cycles_at_peak
@@ -57,27 +57,27 @@ Features = np.ndarray[Any, np.dtype[np.float32]]
 CHUNK = 2048
 
 # Sums over all statements, of features of theirs.
-SUMMED = (
+SUMMED_NAMES = (
     *("flops", "core_cycles", "l2_cycles", "l3_cycles", "memory_cycles", "cycles", "waiting_cycles"),
     *("code_bytes", "live_guards"),
 )
-# Features of the program: those, and what `FeatureProgram._whole` makes.
-WHOLE = (
-    *map(Feature, SUMMED),
+# Features of the program: those, and what `FeatureProgram._program_columns` makes.
+PROGRAM_FEATURES = (
+    *map(Feature, SUMMED_NAMES),
     *map(Feature, ("domain_flops", "launch_cycles", "steady_cycles", "total_cycles")),
     Feature("efficiency", raw=True),
     Feature("serial_share", raw=True),
     *map(Feature, ("allocated", "statements", "temps", "register_temps", "parallel_loops")),
 )
-SECOND = tuple(feature for feature in STATEMENT_FEATURES if feature.second)
-_ALL = (
+SECOND_FEATURES = tuple(feature for feature in STATEMENT_FEATURES if feature.second)
+_COLUMNS = (
     *(("s0", feature) for feature in STATEMENT_FEATURES),
     *((f"s0.b{n}", Feature(name)) for n in range(BUFFERS) for name in BUFFER_NAMES),
-    *(("s1", feature) for feature in SECOND),
-    *(("all", feature) for feature in WHOLE),
+    *(("s1", feature) for feature in SECOND_FEATURES),
+    *(("all", feature) for feature in PROGRAM_FEATURES),
 )
-NAMES: tuple[str, ...] = tuple(f"{of}.{feature.name}" for of, feature in _ALL)
-_LOGS = tuple(not feature.raw for _, feature in _ALL)
+NAMES: tuple[str, ...] = tuple(f"{of}.{feature.name}" for of, feature in _COLUMNS)
+_HAS_LOG = tuple(not feature.raw for _, feature in _COLUMNS)
 
 
 class FeatureProgram:
@@ -111,7 +111,7 @@ class FeatureProgram:
         self.core = core
         analyses = Analyses() if analyses is None else analyses
         self._nest = analyse(main_part(func), analyses)
-        self._order = _by_weight(self._nest)
+        self._order = _order_by_weight(self._nest)
         sizes = analyses.table.exprs
         self._evaluate = Evaluator([sizes[slot] for slot in self._nest.slots])
 
@@ -122,7 +122,7 @@ class FeatureProgram:
             part = rows[start : start + CHUNK]
             block = np.empty((len(NAMES), len(part)), dtype=np.float32)
             together: list[int] = []
-            for n, (column, log) in enumerate(zip(self._columns(part), _LOGS, strict=True)):
+            for n, (column, log) in enumerate(zip(self._columns(part), _HAS_LOG, strict=True)):
                 if log and column.dtype != np.float32:  # its logarithm is rounded, and not its value
                     np.log2(column + 1.0, out=block[n])
                     continue
@@ -141,23 +141,23 @@ class FeatureProgram:
         sizes = dict(zip(self._nest.slots, values, strict=True))
         views = views_of(self._nest, sizes, count, self.target, self.core)
         first, second = ([*self._order, None, None])[:2]
-        described = [(describe if n in (first, second) else describe_in_part)(view) for n, view in enumerate(views)]
+        described = [(describe if n in (first, second) else describe_for_sums)(view) for n, view in enumerate(views)]
         empty = np.zeros(count, np.float32)
-        out = [_named(described, first, f.name, empty) for f in STATEMENT_FEATURES]
+        out = [_column_of(described, first, f.name, empty) for f in STATEMENT_FEATURES]
         if first is None:
             out += [empty] * (BUFFERS * len(BUFFER_NAMES))
         else:
             runs = views[first].ranges.runs
             out += (np.where(runs, column, 0.0).astype(np.float32) for column in buffers(views[first]).values())
-        out += [_named(described, second, f.name, empty) for f in SECOND]
+        out += [_column_of(described, second, f.name, empty) for f in SECOND_FEATURES]
         launches = start_cycles(sizes[self._nest.regions], sizes[self._nest.barriers], self.core) + empty
-        whole = self._whole(views, described, launches)
-        return out + [whole[f.name] for f in WHOLE]
+        whole = self._program_columns(views, described, launches)
+        return out + [whole[f.name] for f in PROGRAM_FEATURES]
 
-    def _whole(self, views: list[StatementView], described: list[Columns], launches: Array) -> Columns:
+    def _program_columns(self, views: list[StatementView], described: list[Columns], launches: Array) -> Columns:
         out: Columns = {}
         count = len(launches)
-        for name in SUMMED:
+        for name in SUMMED_NAMES:
             total = np.zeros(count, np.float32)
             for columns in described:
                 total += columns[name]
@@ -167,7 +167,7 @@ class FeatureProgram:
             useful += view.domain * view.statement.operations.flops * view.ranges.runs
             least += cycles_at_peak(view) * view.ranges.runs
             serial += columns["cycles"] * (columns["speedup"] == 1)
-            allocated += _allocated(view) * view.ranges.runs
+            allocated += _allocated_bytes(view) * view.ranges.runs
         steady = out["cycles"] + launches
         out["domain_flops"] = useful
         out["launch_cycles"] = launches
@@ -183,11 +183,11 @@ class FeatureProgram:
         return out
 
 
-def _named(described: list[Columns], statement: int | None, name: str, empty: Array) -> Array:
+def _column_of(described: list[Columns], statement: int | None, name: str, empty: Array) -> Array:
     return empty if statement is None else described[statement][name]
 
 
-def _allocated(view: StatementView) -> Array:
+def _allocated_bytes(view: StatementView) -> Array:
     """Bytes of the temporary that the statement writes."""
     store = view.statement.store
     if store.alloc is None:
@@ -196,7 +196,7 @@ def _allocated(view: StatementView) -> Array:
     return bytes_used
 
 
-def _by_weight(nest: Nest) -> list[int]:
+def _order_by_weight(nest: Nest) -> list[int]:
     """Statements, heaviest first, by what does not depend on the candidate."""
 
     names = {statement.name for statement in nest.statements}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from metasched.cost.ranking import REGRETS, TOPS, Array, Judgement
+from metasched.cost.ranking import REGRET_COUNTS, TOP_COUNTS, Array, Judgement
 
 RESAMPLES = 1000
 LEVEL = 0.95
@@ -34,10 +34,10 @@ def _share_of_sums(numerator: str, denominator: str) -> Figure:
 FIGURES: Mapping[str, Figure] = {
     "pair_accuracy": _mean("pairs"),
     "fastest_quarter": _mean("fast_pairs"),
-    **{f"top{k}_score": _share_of_sums("best", f"top{k}") for k in TOPS},
+    **{f"top{k}_score": _share_of_sums("best", f"top{k}") for k in TOP_COUNTS},
     "recall_10_in_30": _mean("recall"),
-    **{f"regret_{k}": _geometric(f"top{k}", "best") for k in REGRETS},
-    **{f"regret_{k}_of_known": _geometric(f"top{k}", "known") for k in REGRETS},
+    **{f"regret_{k}": _geometric(f"top{k}", "best") for k in REGRET_COUNTS},
+    **{f"regret_{k}_of_known": _geometric(f"top{k}", "known") for k in REGRET_COUNTS},
 }
 
 

@@ -28,7 +28,7 @@ Levels = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 # Values of the sizes by their numbers.
 Sizes = Sequence[Array] | Mapping[int, Array]
-FAR = 1e12  # the reach of an index that is not quasi-affine: everywhere
+FAR_REACH = 1e12  # the reach of an index that is not quasi-affine: everywhere
 
 
 def ones(shape: int | tuple[int, ...]) -> Array:
@@ -113,7 +113,7 @@ class Ranges:
         anywhere = np.zeros((self.depth + 1, self.rows), np.float32)
         if not isinstance(atom, LoopAtom):
             for loop in atom.loops:
-                anywhere[: loop + 1] = np.where(self.extents[loop] > 1, FAR, anywhere[: loop + 1])
+                anywhere[: loop + 1] = np.where(self.extents[loop] > 1, FAR_REACH, anywhere[: loop + 1])
         return anywhere
 
     def _reach_of_remainder(self, atom: RemainderAtom) -> Array:
@@ -165,7 +165,9 @@ class Ranges:
             return np.fmod(self.step(atom.value, loop), self.sizes[atom.divisor])
         if isinstance(atom, ClampAtom):
             return self.step(atom.value, loop)
-        return np.zeros(self.rows, np.float32) if isinstance(atom, LoopAtom) else np.full(self.rows, FAR, np.float32)
+        return (
+            np.zeros(self.rows, np.float32) if isinstance(atom, LoopAtom) else np.full(self.rows, FAR_REACH, np.float32)
+        )
 
     def is_split(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Mask:
         """Whether a quotient or a remainder in `index` may go on to the next one within a vector of `lanes` iterations
@@ -178,7 +180,7 @@ class Ranges:
             if isinstance(term.atom, ClampAtom):
                 split |= self.is_split(term.atom.value, loop, lanes, unrolled)
             elif isinstance(term.atom, QuotientAtom | RemainderAtom) and term.atom.value.uses(loop):
-                split |= self._is_crossed(term.atom, loop, lanes, unrolled)
+                split |= self._crosses_divisor(term.atom, loop, lanes, unrolled)
         return split
 
     def lanes_reach(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Array:
@@ -198,11 +200,11 @@ class Ranges:
                     reach = reach + coefficient * passed
                 else:
                     inside = self._step_inside(term.atom, loop)[0] * (lanes - 1.0)
-                    around = np.where(passed < FAR, self.sizes[term.atom.divisor] - 1.0, np.float32(FAR))
+                    around = np.where(passed < FAR_REACH, self.sizes[term.atom.divisor] - 1.0, np.float32(FAR_REACH))
                     moved: Array = np.where(passed > 0, around, inside)
                     reach = reach + coefficient * moved
             else:
-                reach = reach + np.where(self.extents[loop] > 1, np.float32(FAR), np.float32(0.0))
+                reach = reach + np.where(self.extents[loop] > 1, np.float32(FAR_REACH), np.float32(0.0))
         return reach
 
     def lanes_pass(self, index: Index, loop: int, lanes: Array, unrolled: Array) -> Array:
@@ -225,7 +227,9 @@ class Ranges:
             if isinstance(term.atom, QuotientAtom):
                 count = count * (self._quotients_passed(term.atom, loop, lanes, unrolled) + 1.0)
             else:
-                count = count * np.where(self.extents[loop] > 1, lanes if isinstance(term.atom, LoopAtom) else FAR, 1.0)
+                count = count * np.where(
+                    self.extents[loop] > 1, lanes if isinstance(term.atom, LoopAtom) else FAR_REACH, 1.0
+                )
         return count
 
     def _step_inside(self, atom: QuotientAtom | RemainderAtom, loop: int) -> tuple[Array, Mask]:
@@ -252,8 +256,8 @@ class Ranges:
         alike = (self.extents[loop] <= lanes) | (np.mod(step * lanes, divisor) == 0)
         most = np.where(alike, np.floor(step * (lanes - 1.0) / divisor), np.ceil(step * (lanes - 1.0) / divisor))
         known = whole & (alike | (unrolled > 0))
-        crossed = self._is_crossed(atom, loop, lanes, unrolled)
-        return np.where(crossed, np.where(known, most, np.float32(FAR)), np.float32(0.0))
+        crossed = self._crosses_divisor(atom, loop, lanes, unrolled)
+        return np.where(crossed, np.where(known, most, np.float32(FAR_REACH)), np.float32(0.0))
 
     def _is_aligned(self, atom: QuotientAtom | RemainderAtom, loop: int, vector: Array) -> Mask:
         """Whether the divisor and all else that is divided are multiples of what a vector moves it by. (rows,)"""
@@ -266,7 +270,7 @@ class Ranges:
                 aligned = aligned & (np.mod(np.abs(self.sizes[term.coefficient]), unit) == 0)
         return aligned
 
-    def _is_crossed(self, atom: QuotientAtom | RemainderAtom, loop: int, lanes: Array, unrolled: Array) -> Mask:
+    def _crosses_divisor(self, atom: QuotientAtom | RemainderAtom, loop: int, lanes: Array, unrolled: Array) -> Mask:
         divisor, value = self.sizes[atom.divisor], atom.value
         step, whole = self._step_inside(atom, loop)
         vector = step * lanes
@@ -329,7 +333,7 @@ def footprint_of(access: StatementAccess, ranges: Ranges) -> Footprint:
     # Lines that are shared with what another iteration of an outer loop touches were counted for each.
     for level in range(1, ranges.depth + 1):
         np.minimum(lines[level], lines[level - 1], out=lines[level])
-    return Footprint(elements, lines, tuple(strides), run, _places(counts, strides, access.element_bytes))
+    return Footprint(elements, lines, tuple(strides), run, _page_places(counts, strides, access.element_bytes))
 
 
 def _lines(
@@ -351,7 +355,7 @@ def _lines(
     return lines
 
 
-def _places(counts: Sequence[Array], strides: Sequence[Array], element_bytes: int) -> Array:
+def _page_places(counts: Sequence[Array], strides: Sequence[Array], element_bytes: int) -> Array:
     """The number of different places of a page at which runs begin: (levels, rows).
 
     Rows a distance `s` apart are at `PAGE / gcd(s, PAGE)` places; virtual memory scatters pages. `counts` of them are
@@ -384,13 +388,13 @@ def flat_step(access: StatementAccess, footprint: Footprint, ranges: Ranges, loo
     return ranges.flat_step(access, footprint.strides, loop)
 
 
-def at_level(values: Array, level: Levels) -> Array:
-    """`values[l, n]` for every row n, where `level[n]` is `l * rows + n` (see `positions`)."""
+def take_level(values: Array, level: Levels) -> Array:
+    """`values[l, n]` for every row n, where `level[n]` is `l * rows + n` (see `flat_positions`)."""
     picked: Array = values.ravel().take(level)
     return picked
 
 
-def positions(level: Levels) -> Levels:
+def flat_positions(level: Levels) -> Levels:
     """A level for every row, as a position in a flat `(levels, rows)` array."""
     rows = len(level)
     return level * rows + np.arange(rows)

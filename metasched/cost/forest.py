@@ -19,12 +19,12 @@ from metasched.support.data_classes import dataclass
 
 LEAVES = 8
 # Rows evaluated at a time: what a step makes for some hundred trees stays in the second-level cache.
-_CHUNK = 128
-_ALL = 0xFF
+_CHUNK_ROWS = 128
+_ALL_LEAVES = 0xFF
 
 Places = np.ndarray[Any, np.dtype[np.uint8]]
 # For each set of leaves the first of them.
-_FIRST = np.array([0, *((bits & -bits).bit_length() - 1 for bits in range(1, 256))], np.uint8)
+_FIRST_LEAF = np.array([0, *((bits & -bits).bit_length() - 1 for bits in range(1, 256))], np.uint8)
 
 
 @dataclass(frozen=True)
@@ -76,23 +76,25 @@ class Forest:
         out = np.zeros(len(features))
         if self.trees:
             # The value for every set of leaves: one look-up for each tree and row.
-            table = (self.values if values is None else values)[:, _FIRST].ravel()
-            first = np.arange(len(self.trees))[:, None] * (_ALL + 1)
-            for start in range(0, len(features), _CHUNK):
-                left = self._conditions.left(features[start : start + _CHUNK])
-                np.add.reduce(table.take(left + first), axis=0, out=out[start : start + _CHUNK])
+            table = (self.values if values is None else values)[:, _FIRST_LEAF].ravel()
+            first = np.arange(len(self.trees))[:, None] * (_ALL_LEAVES + 1)
+            for start in range(0, len(features), _CHUNK_ROWS):
+                left = self._conditions.possible_leaves(features[start : start + _CHUNK_ROWS])
+                np.add.reduce(table.take(left + first), axis=0, out=out[start : start + _CHUNK_ROWS])
         return out
 
     def leaves(self, features: Features) -> Places:
         """The leaf of every row in every tree, uint8 of shape (n, trees)."""
         out = np.empty((len(features), len(self.trees)), np.uint8)
-        for start in range(0, len(features) if self.trees else 0, _CHUNK):
-            out[start : start + _CHUNK] = _FIRST[self._conditions.left(features[start : start + _CHUNK])].T
+        for start in range(0, len(features) if self.trees else 0, _CHUNK_ROWS):
+            out[start : start + _CHUNK_ROWS] = _FIRST_LEAF[
+                self._conditions.possible_leaves(features[start : start + _CHUNK_ROWS])
+            ].T
         return out
 
     @cached_property
     def _conditions(self) -> _Conditions:
-        return _Conditions.of(self.trees)
+        return _Conditions.from_trees(self.trees)
 
 
 @dataclass(frozen=True)
@@ -107,19 +109,23 @@ class _Conditions:
     above: Places
 
     @classmethod
-    def of(cls, trees: tuple[Tree, ...]) -> _Conditions:
+    def from_trees(cls, trees: tuple[Tree, ...]) -> _Conditions:
         shape = (max(len(tree.nodes) for tree in trees), len(trees))
-        found = cls(np.zeros(shape, np.intp), np.zeros(shape, np.float32), np.full(shape, _ALL, np.uint8))
+        found = cls(np.zeros(shape, np.intp), np.zeros(shape, np.float32), np.full(shape, _ALL_LEAVES, np.uint8))
         for at, tree in enumerate(trees):
             for n, node in enumerate(tree.nodes):
                 found.features[n, at], found.thresholds[n, at], found.above[n, at] = node
         return found
 
-    def left(self, features: Features) -> Places:
+    def possible_leaves(self, features: Features) -> Places:
         """The leaves that no condition rules out, as bits, (trees, rows); the first of them is the row's."""
         columns = np.ascontiguousarray(features.T)
         shape = (self.features.shape[1], len(features))
-        left, holds, values = np.full(shape, _ALL, np.uint8), np.empty(shape, np.bool_), np.empty(shape, np.float32)
+        left, holds, values = (
+            np.full(shape, _ALL_LEAVES, np.uint8),
+            np.empty(shape, np.bool_),
+            np.empty(shape, np.float32),
+        )
         # The same bytes as numbers, and as bits.
         number, bits = holds.view(np.int8), holds.view(np.uint8)
         for which, threshold, above in zip(self.features, self.thresholds, self.above, strict=True):
@@ -147,7 +153,7 @@ def tree_of(node: Mapping[str, Any]) -> Tree:
         first = len(values)
         visit(node["left_child"])
         on_left = ((1 << len(values)) - 1) ^ ((1 << first) - 1)
-        nodes[at] = (int(node["split_feature"]), below(float(node["threshold"])), _ALL & ~on_left)
+        nodes[at] = (int(node["split_feature"]), round_down_to_f32(float(node["threshold"])), _ALL_LEAVES & ~on_left)
         visit(node["right_child"])
 
     visit(node)
@@ -156,7 +162,7 @@ def tree_of(node: Mapping[str, Any]) -> Tree:
     return Tree(tuple(nodes), tuple(values))
 
 
-def below(threshold: float) -> np.float32:
+def round_down_to_f32(threshold: float) -> np.float32:
     """The largest float32 that is not above: a float32 is at most `threshold` if it is at most that."""
     nearest = np.float32(threshold)
     return nearest if float(nearest) <= threshold else np.nextafter(nearest, np.float32(-np.inf))

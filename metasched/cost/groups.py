@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from metasched.cost.caches import CACHES
-from metasched.cost.conditions import Below, Unknown, loops_in
+from metasched.cost.conditions import DataCondition, IsNegative, loops_in
 from metasched.cost.feature import Columns, Feature, features, require_distinct
-from metasched.cost.footprint import at_level
+from metasched.cost.footprint import take_level
 from metasched.cost.roofline import code_bytes, cycles, issue_cycles
 from metasched.cost.statement import StatementView, total
 from metasched.cost.tensor_use import comfortable_registers
@@ -54,10 +54,10 @@ def guards(view: StatementView) -> Columns:
     statement = view.statement
     total, vector, inner = view.full(0.0), view.full(0.0), view.full(0.0)
     for guard in statement.guards:
-        if isinstance(guard, Unknown):
+        if isinstance(guard, DataCondition):
             total = total + 1.0
             continue
-        live = (view.shares.holds(guard) < 1.0).astype(np.float32)
+        live = (view.shares.holding_share(guard) < 1.0).astype(np.float32)
         total = total + live
         loops = loops_in(guard)
         unrolled, rolled = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
@@ -70,7 +70,7 @@ def guards(view: StatementView) -> Columns:
                 unrolled |= moves & (view.unrolled[loop] > 0)
                 rolled |= moves & (view.unrolled[loop] == 0)
         # `branches` counts those that are no bounds.
-        if np.count_nonzero(unrolled) and isinstance(guard, Below):
+        if np.count_nonzero(unrolled) and isinstance(guard, IsNegative):
             # What unrolled loops alone decide is known when the code is made.
             evaluated = rolled
             over_terms = all(statement.loops[loop].reduces for loop in loops)
@@ -203,7 +203,7 @@ def locality(view: StatementView) -> Columns:
     for name, by_access, level in zip(CACHES, view.traffic, view.fits, strict=True):
         moved = total(by_access)
         out[f"{name}_intensity"] = flops / np.maximum(moved, 1.0)
-        out[f"{name}_inside"] = view.iterations / at_level(view.outer, level)
+        out[f"{name}_inside"] = view.iterations / take_level(view.outer, level)
     return out
 
 
@@ -234,13 +234,13 @@ require_distinct(STATEMENT_FEATURES)
 
 def describe(view: StatementView) -> Columns:
     """All groups of a statement, in order; zeros where it does not run."""
-    return _where_it_runs(view, _described(view))
+    return _mask_stopped_rows(view, _all_columns(view))
 
 
-def describe_in_part(view: StatementView) -> Columns:
+def describe_for_sums(view: StatementView) -> Columns:
     """The groups of a statement from which sums over all statements are made; zeros where it does not run."""
     spread, conditions = parallelism(view), guards(view)
-    return _where_it_runs(
+    return _mask_stopped_rows(
         view,
         {
             **arithmetic(view),
@@ -252,13 +252,13 @@ def describe_in_part(view: StatementView) -> Columns:
     )
 
 
-def _where_it_runs(view: StatementView, columns: Columns) -> Columns:
+def _mask_stopped_rows(view: StatementView, columns: Columns) -> Columns:
     if view.ranges.runs.all():
         return columns
     return {name: np.where(view.ranges.runs, column, 0.0).astype(np.float32) for name, column in columns.items()}
 
 
-def _described(view: StatementView) -> Columns:
+def _all_columns(view: StatementView) -> Columns:
     spread, conditions = parallelism(view), guards(view)
     return {
         **arithmetic(view),

@@ -10,7 +10,7 @@ from math import isnan
 import numpy as np
 
 from metasched.cost.figures import figures
-from metasched.cost.model import CostModel, moved_by_others
+from metasched.cost.model import CostModel, leaves_after_others
 from metasched.cost.ranking import Judgement, judge
 from metasched.cost.task_times import Flags, TaskTimes
 from metasched.cost.trained import TaughtTask, TrainedModel, TrainingFacts
@@ -18,11 +18,11 @@ from metasched.cost.training import residual, train
 from metasched.support.data_classes import dataclass
 
 # On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
-LEAST_JUDGED = 16
+LEAST_JUDGED_CANDIDATES = 16
 # What of the figures a model's text keeps.
-KEPT = ("pair_accuracy", "fastest_quarter", "top1_score", "regret_1", "regret_8", "regret_16")
+KEPT_FIGURES = ("pair_accuracy", "fastest_quarter", "top1_score", "regret_1", "regret_8", "regret_16")
 # Measurements that move the leaves of a model that is kept: two seconds of it.
-MOST_ADAPTING = 4096
+MOST_ADAPTING_MEASUREMENTS = 4096
 
 Train = Callable[[Sequence[TaskTimes]], TrainedModel]
 
@@ -37,40 +37,42 @@ class KindOfTask:
     times: TaskTimes
 
 
-def held_out(tasks: Sequence[KindOfTask], make: Train = train) -> list[Judgement]:
+def judge_held_out(tasks: Sequence[KindOfTask], make: Train = train) -> list[Judgement]:
     """The judgement of every task that has enough candidates, by a model trained on the tasks of other kinds."""
     found = []
     for kind in dict.fromkeys(task.kind for task in tasks):
         judged = [task for task in tasks if task.kind == kind and can_judge(task.times)]
         if judged:
             model = make([task.times for task in tasks if task.kind != kind])
-            found += [judged_by(task, model) for task in judged]
+            found += [judge_task(task, model) for task in judged]
     return found
 
 
 def can_judge(times: TaskTimes) -> bool:
     """Whether a task has enough candidates with a time."""
-    return int(sure(times).sum()) >= LEAST_JUDGED
+    return int(has_time(times).sum()) >= LEAST_JUDGED_CANDIDATES
 
 
-def sure(times: TaskTimes) -> Flags:
+def has_time(times: TaskTimes) -> Flags:
     """Whether each of a task's measurements is a time: neither a failure nor a lower bound."""
     found: Flags = np.isfinite(times.seconds) & ~times.bounds
     return found
 
 
-def judged_by(task: KindOfTask, model: TrainedModel) -> Judgement:
+def judge_task(task: KindOfTask, model: TrainedModel) -> Judgement:
     """How well a trained model ranks a task's candidates that have a time."""
-    times = task.times.at(np.flatnonzero(sure(task.times)))
+    times = task.times.select(np.flatnonzero(has_time(task.times)))
     score = CostModel(0, model).predict(times.features)
     return judge(task.task.name, score, np.exp2(-score), times.seconds)
 
 
-def trained_on(tasks: Sequence[KindOfTask], date: str, versions: str, make: Train = train) -> TrainedModel:
+def train_on_all(tasks: Sequence[KindOfTask], date: str, versions: str, make: Train = train) -> TrainedModel:
     """A model of all tasks, whose text says what they were, and how well others were ranked without their own kind."""
-    judged = held_out(tasks, make)
+    judged = judge_held_out(tasks, make)
     found = figures(judged) if judged else {}
-    known = tuple((name, float(f"{found[name]:.5g}")) for name in KEPT if not isnan(found.get(name, float("nan"))))
+    known = tuple(
+        (name, float(f"{found[name]:.5g}")) for name in KEPT_FIGURES if not isnan(found.get(name, float("nan")))
+    )
     made = make([task.times for task in tasks])
     facts = TrainingFacts(
         tuple(task.task for task in tasks),
@@ -84,13 +86,13 @@ def trained_on(tasks: Sequence[KindOfTask], date: str, versions: str, make: Trai
     return replace(made, facts=facts)
 
 
-def adapted(base: TrainedModel, tasks: Sequence[TaskTimes]) -> TrainedModel:
+def adapt_model(base: TrainedModel, tasks: Sequence[TaskTimes]) -> TrainedModel:
     """A model with the trees of another, whose leaves the measurements of some tasks have moved."""
     timed = [task for task in tasks if np.isfinite(task.seconds).any()]
     if not timed:
         return base
-    made = base.with_values(moved_by_others(base, timed, MOST_ADAPTING))
-    left = [task.constant(residual(task, made)) for task in timed]
+    made = base.with_values(leaves_after_others(base, timed, MOST_ADAPTING_MEASUREMENTS))
+    left = [task.common_part(residual(task, made)) for task in timed]
     return replace(made, offset=made.offset + float(np.median(left)))
 
 

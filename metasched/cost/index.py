@@ -21,13 +21,13 @@ from metasched.support.data_classes import dataclass
 
 class Table:
     """Distinct expressions without loop variables, numbered in order of first use. `used` are the numbers given since
-    `begin`."""
+    `clear_used`."""
 
     def __init__(self) -> None:
         self._slots: dict[Expr, int] = {}
-        self.begin()
+        self.clear_used()
 
-    def begin(self) -> None:
+    def clear_used(self) -> None:
         """Forget which numbers are used."""
         self.used: set[int] = set()
 
@@ -128,20 +128,20 @@ def loops_of(atom: Atom) -> frozenset[int]:
 def index_of(expr: Expr, loop_of: Mapping[str, int], table: Table) -> Index:
     """`expr` over the loops named in `loop_of` (name to depth); its sizes go into `table`."""
     if expr.dtype is not INDEX:
-        return Index(table.slot(ZERO), (IndexTerm(table.slot(ONE), _unknown((expr,), loop_of, table)),))
+        return Index(table.slot(ZERO), (IndexTerm(table.slot(ONE), _unknown_atom((expr,), loop_of, table)),))
     base, products = terms_over(expr, frozenset(loop_of))
     terms = [_term(product, coefficient, loop_of, table) for product, coefficient in products.items()]
     if not _is_of_sizes(base):
-        terms.append(IndexTerm(table.slot(ONE), _unknown((base,), loop_of, table)))
+        terms.append(IndexTerm(table.slot(ONE), _unknown_atom((base,), loop_of, table)))
         base = ZERO
     return Index(table.slot(base), tuple(terms))
 
 
 def _term(product: tuple[Expr, ...], coefficient: Expr, loop_of: Mapping[str, int], table: Table) -> IndexTerm:
     if not _is_of_sizes(coefficient):
-        return IndexTerm(table.slot(ONE), _unknown((*product, coefficient), loop_of, table))
+        return IndexTerm(table.slot(ONE), _unknown_atom((*product, coefficient), loop_of, table))
     atom = _atom(product[0], loop_of, table) if len(product) == 1 else None
-    return IndexTerm(table.slot(coefficient), _unknown(product, loop_of, table) if atom is None else atom)
+    return IndexTerm(table.slot(coefficient), _unknown_atom(product, loop_of, table) if atom is None else atom)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -150,7 +150,7 @@ def _is_of_sizes(expr: Expr) -> bool:
     return not depends_on_data(expr) and all(type(node) in (Const, Var, Binary, Unary) for node in expr.walk())
 
 
-def _unknown(parts: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> UnknownAtom:
+def _unknown_atom(parts: tuple[Expr, ...], loop_of: Mapping[str, int], table: Table) -> UnknownAtom:
     return UnknownAtom(frozenset(loop_of[name] for part in parts for name in free_vars(part) & loop_of.keys()))
 
 

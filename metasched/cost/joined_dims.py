@@ -19,7 +19,7 @@ def joined_dims(indices: Sequence[Expr], shape: Sequence[Expr]) -> tuple[tuple[E
     places: list[Expr] = []
     extents: list[Expr] = []
     for index, extent in zip(indices, shape, strict=True):
-        both = _together(places[-1], index, extent) if places else None
+        both = _join_indices(places[-1], index, extent) if places else None
         if both is None:
             places.append(index)
             extents.append(extent)
@@ -29,17 +29,17 @@ def joined_dims(indices: Sequence[Expr], shape: Sequence[Expr]) -> tuple[tuple[E
     return tuple(places), tuple(extents)
 
 
-def _together(outer: Expr, inner: Expr, extent: Expr) -> Expr | None:
+def _join_indices(outer: Expr, inner: Expr, extent: Expr) -> Expr | None:
     outer, inner = simplify(outer), simplify(inner)
     if not (_is_division(outer) and _is_division(inner)):
         return None
     both = simplify(Binary(BinOp.ADD, Binary(BinOp.MUL, outer, extent), inner))
-    return both if _divisions(both) < _divisions(outer) + _divisions(inner) else None
+    return both if _count_divisions(both) < _count_divisions(outer) + _count_divisions(inner) else None
 
 
 def _is_division(e: Expr) -> bool:
     return isinstance(e, Binary) and e.op in _DIVISIONS
 
 
-def _divisions(e: Expr) -> int:
+def _count_divisions(e: Expr) -> int:
     return sum(_is_division(node) for node in e.walk() if isinstance(node, Expr))

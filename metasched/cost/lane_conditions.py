@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero, loops_in
+from metasched.cost.conditions import Condition, DataCondition, IsNegative, IsZero, Negation, loops_in
 from metasched.cost.index import Index, LoopAtom, RemainderAtom, loops_of
 from metasched.cost.statement_loops import Flags, StatementLoops
 
 
-def decided_by_lanes(loops: StatementLoops, condition: Condition) -> Flags:
+def lanes_decide(loops: StatementLoops, condition: Condition) -> Flags:
     """Where a condition is decided by the lane and the copy of unrolled code, and some lanes differ."""
     vector = loops.statement.vector
     nowhere = np.zeros(loops.rows, np.bool_)
@@ -25,20 +25,20 @@ def decided_by_lanes(loops: StatementLoops, condition: Condition) -> Flags:
 
 def _is_alike_in_strips(loops: StatementLoops, condition: Condition, vector: int) -> Flags:
     """Where a condition says the same in every strip of the vectorised loop."""
-    if isinstance(condition, Unknown):
+    if isinstance(condition, DataCondition):
         return np.zeros(loops.rows, np.bool_)
-    if isinstance(condition, Opposite):
+    if isinstance(condition, Negation):
         return _is_alike_in_strips(loops, condition.of, vector)
-    if isinstance(condition, Below | Zero):
+    if isinstance(condition, IsNegative | IsZero):
         one: Flags = (loops.vector.steps == 1) | (loops.unrolled[vector] > 0)
-        return one | _repeats(loops, condition.value, vector)
+        return one | _is_alike_in_lanes(loops, condition.value, vector)
     every = np.ones(loops.rows, np.bool_)
     for each in condition.of:
         every = every & _is_alike_in_strips(loops, each, vector)
     return every
 
 
-def _repeats(loops: StatementLoops, index: Index, vector: int) -> Flags:
+def _is_alike_in_lanes(loops: StatementLoops, index: Index, vector: int) -> Flags:
     """Where an index depends on a loop by remainders alone, and all lanes move each by a multiple of its divisor."""
     sizes, found = loops.ranges.sizes, np.ones(loops.rows, np.bool_)
     for term in index.terms:

@@ -13,7 +13,7 @@ from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)
-class _OfForest:
+class _ForestMembers:
     """The leaves that candidates at some positions reach in a forest that judges them: `members` is float32 of shape
     (positions, trees * LEAVES), 1 for the leaves of a candidate and else 0."""
 
@@ -30,19 +30,19 @@ class LeafMembership:
     """The leaves that `count` candidates reach, of each of a model's forests."""
 
     count: int
-    forests: tuple[_OfForest, ...]
+    forests: tuple[_ForestMembers, ...]
 
     @classmethod
-    def of(cls, model: TrainedModel, features: Features) -> LeafMembership:
+    def from_features(cls, model: TrainedModel, features: Features) -> LeafMembership:
         """Which leaves candidates reach, whose features are float32 of shape (n, F)."""
         everyone = np.arange(len(features))
         forests = [
-            _OfForest(everyone[rows], _one_hot(forest.leaves(features[rows])))
-            for forest, rows in model.judging(features)
+            _ForestMembers(everyone[rows], _one_hot(forest.leaves(features[rows])))
+            for forest, rows in model.forests_for(features)
         ]
         return cls(len(features), tuple(forests))
 
-    def in_common(self) -> Array:
+    def common_leaves(self) -> Array:
         """(n, n): in which share of a forest's trees two candidates meet in a leaf, summed over the forests that judge
         both."""
         found = np.zeros((self.count, self.count))
@@ -53,12 +53,12 @@ class LeafMembership:
                 found[np.ix_(one.positions, one.positions)] += meetings / one.trees
         return found
 
-    def moves(self, weights: Array) -> Array:
+    def leaf_changes(self, weights: Array) -> Array:
         """The changes of leaves where candidates have weights of shape (n,): (trees of all forests, LEAVES)."""
-        return np.concatenate([_moves(weights[one.positions], one) for one in self.forests])
+        return np.concatenate([_forest_changes(weights[one.positions], one) for one in self.forests])
 
 
-def _moves(weights: Array, one: _OfForest) -> Array:
+def _forest_changes(weights: Array, one: _ForestMembers) -> Array:
     """The changes of a forest's leaves, (trees, LEAVES)."""
     moves = (weights.astype(np.float64) @ one.members).reshape(one.trees, LEAVES) / max(one.trees, 1)
     # Rounded, so that the order in which threads sum makes no difference.

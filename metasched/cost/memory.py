@@ -6,7 +6,7 @@ import numpy as np
 
 from metasched.cost.caches import CACHES
 from metasched.cost.feature import Columns
-from metasched.cost.footprint import Array, Levels, at_level
+from metasched.cost.footprint import Array, Levels, take_level
 from metasched.cost.nest import StatementAccess
 from metasched.cost.statement import StatementView
 from metasched.target import CACHE_LINE
@@ -48,7 +48,7 @@ def _buffer(view: StatementView, n: int) -> Columns:
         _reuse_distance(view, access),
         *(view.traffic[cache][n] for cache in range(len(CACHES))),
         view.tile.vectors[n],
-        at_level(footprint.run, l1) * access.element_bytes,
+        take_level(footprint.run, l1) * access.element_bytes,
         np.minimum(view.steps[n], CACHE_LINE),
         conflicts(pressure, l1, view.target.l1),
         conflicts(pressure, l2, view.target.l2),
@@ -74,5 +74,5 @@ def conflicts(pressure: Array, level: Levels, cache_bytes: int) -> Array:
 
     `pressure` is (levels, rows): the lines under each level over the share of the sets that they can be in.
     """
-    ratio: Array = at_level(pressure, level) * (CACHE_LINE / cache_bytes)
+    ratio: Array = take_level(pressure, level) * (CACHE_LINE / cache_bytes)
     return ratio

@@ -27,24 +27,24 @@ from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest
 from metasched.cost.leaf_membership import LeafMembership
 from metasched.cost.task_times import Positions, TaskTimes
-from metasched.cost.trained import UNTRAINED, TrainedModel
-from metasched.cost.training import boosted, centred
+from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel
+from metasched.cost.training import boost_trees, centre_residual
 from metasched.support.data_classes import dataclass
 
 # Measurements that move the values of leaves: of more, the fastest half of so many and others of all kinds.
-MOST_MOVING = 768
+MOST_MOVING_MEASUREMENTS = 768
 # The same of those that trees are grown from: from a hundred thousand that would take ten seconds, for each batch.
-MOST_ROWS = 16_384
+MOST_TREE_MEASUREMENTS = 16_384
 # How much the trained values are trusted against a measurement: the variance of what trees cannot tell over that of
 # what moves. A measurement of another task tells less.
-_TRUST = 1.0
-_TRUST_OVER_OTHERS = 4.0
+_RIDGE = 1.0
+_RIDGE_OF_OTHERS = 4.0
 # Measurements of other tasks that are learned from, all together.
-MOST_OF_OTHERS = 1024
+MOST_MEASUREMENTS_OF_OTHERS = 1024
 # How often what is expected where times are lower bounds is computed anew.
-_ROUNDS = 3
+_BOUND_ROUNDS = 3
 _OWN_TREES = 40
-_OWN: dict[str, Any] = {
+_OWN_TREE_PARAMETERS: dict[str, Any] = {
     "learning_rate": 0.05,
     "lambda_l2": 1.0,
     "feature_fraction": 0.5,
@@ -52,7 +52,7 @@ _OWN: dict[str, Any] = {
     "min_data_in_bin": 1,
 }
 # Measurements for each leaf of an own tree.
-_EACH_LEAF = 4
+_MEASUREMENTS_PER_LEAF = 4
 
 
 class Model(Protocol):
@@ -73,8 +73,8 @@ class LearnsFromOthers(Protocol):
 
 
 @dataclass(frozen=True)
-class _Adapted:
-    """What a task's measurements taught: values of the trained leaves, the constant of the task, trees of its own."""
+class _Adaptation:
+    """A model's adaptation to a task: values of the trained leaves, the constant of the task, trees of its own."""
 
     values: Array
     offset: float
@@ -90,34 +90,34 @@ class CostModel:
         threads: that LightGBM may use. None of them runs between calls.
     """
 
-    def __init__(self, seed: int = 0, trained: TrainedModel = UNTRAINED, threads: int = 1) -> None:
+    def __init__(self, seed: int = 0, trained: TrainedModel = UNTRAINED_MODEL, threads: int = 1) -> None:
         self.seed = seed
         self.threads = threads
         self._trained = trained
         self._common = trained.values
-        self._adapted = self._untouched()
+        self._adapted = self._initial_adaptation()
         self._own: TaskTimes | None = None
         self._is_stale = False
 
-    def _untouched(self) -> _Adapted:
-        return _Adapted(self._common, self._trained.offset, Forest(()))
+    def _initial_adaptation(self) -> _Adaptation:
+        return _Adaptation(self._common, self._trained.offset, Forest(()))
 
     def teach(self, others: Sequence[TaskTimes]) -> None:
         """Learn from the measurements of other tasks, and forget what those of earlier calls taught."""
-        self._common = moved_by_others(self._trained, others)
-        self._adapted = self._untouched()
+        self._common = leaves_after_others(self._trained, others)
+        self._adapted = self._initial_adaptation()
         self._is_stale = self._own is not None
 
     def fit(self, own: TaskTimes) -> None:
         """Learn from the task's own measurements, and forget what those of earlier calls taught."""
         self._own, self._is_stale = own, False
-        self._adapted = self._untouched()
+        self._adapted = self._initial_adaptation()
         if not np.isfinite(own.seconds).any():
             return
-        own = spread(own, MOST_ROWS)
-        self._adapted = self._moved(spread(own, MOST_MOVING))
-        own_trees = self._grown(own)
-        self._adapted = _Adapted(self._adapted.values, self._adapted.offset, own_trees)
+        own = choose_spread(own, MOST_TREE_MEASUREMENTS)
+        self._adapted = self._move_leaves(choose_spread(own, MOST_MOVING_MEASUREMENTS))
+        own_trees = self._grow_trees(own)
+        self._adapted = _Adaptation(self._adapted.values, self._adapted.offset, own_trees)
 
     def predict(self, features: Features) -> Array:
         """-log2 of the seconds expected, float64 of shape (n,)."""
@@ -127,34 +127,36 @@ class CostModel:
         shift = now.offset - self._trained.offset
         return -(self._trained.log_seconds(features, now.values) + shift + now.own.predict(features))
 
-    def _moved(self, own: TaskTimes) -> _Adapted:
+    def _move_leaves(self, own: TaskTimes) -> _Adaptation:
         """The leaves' values after ridge regression of what the trained model gets wrong."""
         before = self._trained.log_seconds(own.features, self._common)
-        shift = own.constant(own.log_seconds - before)
+        shift = own.common_part(own.log_seconds - before)
         if not self._trained.trees:
-            return _Adapted(self._common, self._trained.offset + shift, Forest(()))
-        membership = LeafMembership.of(self._trained, own.features)
-        kernel = membership.in_common()
-        kernel[np.diag_indices(len(own))] += _TRUST
+            return _Adaptation(self._common, self._trained.offset + shift, Forest(()))
+        membership = LeafMembership.from_features(self._trained, own.features)
+        kernel = membership.common_leaves()
+        kernel[np.diag_indices(len(own))] += _RIDGE
         expected = before + shift
         weights: Array = np.zeros(len(own))
-        for _ in range(_ROUNDS if own.bounds.any() else 1):
-            left = own.observed(expected) - before - shift
+        for _ in range(_BOUND_ROUNDS if own.bounds.any() else 1):
+            left = own.fill_bounds(expected) - before - shift
             weights = np.linalg.solve(kernel, left)
-            expected = before + shift + left - _TRUST * weights
-        return _Adapted(self._common + membership.moves(weights), self._trained.offset + shift, Forest(()))
+            expected = before + shift + left - _RIDGE * weights
+        return _Adaptation(self._common + membership.leaf_changes(weights), self._trained.offset + shift, Forest(()))
 
-    def _grown(self, own: TaskTimes) -> Forest:
+    def _grow_trees(self, own: TaskTimes) -> Forest:
         """Trees of the task's own, for what is left."""
-        leaves = min(LEAVES, len(own) // _EACH_LEAF)
+        leaves = min(LEAVES, len(own) // _MEASUREMENTS_PER_LEAF)
         if leaves < 2:
             return Forest(())
         expected = -self.predict(own.features)
-        parameters = {**_OWN, "num_leaves": leaves, "seed": self.seed, "num_threads": self.threads}
-        return Forest(boosted(own.features, own.observed(expected) - expected, parameters, _OWN_TREES).trees)
+        parameters = {**_OWN_TREE_PARAMETERS, "num_leaves": leaves, "seed": self.seed, "num_threads": self.threads}
+        return Forest(boost_trees(own.features, own.fill_bounds(expected) - expected, parameters, _OWN_TREES).trees)
 
 
-def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: int = MOST_OF_OTHERS) -> Array:
+def leaves_after_others(
+    trained: TrainedModel, others: Sequence[TaskTimes], most: int = MOST_MEASUREMENTS_OF_OTHERS
+) -> Array:
     """The values of all leaves of a trained model, (trees, LEAVES), after at most so many measurements of other tasks.
 
     Each task is centred: what all its candidates have in common tells nothing of this one's.
@@ -163,28 +165,28 @@ def moved_by_others(trained: TrainedModel, others: Sequence[TaskTimes], most: in
     if not timed or not trained.trees:
         return trained.values
     each = max(2, most // len(timed))
-    chosen = [spread(task, each) for task in timed]
-    left = np.concatenate([centred(task, trained) for task in chosen])
-    membership = LeafMembership.of(trained, np.concatenate([task.features for task in chosen]))
-    kernel = membership.in_common()
+    chosen = [choose_spread(task, each) for task in timed]
+    left = np.concatenate([centre_residual(task, trained) for task in chosen])
+    membership = LeafMembership.from_features(trained, np.concatenate([task.features for task in chosen]))
+    kernel = membership.common_leaves()
     ends = np.cumsum([len(task) for task in chosen])
     of_tasks = [slice(end - len(task), end) for end, task in zip(ends, chosen, strict=True)]
     for rows in of_tasks:
         kernel[rows] -= kernel[rows].mean(axis=0)
         kernel[:, rows] -= kernel[:, rows].mean(axis=1)[:, None]
-    kernel[np.diag_indices(len(left))] += _TRUST_OVER_OTHERS
+    kernel[np.diag_indices(len(left))] += _RIDGE_OF_OTHERS
     weights = np.linalg.solve(kernel, left)
     for rows in of_tasks:
         weights[rows] -= weights[rows].mean()
-    return trained.values + membership.moves(weights)
+    return trained.values + membership.leaf_changes(weights)
 
 
-def spread(own: TaskTimes, count: int) -> TaskTimes:
+def choose_spread(own: TaskTimes, count: int) -> TaskTimes:
     """A choice of at most `count` measurements: half of them the fastest, and the others evenly spread by rank."""
-    return own if len(own) <= count else own.at(spread_over(own.seconds, count))
+    return own if len(own) <= count else own.select(spread_positions(own.seconds, count))
 
 
-def spread_over(seconds: Array, count: int) -> Positions:
+def spread_positions(seconds: Array, count: int) -> Positions:
     """The positions of at most `count` times, in order: the fastest, as half of them, and others by rank."""
     if len(seconds) <= count:
         return np.arange(len(seconds), dtype=np.int64)

@@ -16,14 +16,14 @@ DEFAULT_MODEL = "trees"
 MakeModel = Callable[[int], Model]
 
 
-def _checked(value: object) -> MakeModel:
+def _require_model(value: object) -> MakeModel:
     return checked_function(value, "a seed", "a seed")
 
 
 MODELS = Registry(
     None,
     "model",
-    _checked,
+    _require_model,
     MetaschedError,
     package="metasched.cost.models",
     attribute="model",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from metasched.compiler.absent_terms import split_terms
-from metasched.cost.conditions import Condition, Opposite, condition_of, conjuncts, selections
+from metasched.cost.conditions import Condition, Negation, condition_of, conjuncts, selections
 from metasched.cost.earlier_uses import EarlierUse, earlier_uses
 from metasched.cost.index import Index, Table, index_of
 from metasched.cost.joined_dims import joined_dims
@@ -54,7 +54,7 @@ from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
 # A buffer and the indices at which a block touches it.
-_Touched = tuple[str, tuple[Expr, ...]]
+_BufferUse = tuple[str, tuple[Expr, ...]]
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class _Storage:
 
 
 @dataclass(frozen=True)
-class _Analysed:
+class _StatementAnalysis:
     """A statement apart from its neighbours, and the numbers of its sizes."""
 
     statement: Statement
@@ -211,15 +211,15 @@ class Analyses:
 
     def __init__(self) -> None:
         self.table = Table()
-        self._known: dict[object, _Analysed] = {}
+        self._known: dict[object, _StatementAnalysis] = {}
 
-    def of(self, site: _Site, storage: _Storage) -> _Analysed:
+    def analyse_site(self, site: _Site, storage: _Storage) -> _StatementAnalysis:
         key = (site.block, tuple(map(_loop_key, site.loops)), _storage_key(site.block, storage))
         known = self._known.get(key)
         if known is None:
-            self.table.begin()
+            self.table.clear_used()
             statement = _statement(site, storage, self.table)
-            known = _Analysed(statement, frozenset(self.table.used))
+            known = _StatementAnalysis(statement, frozenset(self.table.used))
             self._known[key] = known
         return known
 
@@ -240,9 +240,9 @@ def analyse(func: Func, analyses: Analyses) -> Nest:
     func = amortised(in_vector_form(func))
     sites = list(_sites(func.body, ()))
     buffers = {buffer.name: buffer for buffer in func.buffers()}
-    storage = _Storage(buffers, _allocation_depths(func, sites), _by_one(sites))
-    found = [analyses.of(site, storage) for site in sites]
-    statements = tuple(replace(one.statement, shared_loops=_shared(n, sites)) for n, one in enumerate(found))
+    storage = _Storage(buffers, _allocation_depths(func, sites), _serially_written(sites))
+    found = [analyses.analyse_site(site, storage) for site in sites]
+    statements = tuple(replace(one.statement, shared_loops=_shared_loops(n, sites)) for n, one in enumerate(found))
     begun = starts(func)
     regions, barriers = analyses.table.slot(begun.regions), analyses.table.slot(begun.barriers)
     return Nest(
@@ -269,7 +269,7 @@ def _sites(stmt: Stmt, above: tuple[For, ...]) -> Iterator[_Site]:
         raise TypeError(f"no features for a statement of kind {type(stmt).__name__}")
 
 
-def _shared(n: int, sites: list[_Site]) -> int:
+def _shared_loops(n: int, sites: list[_Site]) -> int:
     """How many loops a statement shares with the neighbour it is fused deepest with."""
     others = (len(query.common_loops(sites[n].loops, other.loops)) for m, other in enumerate(sites) if m != n)
     return max(others, default=0)
@@ -295,7 +295,7 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
     return depths
 
 
-def _by_one(sites: list[_Site]) -> frozenset[str]:
+def _serially_written(sites: list[_Site]) -> frozenset[str]:
     """Buffers that are written outside of parallel loops."""
     serial = [site for site in sites if all(loop.kind is not LoopKind.PARALLEL for loop in site.loops)]
     return frozenset(name for site in serial for name in query.written(site.block))
@@ -344,7 +344,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
     loop_of = {loop.var: depth for depth, loop in enumerate(loops)}
     values = {it.name: binding for it, binding in zip(block.iters, block.bindings, strict=True)}
     accesses = _accesses(apart, values, loop_of, storage, table)
-    limit, is_own = _limit(site, table)
+    limit, is_own = _unroll_limit(site, table)
     conds, value = _terms(site, values)
     operations = count(value, block.reducer, {it.name: it.extent for it in block.iters})
     guards = [c for g in (*block.guards, *conds) for c in conjuncts(substitute(g, values), loop_of, table)]
@@ -366,7 +366,7 @@ def _statement(site: _Site, storage: _Storage, table: Table) -> Statement:
         intrinsics=intrinsics_for(block, stored),
         integers=not stored.is_float,
         reducer=block.reducer,
-        long=tuple((cost, _movers(names, values, loop_of)) for cost, names in operations.long),
+        long=tuple((cost, _moving_loops(names, values, loop_of)) for cost, names in operations.long),
         positions=0.0 if block.index is None else block.index.value.dtype.bytes / block.store.value.dtype.bytes,
     )
 
@@ -377,14 +377,14 @@ def _accesses(
     loop_of: Mapping[str, int],
     storage: _Storage,
     table: Table,
-) -> dict[_Touched, StatementAccess]:
+) -> dict[_BufferUse, StatementAccess]:
     """What a block touches: what it stores first, then its reads, each once."""
-    found: dict[_Touched, StatementAccess] = {}
-    for name, indices in _touched(apart.block):
+    found: dict[_BufferUse, StatementAccess] = {}
+    for name, indices in _buffer_uses(apart.block):
         if (name, indices) in found:
             continue
         buffer, depth = storage.buffers[name], storage.depths.get(name)
-        located, shape = _in_memory(buffer, tuple(substitute(e, values) for e in indices))
+        located, shape = _memory_access(buffer, tuple(substitute(e, values) for e in indices))
         if depth is None and not buffer.alignments:
             located, shape = joined_dims(located, shape)
         found[name, indices] = StatementAccess(
@@ -394,14 +394,14 @@ def _accesses(
             buffer.dtype.bytes,
             is_store=not found,
             is_register=buffer.scope is Scope.REGISTER,
-            alloc=None if depth is None else apart.inside(depth),
+            alloc=None if depth is None else apart.depth_after_split(depth),
             by_one=name in storage.by_one,
             alignments=tuple((a.axis, table.slot(a.factor), table.slot(a.offset)) for a in buffer.alignments),
         )
     return found
 
 
-def _touched(block: Block) -> Iterator[_Touched]:
+def _buffer_uses(block: Block) -> Iterator[_BufferUse]:
     yield block.store.buffer, block.store.indices
     yield from ((load.buffer, load.indices) for load in _loads(block.store.value))
     if block.index is not None:
@@ -409,7 +409,7 @@ def _touched(block: Block) -> Iterator[_Touched]:
         yield block.index.buffer, block.index.indices
 
 
-def _limit(site: _Site, table: Table) -> tuple[int | None, bool]:
+def _unroll_limit(site: _Site, table: Table) -> tuple[int | None, bool]:
     """The unroll limit that holds for a block, its own or that of the nearest loop with one, and whether it is its
     own."""
     own = _number(unroll_limit, site.block.annotations, table)
@@ -417,7 +417,7 @@ def _limit(site: _Site, table: Table) -> tuple[int | None, bool]:
     return (around[-1] if around else None, False) if own is None else (own, True)
 
 
-def _movers(names: frozenset[str], values: Mapping[str, Expr], loop_of: Mapping[str, int]) -> frozenset[int]:
+def _moving_loops(names: frozenset[str], values: Mapping[str, Expr], loop_of: Mapping[str, int]) -> frozenset[int]:
     """The loops that move what depends on some iteration variables, by their values."""
     moving = (var for name in names for var in free_vars(values.get(name, Var(name))))
     return frozenset(loop_of[var] for var in moving if var in loop_of)
@@ -431,7 +431,7 @@ def _tensor_use(loops: tuple[For, ...]) -> TensorUse | None:
     return None
 
 
-def _in_memory(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def _memory_access(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The indices of an access in memory, and the shape there."""
     if buffer.roll is not None:
         kept = Binary(BinOp.MOD, indices[buffer.roll.axis], buffer.roll.window)
@@ -455,7 +455,7 @@ def _gates(
     value: Expr,
     values: Mapping[str, Expr],
     loop_of: Mapping[str, int],
-    accesses: tuple[_Touched, ...],
+    accesses: tuple[_BufferUse, ...],
     buffers: Mapping[str, Buffer],
     table: Table,
 ) -> tuple[Gate, ...]:
@@ -468,7 +468,7 @@ def _gates(
         condition = condition_of(substitute(selection.condition, values), loop_of, table)
         sides = (selection.then, selection.otherwise)
         always = frozenset(_loads(selection.then)).intersection(_loads(selection.otherwise))
-        for holds, side in zip((condition, Opposite(condition)), sides, strict=True):
+        for holds, side in zip((condition, Negation(condition)), sides, strict=True):
             loads = [load for load in dict.fromkeys(_loads(side)) if load not in always]
             reads = tuple(accesses.index((load.buffer, load.indices)) for load in loads)
             inside = (_is_inside(load, buffers[load.buffer], ranges) for load in loads)

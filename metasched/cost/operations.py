@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from metasched.cost.conditions import by_index, sides_taken
+from metasched.cost.conditions import is_by_index, sides_taken
 from metasched.functions.declaration import DIVISION_COST
 from metasched.functions.registry import functions
 from metasched.ir.affine import free_vars
@@ -47,7 +47,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
     """
     counter = _Counter(ranges)
     counter.count(value)
-    update = 0.0 if reducer is None else _of_update(value, reducer)
+    update = 0.0 if reducer is None else _update_instructions(value, reducer)
     fused = reducer is Reducer.SUM and isinstance(value, Binary) and value.op is BinOp.MUL and value.dtype.is_float
     instructions = counter.instructions + (0.0 if fused else update)
     return Operations(
@@ -60,7 +60,7 @@ def count(value: Expr, reducer: Reducer | None, ranges: Mapping[str, Expr]) -> O
         instructions=max(instructions, 0.0 if counter.conversions else 1.0),
         conversions=counter.conversions,
         of_update=update,
-        long=_long(value, ranges),
+        long=_long_operations(value, ranges),
     )
 
 
@@ -87,9 +87,9 @@ class _Counter:
     def count(self, value: Expr) -> None:
         stack = [value]
         while stack:
-            stack.extend(self._counted(stack.pop()))
+            stack.extend(self._count_node(stack.pop()))
 
-    def _counted(self, node: Expr) -> Iterable[Expr]:
+    def _count_node(self, node: Expr) -> Iterable[Expr]:
         """Count a node; what is to be counted below it."""
         match node:
             case Load():
@@ -101,7 +101,7 @@ class _Counter:
                 self._count_binary(node)
             case Unary():
                 self.arithmetic += 1
-            case Select() if by_index(node):
+            case Select() if is_by_index(node):
                 return self._sides_by_index(node)
             case Select():
                 self.choices += 1
@@ -113,11 +113,11 @@ class _Counter:
     def _count_binary(self, node: Binary) -> None:
         if node.op.is_comparison or node.op.is_logical:
             self.choices += 1
-        elif node.op in _DIVISIONS and not _is_of_bits(node):
+        elif node.op in _DIVISIONS and not _is_by_power_of_two(node):
             self.divisions += 1
         else:
             self.arithmetic += 1
-            self._extra += _extra_of_product(node) + _extra_of_extreme(node)
+            self._extra += _extra_of_product(node) + _extra_of_extremum(node)
 
     def _sides_by_index(self, node: Select) -> tuple[Expr, ...]:
         taken = sides_taken(node, self._ranges)
@@ -127,28 +127,28 @@ class _Counter:
         return taken
 
 
-def _of_update(value: Expr, reducer: Reducer) -> float:
+def _update_instructions(value: Expr, reducer: Reducer) -> float:
     """The instructions by which a value is reduced into its accumulator."""
     moved = 2.0 if reducer.is_arg else 0.0
-    return moved + (_EXTREME if reducer in _EXTREMES and value.dtype.is_float else 1.0)
+    return moved + (_EXTREMUM_INSTRUCTIONS if reducer in _EXTREMUM_REDUCERS and value.dtype.is_float else 1.0)
 
 
 _DIVISIONS = (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV)
 
 
-def _is_of_bits(node: Binary) -> bool:
+def _is_by_power_of_two(node: Binary) -> bool:
     """Whether a quotient or remainder of integers is by a power of two: a shift, or some of the bits."""
     by = int(node.b.value) if node.dtype.is_integer and isinstance(node.b, Const) else 0
     return by > 0 and by & (by - 1) == 0
 
 
-def _long(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozenset[str]], ...]:
+def _long_operations(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozenset[str]], ...]:
     """Divisions and roots, those that a selection by an index never takes left out."""
     found: list[tuple[float, frozenset[str]]] = []
     stack = [value]
     while stack:
         node = stack.pop()
-        if isinstance(node, Select) and by_index(node):
+        if isinstance(node, Select) and is_by_index(node):
             stack.extend(sides_taken(node, ranges))
             continue
         if isinstance(node, Binary) and node.op is BinOp.DIV:
@@ -160,15 +160,15 @@ def _long(value: Expr, ranges: Mapping[str, Expr]) -> tuple[tuple[float, frozens
 
 
 # A maximum of floats that passes NaN on: the maximum, a comparison, and a selection by it.
-_EXTREME = 3.0
-_EXTREMES = (Reducer.MAX, Reducer.MIN)
+_EXTREMUM_INSTRUCTIONS = 3.0
+_EXTREMUM_REDUCERS = (Reducer.MAX, Reducer.MIN)
 
 
-def _extra_of_extreme(node: Binary) -> float:
+def _extra_of_extremum(node: Binary) -> float:
     """Instructions that a maximum takes beyond one. A constant is no NaN, so that one with it is an instruction."""
     if node.op not in (BinOp.MAX, BinOp.MIN) or not node.dtype.is_float:
         return 0.0
-    return 0.0 if isinstance(node.a, Const) or isinstance(node.b, Const) else _EXTREME - 1.0
+    return 0.0 if isinstance(node.a, Const) or isinstance(node.b, Const) else _EXTREMUM_INSTRUCTIONS - 1.0
 
 
 def _extra_of_product(node: Binary) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.condition_cycles import alive, there
+from metasched.cost.condition_cycles import running_share, share_of_terms
 from metasched.cost.core import Core
 from metasched.cost.footprint import Array
 from metasched.cost.nest import Statement
@@ -22,7 +22,7 @@ def flops_per_cycle(statement: Statement, target: Target, core: Core) -> float:
 
 def domain_left(view: StatementView) -> Array:
     """Elements and terms of a statement's domain that its conditions leave: (rows,)."""
-    left: Array = np.minimum(view.domain * there(view), view.iterations * alive(view))
+    left: Array = np.minimum(view.domain * share_of_terms(view), view.iterations * running_share(view))
     return left
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.cost.footprint import PAGE, Array, Footprint, Levels, Mask, at_level, flat_step
+from metasched.cost.footprint import PAGE, Array, Footprint, Levels, Mask, flat_step, take_level
 from metasched.cost.statement import StatementView
 from metasched.target import CACHE_LINE
 
@@ -25,7 +25,7 @@ _AGAIN_IN_ONE_PLACE, _AGAIN = 0.5, 0.25
 _BEGUN, _PART_BEGUN = 2000.0, 2048.0
 
 
-def longer_from_l3(view: StatementView, access: int, level: Levels) -> Array:
+def l3_slowdown(view: StatementView, access: int, level: Levels) -> Array:
     """How many times as long lines from the third cache take that are not next to one another: prefetchers do not
     follow short runs. Those that the second cache holds come as fast without them.
 
@@ -36,26 +36,26 @@ def longer_from_l3(view: StatementView, access: int, level: Levels) -> Array:
     """
     place = view.statement.accesses[access]
     core, footprint, element = view.core, view.footprints[access], place.element_bytes
-    far = _in_rows_of_pages(view, access)
+    far = _vectors_in_page_rows(view, access)
     near = np.where(far | place.is_store, np.maximum(level, view.fits[0]), level)
     longest = core.scattered_store if place.is_store else np.where(far, core.scattered_pages, core.scatter)
 
-    def more(run: Array) -> Array:
+    def excess(run: Array) -> Array:
         short: Array = 1.0 - np.minimum(run * element / core.stream_bytes, 1.0)
         return (longest - 1.0) * short
 
-    found = more(at_level(footprint.run, near))
+    found = excess(take_level(footprint.run, near))
     if not np.count_nonzero(far):
         return 1.0 + found
-    sharing = _sharing(footprint, element)
-    found = np.where(far, _lost(_rows(footprint, near) / sharing) * found, found)
+    sharing = _place_count(footprint, element)
+    found = np.where(far, _lost_share(_row_count(footprint, near) / sharing) * found, found)
     for rows, run in _rows_in_turns(footprint, near):
-        found = np.where(far, np.maximum(found, _lost(rows / sharing) * more(run)), found)
+        found = np.where(far, np.maximum(found, _lost_share(rows / sharing) * excess(run)), found)
     return 1.0 + found
 
 
-def longer_from_memory(view: StatementView, access: int, level: Levels) -> Array:
-    """How many times as long lines from memory take that are not next to one another, as `longer_from_l3` for the third
+def memory_slowdown(view: StatementView, access: int, level: Levels) -> Array:
+    """How many times as long lines from memory take that are not next to one another, as `l3_slowdown` for the third
     cache. Parts of rows that are a page or more apart are translated anew each, which takes the longer the shorter they
     are, and some of it where rows are read in turns, whose translations are at hand.
 
@@ -63,28 +63,28 @@ def longer_from_memory(view: StatementView, access: int, level: Levels) -> Array
     take 8, 3.7 and 2.4, of 64 such rows in turns 3.2, 2.3 and 2; of 64 rows of 16 KB and 64 bytes 1.3 to 1.9, of 256
     2.3.)
     """
-    far = _in_rows_of_pages(view, access)
+    far = _vectors_in_page_rows(view, access)
     if not np.count_nonzero(far):
-        return longer_from_l3(view, access, level)
+        return l3_slowdown(view, access, level)
     footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
-    near, sharing = np.maximum(level, view.fits[0]), _sharing(footprint, element)
+    near, sharing = np.maximum(level, view.fits[0]), _place_count(footprint, element)
 
-    def more(run: Array) -> Array:
+    def excess(run: Array) -> Array:
         part = np.clip(run * element, element, PAGE)
         found: Array = view.core.page_bytes * (1.0 / part - 1.0 / PAGE)
         return found
 
-    found = np.maximum(more(at_level(footprint.run, near)), _begun_alone(view, access, near))
+    found = np.maximum(excess(take_level(footprint.run, near)), _row_start_factor(view, access, near))
     for rows, run in _rows_in_turns(footprint, near):
         unseen = np.clip((rows - _FOLLOWED) / (_TOO_MANY - _FOLLOWED), 0.0, 1.0)
-        again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost(rows / sharing), _AGAIN * unseen)
-        found = np.maximum(found, again * more(run))
+        again = np.maximum(_AGAIN_IN_ONE_PLACE * _lost_share(rows / sharing), _AGAIN * unseen)
+        found = np.maximum(found, again * excess(run))
     found = 1.0 + found
-    return found if np.all(far) else np.where(far, found, longer_from_l3(view, access, level))
+    return found if np.all(far) else np.where(far, found, l3_slowdown(view, access, level))
 
 
-def _begun_alone(view: StatementView, access: int, near: Levels) -> Array:
-    """What it takes on top, relative to bytes that come, to follow the rows of a sum, of which few are read in turns.
+def _row_start_factor(view: StatementView, access: int, near: Levels) -> Array:
+    """The time on top, relative to bytes that come, to follow the rows of a sum, of which few are read in turns.
     Where a loop asks for them, they are there.
 
     (A row of 4,096 to 32,000 numbers times a matrix of 180 to 260 MB on a Zen 4, relative to 8 rows in turns: parts of
@@ -94,18 +94,18 @@ def _begun_alone(view: StatementView, access: int, near: Levels) -> Array:
     if view.statement.reducer is None:
         return view.full(0.0)
     footprint, element = view.footprints[access], view.statement.accesses[access].element_bytes
-    at_a_time, run = view.full(1.0), at_level(footprint.run, near)
+    at_a_time, run = view.full(1.0), take_level(footprint.run, near)
     for rows, read in _rows_in_turns(footprint, near):
         at_a_time = np.where(read < run, np.maximum(at_a_time, rows), at_a_time)
     part = run * element
     alone = 1.0 - np.log2(np.clip(at_a_time, 1.0, _FOLLOWED)) / np.log2(_FOLLOWED)
     each = _BEGUN / np.clip(part, _PART_BEGUN, PAGE) * np.minimum(PAGE / np.maximum(part, PAGE), 1.0) ** 0.25
-    found: Array = np.where(_asked_for(view, access), np.float32(0.0), alone * each)
+    found: Array = np.where(_has_prefetch(view, access), np.float32(0.0), alone * each)
     return found
 
 
-def _rows(footprint: Footprint, level: Levels) -> Array:
-    rows: Array = at_level(footprint.elements, level) / np.maximum(at_level(footprint.run, level), 1.0)
+def _row_count(footprint: Footprint, level: Levels) -> Array:
+    rows: Array = take_level(footprint.elements, level) / np.maximum(take_level(footprint.run, level), 1.0)
     return rows
 
 
@@ -117,7 +117,7 @@ def _rows_in_turns(footprint: Footprint, level: Levels) -> list[tuple[Array, Arr
     return [(np.where(n > outermost, rows[n], np.float32(0.0)), footprint.run[n]) for n in range(1, len(rows))]
 
 
-def _sharing(footprint: Footprint, element_bytes: int) -> Array:
+def _place_count(footprint: Footprint, element_bytes: int) -> Array:
     """The number of places of a cache among which lines of rows, one below the other, are spread, for each row of the
     population.
     """
@@ -126,28 +126,28 @@ def _sharing(footprint: Footprint, element_bytes: int) -> Array:
     return found
 
 
-def _lost(rows: Array) -> Array:
+def _lost_share(rows: Array) -> Array:
     """The share of lines that are not held until the rest of a row is read, by how many share a place."""
     found: Array = np.clip((rows - _HELD) / (_LOST - _HELD), 0.0, 1.0)
     return found
 
 
-def _in_rows_of_pages(view: StatementView, access: int) -> Mask:
-    """Where whole vectors are read of rows that are a page or more apart."""
-    apart = _rows_of_pages(view.footprints[access], view.statement.accesses[access].element_bytes)
+def _vectors_in_page_rows(view: StatementView, access: int) -> Mask:
+    """Whether whole vectors are read of rows that are a page or more apart: (rows,)."""
+    apart = _has_page_rows(view.footprints[access], view.statement.accesses[access].element_bytes)
     rows: Mask = apart & (view.steps[access] == 1)
     return rows
 
 
-def _rows_of_pages(footprint: Footprint, element_bytes: int) -> Mask:
+def _has_page_rows(footprint: Footprint, element_bytes: int) -> Mask:
     if len(footprint.strides) < 2:
         return np.zeros(footprint.run.shape[1], np.bool_)
     apart: Mask = footprint.strides[-2] * element_bytes >= PAGE
     return apart
 
 
-def unasked(view: StatementView, access: int) -> Array:
-    """Cycles for a byte from beyond the second cache, on top of those of `longer_from_l3`, where rows of whole vectors
+def unprefetched_cycles(view: StatementView, access: int) -> Array:
+    """Cycles for a byte from beyond the second cache, on top of those of `l3_slowdown`, where rows of whole vectors
     are read one after another and prefetchers see no run: each row in code of its own, and the rest of it much later.
 
     A core waits for such lines as far as it does not see them ahead, which it does the less the more operations there
@@ -156,11 +156,11 @@ def unasked(view: StatementView, access: int) -> Array:
     place, core, footprint = view.statement.accesses[access], view.core, view.footprints[access]
     if place.is_store or view.statement.vector is None or view.statement.tensor is not None:
         return view.full(0.0)
-    late = (view.steps[access] == 1) & ~_rows_of_pages(footprint, place.element_bytes) & ~_asked_for(view, access)
+    late = (view.steps[access] == 1) & ~_has_page_rows(footprint, place.element_bytes) & ~_has_prefetch(view, access)
     if not np.count_nonzero(late):
         return view.full(0.0)
     run, now = (
-        np.minimum(at_level(footprint.run, level) * place.element_bytes, core.stream_bytes)
+        np.minimum(take_level(footprint.run, level) * place.element_bytes, core.stream_bytes)
         for level in (view.fits[1], np.maximum(view.fits[1], view.fits[0]))
     )
     vectors = np.maximum(view.tile.vectors[access] * view.target.vector_bits / 8, 1.0)
@@ -169,8 +169,8 @@ def unasked(view: StatementView, access: int) -> Array:
     return np.where(late, waits * (run - now) / core.stream_bytes, np.float32(0.0))
 
 
-def _asked_for(view: StatementView, access: int) -> Mask:
-    """Where a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
+def _has_prefetch(view: StatementView, access: int) -> Mask:
+    """Whether a loop asks for what it reads some iterations later, a line or more away: what is nearer is left to the
     hardware."""
     place, footprint = view.statement.accesses[access], view.footprints[access]
     found = np.zeros(view.rows, np.bool_)

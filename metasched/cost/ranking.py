@@ -15,10 +15,10 @@ Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Order = np.ndarray[Any, np.dtype[np.int64]]
 
 # Pairs whose times differ by less are not asked for: which is faster changes from one measurement to the next.
-GAP = 0.02
+LEAST_TIME_GAP = 0.02
 # How many of the favourites are measured, as regret is told; TenSet tells the score of the top 1 and 5.
-REGRETS = (1, 8, 16)
-TOPS = (1, 5)
+REGRET_COUNTS = (1, 8, 16)
+TOP_COUNTS = (1, 5)
 # Of the ten fastest, how many are among the thirty favourites.
 FASTEST, FAVOURITES = 10, 30
 # Between these shares of a normal distribution lie two standard deviations.
@@ -26,12 +26,13 @@ _LOW, _HIGH = 0.1587, 0.8413
 
 
 def pair_accuracy(score: Array, seconds: Array) -> float:
-    """The share of pairs ranked right, among those whose times differ by over `GAP`; a tied score is half right.
+    """The share of pairs ranked right, among those whose times differ by over `LEAST_TIME_GAP`; a tied score is half
+    right.
 
     NaN where no two times differ so much.
     """
     _require_numbers(score)
-    slower = seconds[:, None] > seconds[None, :] * (1.0 + GAP)
+    slower = seconds[:, None] > seconds[None, :] * (1.0 + LEAST_TIME_GAP)
     asked = int(slower.sum())
     if asked == 0:
         return float("nan")
@@ -77,9 +78,9 @@ class Judgement:
     """What was found for one task (`suite` is its name among the twelve operators, if it is one): shares of pairs,
     recall, and times in seconds.
 
-    `best_of_top` has the time of the best of the top k by k, of `REGRETS` and `TOPS`. `best` is the fastest of the
-    candidates judged, `known` the fastest of the task that is known at all. `bias` and `spread` are of the absolute
-    time, in powers of two; NaN for scores that are no times.
+    `best_of_top` has the time of the best of the top k by k, of `REGRET_COUNTS` and `TOP_COUNTS`. `best` is the fastest
+    of the candidates judged, `known` the fastest of the task that is known at all. `bias` and `spread` are of the
+    absolute time, in powers of two; NaN for scores that are no times.
     """
 
     task: str
@@ -125,7 +126,7 @@ def judge(
         pairs=pair_accuracy(score, seconds),
         fast_pairs=pair_accuracy(score[fast], seconds[fast]),
         recall=recall(order, seconds),
-        best_of_top={k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRETS, *TOPS))},
+        best_of_top={k: best_of_top(order, seconds, k) for k in dict.fromkeys((*REGRET_COUNTS, *TOP_COUNTS))},
         best=best,
         known=best if known is None else min(best, known),
         bias=bias,

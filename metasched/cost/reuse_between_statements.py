@@ -22,11 +22,11 @@ def views_of(nest: Nest, sizes: Sizes, rows: int, target: Target, core: Core) ->
         view = StatementView(statement, sizes, rows, target, core)
         views.append(view)
         for use in uses:
-            _leave_out(use, views, capacities(target, core))
+            _subtract_reuse(use, views, capacities(target, core))
     return views
 
 
-def _leave_out(use: EarlierUse, views: Sequence[StatementView], sizes: Sequence[float]) -> None:
+def _subtract_reuse(use: EarlierUse, views: Sequence[StatementView], sizes: Sequence[float]) -> None:
     """Bring a read into a cache of some size less often: once less for each iteration of the loops around both, where
     what the statements touch in one fits.
 

@@ -6,20 +6,20 @@ import numpy as np
 
 from metasched.compiler.policy import MAX_COPIES, rereads
 from metasched.cost.condition_cycles import (
-    alive_in_busiest,
     branches,
-    conditions_left,
     gated_reads,
-    operations_there,
     partial_tiles,
-    there,
+    remaining_guards,
+    running_operations,
+    running_share_in_busiest,
+    share_of_terms,
 )
-from metasched.cost.conditions import Below
+from metasched.cost.conditions import IsNegative
 from metasched.cost.core import Core
 from metasched.cost.feature import Columns, Feature, features
 from metasched.cost.footprint import Array, flat_step
-from metasched.cost.prefetched import longer_from_l3, longer_from_memory, unasked
-from metasched.cost.statement import StatementView, once, total
+from metasched.cost.prefetched import l3_slowdown, memory_slowdown, unprefetched_cycles
+from metasched.cost.statement import StatementView, cache_per_view, total
 from metasched.cost.statement_loops import Flags
 from metasched.ir.nodes import LoopKind, Reducer
 from metasched.support.data_classes import dataclass
@@ -28,14 +28,14 @@ from metasched.target import CACHE_LINE
 # The share of the time that a thread alone takes for bytes of memory, below which more threads do not get.
 LEAST_OF_MEMORY = 0.25
 # The least part of a thread's range of iterations that another takes over (`metasched.compiler.cpu.emit.sharing`).
-_LEAST_PIECE = 1 / 16
+_LEAST_PIECE_SHARE = 1 / 16
 # Vectors that a parallel loop loads and stores, from which on it lasts long enough for a thread to be held up. Of
 # measured pairs as many are ranked right from 2^18 to 2^21; 2^22 is too many.
-_LASTING = 1 << 20
+_LEAST_SHARED_ACCESSES = 1 << 20
 # Bytes of an element from which on CPUs gather.
-_LEAST_GATHERED = 4
+_LEAST_GATHERED_BYTES = 4
 # How many times as long a program is taken for that is not compiled.
-_REFUSED = 1024.0
+_REFUSED_SLOWDOWN = 1024.0
 
 
 def start_cycles(regions: Array, barriers: Array, core: Core) -> Array:
@@ -43,24 +43,24 @@ def start_cycles(regions: Array, barriers: Array, core: Core) -> Array:
     return regions * core.parallel_launch + barriers * core.barrier
 
 
-@once
+@cache_per_view
 def code_bytes(view: StatementView) -> Array:
     """Machine code of the unrolled copies, roughly."""
     per_copy = view.instructions + len(view.statement.accesses)
-    code: Array = _copies(view) * (per_copy * view.core.instruction_bytes)
+    code: Array = _code_copies(view) * (per_copy * view.core.instruction_bytes)
     return code
 
 
-@once
-def _copies(view: StatementView) -> Array:
+@cache_per_view
+def _code_copies(view: StatementView) -> Array:
     """The unrolled copies, but for those that conditions on unrolled loops leave out."""
     copies = view.copies
     for gate in view.statement.gates:
         if gate.skips:
-            copies = copies * (1.0 - view.shares.in_copies(gate.condition).excluded)
+            copies = copies * (1.0 - view.shares.copy_shares(gate.condition).excluded)
     for guard in view.statement.guards:
-        if not isinstance(guard, Below):
-            copies = copies * (1.0 - view.shares.in_copies(guard).excluded)
+        if not isinstance(guard, IsNegative):
+            copies = copies * (1.0 - view.shares.copy_shares(guard).excluded)
     return copies
 
 
@@ -77,14 +77,14 @@ def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
     """Cycles that one vector instance takes a core, by what bounds it; data is in the first-level cache."""
     held = view.tile.held > 0
     reloaded = ~held & view.statement.reduces
-    vector_guards, unrolled_guards = conditions_left(view, conditions)
+    vector_guards, unrolled_guards = remaining_guards(view, conditions)
     # Accumulators are loaded and stored once for every run of the innermost reduction loops.
     once_a_run = view.tile.sums / (view.tile.operations * view.tile.together)
     moved = np.where(held, once_a_run, view.loads_of_one[0] * view.in_tiles)
     transfers = (moved + view.tile.spilled / view.tile.operations) * view.core.transfer
-    masked = np.maximum(_at_tails(view, moved, reloaded), vector_guards * view.core.mask_overhead)
+    masked = np.maximum(_tail_cycles(view, moved, reloaded), vector_guards * view.core.mask_overhead)
     branching = (unrolled_guards + branches(view)) * view.core.branch_overhead
-    issue, ports, chain = issue_cycles(view), _port_cycles(view, _issue(view), reloaded), _chain(view)
+    issue, ports, chain = issue_cycles(view), _port_cycles(view, _instance_issue(view), reloaded), _chain_cycles(view)
     bound = np.maximum(np.maximum(issue, ports), chain)
     return {
         "operations": issue,
@@ -93,28 +93,32 @@ def instance_cycles(view: StatementView, conditions: Columns) -> Columns:
         "overhead": transfers
         + masked
         + branching
-        + _looping(view, bound)
-        + _waits_at_bounds(view, bound)
-        + _across_lanes(view)
+        + _loop_cycles(view, bound)
+        + _bound_wait_cycles(view, bound)
+        + _lane_fold_cycles(view)
         + _code_size_penalty(view)
         + _register_shortfall(view),
     }
 
 
-def _issue(view: StatementView) -> Issue:
+def _instance_issue(view: StatementView) -> Issue:
     held = view.tile.held > 0
     # An accumulator in memory is loaded every time; a tile waits for what has just been stored.
     loose = view.full(float(view.statement.reduces and not view.in_tiles) + view.statement.positions)
     for n in view.reads():
         loose = loose + view.loads_of_one[n]
-    loads = np.where(held, view.tile.loads / operations_there(view), loose)
+    loads = np.where(held, view.tile.loads / running_operations(view), loose)
     gated, left_out = gated_reads(view)
     loads = np.maximum(loads - left_out, 0.0)
     stores = np.where(held | view.in_tiles, 0.0, view.loads_of_one[0] + view.statement.positions)
-    return Issue(loads, stores, view.instructions - moved_out(view) - never_taken(view) + loads + stores + gated)
+    return Issue(
+        loads,
+        stores,
+        view.instructions - hoisted_instructions(view) - excluded_instructions(view) + loads + stores + gated,
+    )
 
 
-def _at_tails(view: StatementView, moved: Array, reloaded: Flags) -> Array:
+def _tail_cycles(view: StatementView, moved: Array, reloaded: Flags) -> Array:
     """Cycles of masks at tails: known ones cost little, unless what was stored under them is loaded again."""
     core = view.core
     in_memory = core.masked_update + core.masked_sum / _stores_between(view)
@@ -129,14 +133,14 @@ def _port_cycles(view: StatementView, issue: Issue, reloaded: Flags) -> Array:
     """Cycles until units have taken what is issued, by the kind that takes longest."""
     core = view.core
     # A store that the next load waits for takes a place of a load, and so does the second line of a vector.
-    loads = issue.loads + _second_lines(view) + np.where(reloaded, issue.stores, 0.0)
+    loads = issue.loads + _second_line_loads(view) + np.where(reloaded, issue.stores, 0.0)
     moving = np.maximum(loads / core.loads, issue.stores / core.stores)
-    ports = np.maximum(moving, issue.issued / _issued_a_cycle(view, issue.issued))
-    cycles: Array = np.maximum(ports, broadcasts_apart(view) / core.broadcasts)
+    ports = np.maximum(moving, issue.issued / _issue_width(view, issue.issued))
+    cycles: Array = np.maximum(ports, separate_broadcasts(view) / core.broadcasts)
     return cycles
 
 
-def _looping(view: StatementView, bound: Array) -> Array:
+def _loop_cycles(view: StatementView, bound: Array) -> Array:
     """Cycles of a loop's own instructions, beside an instance that takes `bound`."""
     looping: Array = view.core.loop_overhead / np.maximum(view.copies, view.vector.strips / view.vector.steps)
     # The few instructions of a loop over single elements run beside its own.
@@ -157,7 +161,7 @@ def _register_shortfall(view: StatementView) -> Array:
     return found
 
 
-def _issued_a_cycle(view: StatementView, issued: Array) -> Array:
+def _issue_width(view: StatementView, issued: Array) -> Array:
     """How many micro-operations a core starts in a cycle: fewer of a tile whose code is too long to be kept decoded."""
     is_long = (view.tile.held > 0) & (view.copies * issued > view.core.kept_decoded)
     found: Array = np.where(is_long, view.core.decoded, view.core.issue)
@@ -184,7 +188,7 @@ def _stores_between(view: StatementView) -> Array:
     return least
 
 
-def broadcasts_apart(view: StatementView) -> Array:
+def separate_broadcasts(view: StatementView) -> Array:
     """Broadcasts of an operation of a register tile that are instructions of their own.
 
     A tile that reads operands again does so for each product, if it has at least as many broadcasts as vectors.
@@ -198,7 +202,7 @@ def broadcasts_apart(view: StatementView) -> Array:
     return np.where(tile.held > 0, found, 0.0)
 
 
-@once
+@cache_per_view
 def issue_cycles(view: StatementView) -> Array:
     """Cycles from one operation to the next of those that the units take.
 
@@ -208,7 +212,7 @@ def issue_cycles(view: StatementView) -> Array:
     if tensor is None:
         reads = max(len(view.statement.accesses) - 1, 1)
         again = np.where(tile.held > 0, np.minimum(tile.loads / (tile.operations * reads), 1.0), 1.0)
-        computed = operations.instructions - moved_out(view) - never_taken(view)
+        computed = operations.instructions - hoisted_instructions(view) - excluded_instructions(view)
         each: Array = computed + operations.conversions * again + shuffles(view)
         return each / view.core.operations
     cycles = view.full(tensor.intrinsic.throughput)
@@ -226,17 +230,17 @@ def shuffles(view: StatementView) -> Array:
     for n in view.reads():
         spread, apart = view.spread[n], (view.steps[n] > 1) & (view.transposed[n] == 0)
         found = found + np.log2(np.maximum(view.transposed[n], 1.0))
-        gathers = view.target.gathers and view.statement.accesses[n].element_bytes >= _LEAST_GATHERED
+        gathers = view.target.gathers and view.statement.accesses[n].element_bytes >= _LEAST_GATHERED_BYTES
         if not np.count_nonzero(apart) or (gathers and not np.count_nonzero(spread)):
             continue
-        loaded = tile.vectors[n] / operations_there(view)
+        loaded = tile.vectors[n] / running_operations(view)
         each = np.where(spread >= 1, 0.5, np.where((spread > 0) | gathers, 0.0, 1.0))
         found = found + np.where(apart, each * np.where(tile.held > 0, loaded, view.loads_of_one[n]), 0.0)
     return found
 
 
-@once
-def moved_out(view: StatementView) -> Array:
+@cache_per_view
+def hoisted_instructions(view: StatementView) -> Array:
     """Instructions of an instance that code generation moves out of loops.
 
     Divisions and roots are computed before inner loops, as far out as loops do not move them or are unrolled: then each
@@ -255,19 +259,19 @@ def moved_out(view: StatementView) -> Array:
     return out
 
 
-@once
-def never_taken(view: StatementView) -> Array:
+@cache_per_view
+def excluded_instructions(view: StatementView) -> Array:
     """Instructions of an instance for values that are not chosen, in copies of unrolled code that know it: of parts
     that are put side by side, each vector is of one part where none has lanes of two.
     """
     out = view.full(0.0)
     for gate in view.statement.gates:
         if gate.instructions and not gate.skips:
-            out = out + gate.instructions * view.shares.in_copies(gate.condition).excluded
+            out = out + gate.instructions * view.shares.copy_shares(gate.condition).excluded
     return out
 
 
-def _chain(view: StatementView, whole: float | Array = 1.0) -> Array:
+def _chain_cycles(view: StatementView, whole: float | Array = 1.0) -> Array:
     """Cycles an instance waits for the one before in its accumulator.
 
     Accumulators of a tile are independent chains, and so are the tiles that the core can see at once. Of a tile at a
@@ -276,7 +280,7 @@ def _chain(view: StatementView, whole: float | Array = 1.0) -> Array:
     tile, statement, core = view.tile, view.statement, view.core
     if not statement.reduces:
         return view.full(0.0)
-    step = np.where(tile.held > 0, _latency(view), core.memory_round_trip)
+    step = np.where(tile.held > 0, _sum_latency(view), core.memory_round_trip)
     runs, chains = tile.together, np.maximum(tile.accumulators * whole, 1.0)
     if statement.vector is not None and statement.loops[statement.vector].reduces:
         # Each register of a vector has sums of its own; a tile of such vectors counts them already.
@@ -291,7 +295,7 @@ def _chain(view: StatementView, whole: float | Array = 1.0) -> Array:
     return waiting
 
 
-def _waits_at_bounds(view: StatementView, bound: Array) -> Array:
+def _bound_wait_cycles(view: StatementView, bound: Array) -> Array:
     """Cycles for an instance that tiles at a bound wait beyond `bound`, as they have fewer accumulators.
 
     Of rows of 7 in tiles of 6, a seventh is in tiles of 1.
@@ -300,11 +304,11 @@ def _waits_at_bounds(view: StatementView, bound: Array) -> Array:
     for rest in partial_tiles(view) if view.statement.reduces else ():
         cases = [(s * t, w * v) for s, w in cases for t, v in ((1.0 - rest.share, 1.0), (rest.share, rest.whole))]
     for share, whole in cases[1:]:
-        found = found + share * np.maximum(_chain(view, whole) - bound, 0.0)
+        found = found + share * np.maximum(_chain_cycles(view, whole) - bound, 0.0)
     return np.where(view.tile.held > 0, found, 0.0)
 
 
-def _latency(view: StatementView) -> float:
+def _sum_latency(view: StatementView) -> float:
     """Cycles until the next operation may add to the same accumulator in a register."""
     statement, core = view.statement, view.core
     if statement.tensor is not None:
@@ -314,7 +318,7 @@ def _latency(view: StatementView) -> float:
     return core.operation_latency if statement.reducer in (Reducer.SUM, Reducer.PROD) else core.extreme_latency
 
 
-def _across_lanes(view: StatementView) -> Array:
+def _lane_fold_cycles(view: StatementView) -> Array:
     """Cycles for each operation in which the lanes of a vector of partial results are reduced to one, by halves."""
     statement = view.statement
     if statement.vector is None or not statement.loops[statement.vector].reduces or statement.tensor is not None:
@@ -324,8 +328,8 @@ def _across_lanes(view: StatementView) -> Array:
     # A tile in registers is reduced once all of its terms are there.
     held = view.vector.of_terms & (view.tile.held > 0)
     operations = view.strips_inside[statement.vector] * np.where(held, view.tile.together, 1.0)
-    once: Array = steps * each / operations
-    return once
+    cycles_each: Array = steps * each / operations
+    return cycles_each
 
 
 def _code_size_penalty(view: StatementView) -> Array:
@@ -354,23 +358,23 @@ def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
     each = instance_cycles(view, conditions)
     bound = np.maximum(np.maximum(each["operations"], each["ports"]), each["latency"])
     near, *far = view.traffic
-    in_two_lines = [_in_two_lines(view, n) for n in range(len(near))]
+    in_two_lines = [_line_slowdown(view, n) for n in range(len(near))]
     from_l3, from_memory = (
         [traffic * in_two_lines[n] * longer(view, n, level) for n, traffic in enumerate(moved)]
-        for longer, moved, level in zip((longer_from_l3, longer_from_memory), far, view.fits[1:], strict=True)
+        for longer, moved, level in zip((l3_slowdown, memory_slowdown), far, view.fits[1:], strict=True)
     )
-    share = (1.0 + _waiting(view)) / speedup
-    work = view.instances * alive_in_busiest(view) * share
+    share = (1.0 + _waiting_share(view)) / speedup
+    work = view.instances * running_share_in_busiest(view) * share
     setup = view.core.tile_setup * view.in_tiles
     core = work * (bound + each["overhead"]) + setup
-    read = there(view)
+    read = share_of_terms(view)
     l2 = total([traffic * in_two_lines[n] for n, traffic in enumerate(near)]) / view.core.l2_bytes * share * read
     l3 = total(from_l3) / view.core.l3_bytes * share * read
     memory = total(from_memory) / view.core.memory_bytes * np.maximum(share, LEAST_OF_MEMORY)
-    steady = _beside_one_another(core, l2, l3, memory)
-    late = total([traffic * unasked(view, n) for n, traffic in enumerate(far[0])]) * share * read
+    steady = _overlap_cycles(core, l2, l3, memory)
+    late = total([traffic * unprefetched_cycles(view, n) for n, traffic in enumerate(far[0])]) * share * read
     # What is not compiled has no time: it is not to be chosen.
-    refused = np.where(_copies(view) > MAX_COPIES, np.float32(_REFUSED), np.float32(1.0))
+    refused = np.where(_code_copies(view) > MAX_COPIES, np.float32(_REFUSED_SLOWDOWN), np.float32(1.0))
     return {
         "operation_cycles": work * each["operations"],
         "port_cycles": work * each["ports"],
@@ -380,12 +384,12 @@ def cycles(view: StatementView, speedup: Array, conditions: Columns) -> Columns:
         "l2_cycles": l2,
         "l3_cycles": l3,
         "memory_cycles": memory,
-        "cycles": (steady + _handed_over(view, share) / view.core.handed_over_bytes) * refused,
-        "waiting_cycles": _beside_one_another(core, l2, l3 + late, memory) - steady,
+        "cycles": (steady + _handed_over_bytes(view, share) / view.core.handed_over_bytes) * refused,
+        "waiting_cycles": _overlap_cycles(core, l2, l3 + late, memory) - steady,
     }
 
 
-def _beside_one_another(*parts: Array) -> Array:
+def _overlap_cycles(*parts: Array) -> Array:
     """Cycles of parts that overlap for the most part: those of the longest, and some of the others."""
     worst = parts[0]
     for part in parts[1:]:
@@ -393,7 +397,7 @@ def _beside_one_another(*parts: Array) -> Array:
     return worst + 0.3 * (total(parts) - worst)
 
 
-def _waiting(view: StatementView) -> Array:
+def _waiting_share(view: StatementView) -> Array:
     """The share of its own time that a thread waits at the end of a long parallel loop for one that began later or was
     not run for a while. Others take over whole iterations, and no less than a part of a thread's range.
     """
@@ -401,57 +405,57 @@ def _waiting(view: StatementView) -> Array:
     if not view.parallel or threads == 1:
         return view.full(0.0)
     accesses = view.instances * (len(view.statement.accesses) + 1.0)
-    piece = np.maximum(threads / view.tasks, _LEAST_PIECE)
-    found: Array = np.where(accesses < _LASTING, 0.0, np.minimum(0.5 * piece, view.core.late_thread))
+    piece = np.maximum(threads / view.tasks, _LEAST_PIECE_SHARE)
+    found: Array = np.where(accesses < _LEAST_SHARED_ACCESSES, 0.0, np.minimum(0.5 * piece, view.core.late_thread))
     return found
 
 
-def _in_two_lines(view: StatementView, access: int) -> Array:
+def _line_slowdown(view: StatementView, access: int) -> Array:
     """How much longer lines take to come for vectors that lie in two of them: a store makes both come."""
     times = 2.0 if view.statement.accesses[access].is_store else 1.0
-    longer: Array = 1.0 + times * view.core.straddled_line * _straddled(view, access)
+    longer: Array = 1.0 + times * view.core.straddled_line * _straddling_per_line(view, access)
     return longer
 
 
-def _second_lines(view: StatementView) -> Array:
+def _second_line_loads(view: StatementView) -> Array:
     """The vectors an operation loads that lie in two lines, and so take two loads each."""
     tile, found = view.tile, view.full(0.0)
     for n in view.reads():
-        loads = np.where(tile.held > 0, tile.vectors[n] / operations_there(view), view.loads_of_one[n])
-        found = found + loads * _in_two(view)[n]
+        loads = np.where(tile.held > 0, tile.vectors[n] / running_operations(view), view.loads_of_one[n])
+        found = found + loads * _straddling_shares(view)[n]
     return found
 
 
-def _straddled(view: StatementView, access: int) -> Array:
+def _straddling_per_line(view: StatementView, access: int) -> Array:
     """Vectors that lie in two lines, for each line of a run: each waits for both, and holds places for both."""
-    found: Array = _in_two(view)[access] * (CACHE_LINE / _width(view, access))
+    found: Array = _straddling_shares(view)[access] * (CACHE_LINE / _vector_bytes(view, access))
     return found
 
 
-def _width(view: StatementView, access: int) -> Array:
+def _vector_bytes(view: StatementView, access: int) -> Array:
     """Bytes of a vector of what is accessed."""
     element_bytes = view.statement.accesses[access].element_bytes
     width: Array = np.minimum(view.vector.lanes, view.target.vector_bits / (8.0 * element_bytes)) * element_bytes
     return width
 
 
-@once
-def _in_two(view: StatementView) -> Array:
+@cache_per_view
+def _straddling_shares(view: StatementView) -> Array:
     """For each access, the share of its vectors that lie in two lines: (accesses, rows).
 
     Where all vectors begin at multiples of some bytes of a line, these are (vector - multiple) / line of them.
     """
-    return np.stack([_share_in_two(view, n) for n in range(len(view.statement.accesses))])
+    return np.stack([_straddling_share(view, n) for n in range(len(view.statement.accesses))])
 
 
-def _share_in_two(view: StatementView, access: int) -> Array:
+def _straddling_share(view: StatementView, access: int) -> Array:
     along, place = view.statement.vector, view.statement.accesses[access]
     if along is None or view.statement.tensor is not None or place.is_register:
         return view.full(0.0)
     in_order = view.steps[access] == 1
     if not in_order.any():
         return view.full(0.0)
-    width = _width(view, access)
+    width = _vector_bytes(view, access)
     # A line is a power of two bytes: what divides it and all steps is the lowest bit that one of them has.
     steps = np.full(view.rows, CACHE_LINE)
     for loop in range(view.statement.depth):
@@ -468,7 +472,7 @@ def _share_in_two(view: StatementView, access: int) -> Array:
     return found
 
 
-def _handed_over(view: StatementView, share: Array) -> Array:
+def _handed_over_bytes(view: StatementView, share: Array) -> Array:
     """Bytes that a thread reads of what another has written before: they come from the caches of other cores, whatever
     its own holds. Where threads write and read a part each, it may be their own.
     """

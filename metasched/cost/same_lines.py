@@ -12,12 +12,12 @@ from metasched.cost.nest import Statement, StatementAccess
 from metasched.target import CACHE_LINE
 
 # With so many reads of a buffer before it is each compared.
-_NEAREST = 3
+_MOST_COMPARED_READS = 3
 # Rows of so few elements are read whole, whatever of them is used.
-_SHORT = 16.0
+_SHORT_ROW_ELEMENTS = 16.0
 
 
-def with_lines_once(statement: Statement, footprints: Sequence[Footprint], ranges: Ranges) -> list[Footprint]:
+def count_lines_once(statement: Statement, footprints: Sequence[Footprint], ranges: Ranges) -> list[Footprint]:
     """The footprints of a statement, in whose lines those are left out that a read before has as well."""
     earlier: dict[str, list[StatementAccess]] = {}
     found = []
@@ -26,7 +26,7 @@ def with_lines_once(statement: Statement, footprints: Sequence[Footprint], range
             found.append(footprint)
             continue
         others = earlier.setdefault(access.buffer, [])
-        shares = [_shared(access, other, ranges) for other in others[-_NEAREST:]]
+        shares = [_shared_line_share(access, other, ranges) for other in others[-_MOST_COMPARED_READS:]]
         others.append(access)
         if shares:
             footprint = replace(footprint, lines=footprint.lines * (1.0 - np.maximum.reduce(shares)))
@@ -34,7 +34,7 @@ def with_lines_once(statement: Statement, footprints: Sequence[Footprint], range
     return found
 
 
-def _shared(access: StatementAccess, other: StatementAccess, ranges: Ranges) -> Array:
+def _shared_line_share(access: StatementAccess, other: StatementAccess, ranges: Ranges) -> Array:
     """The share of an access's lines that another of the same buffer touches, under each level: (levels, rows)."""
     share = ones((ranges.depth + 1, ranges.rows))
     if len(access.dims) != len(other.dims):  # one of them goes through dimensions as one
@@ -46,6 +46,6 @@ def _shared(access: StatementAccess, other: StatementAccess, ranges: Ranges) -> 
             span = ranges.reach(mine) + (CACHE_LINE / access.element_bytes if n == last else 1.0)
             share = share * np.maximum(1.0 - apart / span, 0.0)
         else:
-            short = ranges.sizes[access.shape[n]] <= _SHORT
+            short = ranges.sizes[access.shape[n]] <= _SHORT_ROW_ELEMENTS
             share = share * short
     return share

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metasched.cost.conditions import Below, Condition, Opposite, Unknown, Zero
+from metasched.cost.conditions import Condition, DataCondition, IsNegative, IsZero, Negation
 from metasched.cost.footprint import Array, Ranges, ones
 from metasched.cost.index import Atom, ClampAtom, Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
 from metasched.support.data_classes import dataclass
@@ -20,7 +20,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
-class InCopies:
+class CopyShares:
     """The shares of a statement's unrolled copies in which a condition is known to hold, and known not to."""
 
     known: Array
@@ -40,11 +40,11 @@ class _Part(NamedTuple):
     span: Array
     number: Array
 
-    def and_also(self, low: Array, span: Array, number: Array) -> _Part:
+    def add(self, low: Array, span: Array, number: Array) -> _Part:
         return _Part(self.low + low, self.span + span, self.number * number)
 
 
-class _Reached(NamedTuple):
+class _IndexParts(NamedTuple):
     """An index as a constant and what loops add: in copies those that are unrolled, in each copy the others."""
 
     constant: Array
@@ -79,35 +79,35 @@ class Shares:
         self._one = ones(ranges.rows)
         # By identity: conditions live as long as their statement.
         self._holds: dict[int, Array] = {}
-        self._in_copies: dict[int, InCopies] = {}
+        self._in_copies: dict[int, CopyShares] = {}
         self._of_atoms: dict[Atom, tuple[_Part, _Part]] = {}
 
-    def over(self, ranges: Ranges) -> Shares:
+    def with_ranges(self, ranges: Ranges) -> Shares:
         """The shares of the same conditions over other ranges of the loops."""
         return Shares(ranges, self._copied, self._reducing)
 
-    def holds(self, condition: Condition) -> Array:
+    def holding_share(self, condition: Condition) -> Array:
         """The share of all instances for which a condition holds; one on data is taken to hold everywhere."""
         found = self._holds.get(id(condition))
         if found is None:
             found = self._holds[id(condition)] = self._share(condition)
         return found
 
-    def in_copies(self, condition: Condition) -> InCopies:
+    def copy_shares(self, condition: Condition) -> CopyShares:
         """The unrolled copies in which a condition is known."""
         found = self._in_copies.get(id(condition))
         if found is None:
-            found = self._in_copies[id(condition)] = self._known(condition)
+            found = self._in_copies[id(condition)] = self._known_copies(condition)
         return found
 
     def moves(self, condition: Condition, loop: int) -> Flags:
         """Whether a loop has a part in what a condition says: in `(2*i + j) % 2 == 0`, `i` has none."""
-        if isinstance(condition, Opposite):
+        if isinstance(condition, Negation):
             return self.moves(condition.of, loop)
-        if isinstance(condition, Unknown):
+        if isinstance(condition, DataCondition):
             known: Flags = (self._ranges.extents[loop] > 1) & (loop in condition.loops)
             return known
-        if isinstance(condition, Below | Zero):
+        if isinstance(condition, IsNegative | IsZero):
             return self._moves(condition.value, loop)
         any_moves: Flags = np.zeros(self._ranges.rows, np.bool_)
         for each in condition.of:
@@ -134,21 +134,21 @@ class Shares:
     # --- of all instances
 
     def _share(self, condition: Condition) -> Array:
-        if isinstance(condition, Unknown):
+        if isinstance(condition, DataCondition):
             return self._one
-        if isinstance(condition, Opposite):
-            opposite: Array = 1.0 - self.holds(condition.of)
+        if isinstance(condition, Negation):
+            opposite: Array = 1.0 - self.holding_share(condition.of)
             return opposite
-        if isinstance(condition, Below | Zero):
+        if isinstance(condition, IsNegative | IsZero):
             low, elements, terms = self._extent(condition.value)
-            if isinstance(condition, Below):
+            if isinstance(condition, IsNegative):
                 return _share_below(-low, elements, terms)
             span = elements if terms is None else elements + terms
             share: Array = np.where((low <= 0) & (low + span >= 0), 1.0 / (span + 1.0), 0.0)
             return share
         every: Array = self._one
         for each in condition.of:
-            every = every * self.holds(each)
+            every = every * self.holding_share(each)
         return every
 
     def _extent(self, index: Index) -> tuple[Array, Array, Array | None]:
@@ -170,72 +170,72 @@ class Shares:
         """The least value of an atom, None for zero, and how far it moves."""
         if isinstance(atom, LoopAtom):
             return None, self._ranges.steps[atom.loop]
-        copies, inside = self._of_atom(atom)
+        copies, inside = self._atom_parts(atom)
         return copies.low + inside.low, copies.span + inside.span
 
     # --- in unrolled copies
 
-    def _known(self, condition: Condition) -> InCopies:
-        if isinstance(condition, Below):
-            return _below(self._reached(condition.value))
-        if isinstance(condition, Zero):
-            return _zero(self._reached(condition.value))
-        if isinstance(condition, Opposite):
-            inner = self.in_copies(condition.of)
-            return InCopies(inner.excluded, inner.known)
-        if isinstance(condition, Unknown):
-            return InCopies(self._none, self._none)
+    def _known_copies(self, condition: Condition) -> CopyShares:
+        if isinstance(condition, IsNegative):
+            return _negative_copies(self._index_parts(condition.value))
+        if isinstance(condition, IsZero):
+            return _zero_copies(self._index_parts(condition.value))
+        if isinstance(condition, Negation):
+            inner = self.copy_shares(condition.of)
+            return CopyShares(inner.excluded, inner.known)
+        if isinstance(condition, DataCondition):
+            return CopyShares(self._none, self._none)
         known: Array = self._one
         allowed: Array = self._one
         for each in condition.of:
-            share = self.in_copies(each)
+            share = self.copy_shares(each)
             known, allowed = known * share.known, allowed * (1.0 - share.excluded)
-        return InCopies(known, 1.0 - allowed)
+        return CopyShares(known, 1.0 - allowed)
 
     # --- what an index reaches
 
-    def _reached(self, index: Index) -> _Reached:
+    def _index_parts(self, index: Index) -> _IndexParts:
         copies = inside = _Part(self._none, self._none, self._one)
         for term in index.terms:
             coefficient = self._ranges.sizes[term.coefficient]
-            of_copies, of_inside = self._of_atom(term.atom)
-            copies, inside = _scaled(copies, of_copies, coefficient), _scaled(inside, of_inside, coefficient)
-        return _Reached(self._ranges.sizes[index.constant] + self._none, copies, inside)
+            of_copies, of_inside = self._atom_parts(term.atom)
+            copies, inside = _add_scaled(copies, of_copies, coefficient), _add_scaled(inside, of_inside, coefficient)
+        return _IndexParts(self._ranges.sizes[index.constant] + self._none, copies, inside)
 
-    def _of_loop(self, loop: int) -> tuple[_Part, _Part]:
-        """What a loop adds from copy to copy, and in each: an unrolled vectorised loop has its lanes there."""
+    def _loop_parts(self, loop: int) -> tuple[_Part, _Part]:
+        """The parts a loop adds from copy to copy, and in each: an unrolled vectorised loop has its lanes there."""
         extent, copied = self._ranges.extents[loop], self._copied[loop]
         width = np.ceil(extent / copied)
         return _Part(self._none, width * (copied - 1.0), copied), _Part(self._none, width - 1.0, width)
 
-    def _of_atom(self, atom: Atom) -> tuple[_Part, _Part]:
+    def _atom_parts(self, atom: Atom) -> tuple[_Part, _Part]:
         found = self._of_atoms.get(atom)
         if found is None:
-            found = self._of_atoms[atom] = self._parts_of(atom)
+            found = self._of_atoms[atom] = self._new_atom_parts(atom)
         return found
 
-    def _parts_of(self, atom: Atom) -> tuple[_Part, _Part]:
+    def _new_atom_parts(self, atom: Atom) -> tuple[_Part, _Part]:
         if isinstance(atom, LoopAtom):
-            return self._of_loop(atom.loop)
+            return self._loop_parts(atom.loop)
         if isinstance(atom, QuotientAtom):
-            return self._of_quotient(self._reached(atom.value), self._ranges.sizes[atom.divisor])
+            return self._quotient_parts(self._index_parts(atom.value), self._ranges.sizes[atom.divisor])
         if isinstance(atom, RemainderAtom):
-            return self._of_remainder(atom)
+            return self._remainder_parts(atom)
         if isinstance(atom, ClampAtom):
-            reached = self._reached(atom.value)
-            return reached.copies, reached.inside.and_also(reached.constant, self._none, self._one)
+            reached = self._index_parts(atom.value)
+            return reached.copies, reached.inside.add(reached.constant, self._none, self._one)
         far = self._ranges.reach_of_atom(atom)[0]
         nothing = _Part(self._none, self._none, self._one)
         return nothing, _Part(-far, 2.0 * far, 2.0 * far + 1.0)
 
-    def _of_quotient(self, reached: _Reached, divisor: Array) -> tuple[_Part, _Part]:
+    def _quotient_parts(self, reached: _IndexParts, divisor: Array) -> tuple[_Part, _Part]:
         low = np.floor(reached.low / divisor)
         span = np.floor((reached.low + reached.span) / divisor) - low
         apart = np.where(reached.inside.span > 0, np.minimum(np.floor(reached.copies.span / divisor), span), span)
         rest = span - apart
         return _Part(low, apart, np.minimum(reached.copies.number, apart + 1.0)), _Part(self._none, rest, rest + 1.0)
 
-    def _of_remainder(self, atom: RemainderAtom) -> tuple[_Part, _Part]:
+    def _remainder_parts(self, atom: RemainderAtom) -> tuple[_Part, _Part]:
         """Terms whose coefficient the divisor divides add nothing: in `(2*i + j) % 2`, `j` decides."""
         divisor = self._ranges.sizes[atom.divisor]
         span: Array = self._none
@@ -243,7 +243,7 @@ class Shares:
         start = self._ranges.sizes[atom.value.constant] + self._none
         for term in atom.value.terms:
             coefficient = self._ranges.sizes[term.coefficient]
-            of_copies, of_inside = self._of_atom(term.atom)
+            of_copies, of_inside = self._atom_parts(term.atom)
             times = coefficient / divisor
             seen = np.abs(coefficient) * (times != np.floor(times))
             both = of_copies.span + of_inside.span
@@ -259,12 +259,12 @@ class Shares:
         return _Part(low, apart, apart + 1.0), _Part(self._none, rest, rest + 1.0)
 
 
-def _scaled(part: _Part, added: _Part, coefficient: Array) -> _Part:
+def _add_scaled(part: _Part, added: _Part, coefficient: Array) -> _Part:
     low = np.where(coefficient < 0, added.low + added.span, added.low) * coefficient
-    return part.and_also(low, added.span * np.abs(coefficient), added.number)
+    return part.add(low, added.span * np.abs(coefficient), added.number)
 
 
-def _below(reached: _Reached) -> InCopies:
+def _negative_copies(reached: _IndexParts) -> CopyShares:
     copies, inside = reached.copies, reached.inside
     step = np.maximum(copies.span / np.maximum(copies.number - 1.0, 1.0), 1.0)
     number = copies.span / step + 1.0
@@ -272,17 +272,17 @@ def _below(reached: _Reached) -> InCopies:
     least = reached.low
     sure = np.ceil(np.maximum(-(least + inside.span), 0.0) / step)
     possible = np.ceil(np.maximum(-least, 0.0) / step)
-    return InCopies(np.minimum(sure / number, 1.0), 1.0 - np.minimum(possible / number, 1.0))
+    return CopyShares(np.minimum(sure / number, 1.0), 1.0 - np.minimum(possible / number, 1.0))
 
 
-def _zero(reached: _Reached) -> InCopies:
+def _zero_copies(reached: _IndexParts) -> CopyShares:
     low, span, inside = reached.low, reached.span, reached.inside
     reaches = (low <= 0) & (low + span >= 0)
     # Where a copy's index has a single value, it is zero or not; else it may be where it is near zero.
     fixed = inside.span == 0
     near = np.minimum((inside.span + 1.0) / (reached.copies.span + 1.0), 1.0)
     possible = np.where(reaches, np.where(fixed, 1.0 / (span + 1.0), near), 0.0)
-    return InCopies(np.where(fixed, possible, 0.0), 1.0 - possible)
+    return CopyShares(np.where(fixed, possible, 0.0), 1.0 - possible)
 
 
 def _share_below(limit: Array, elements: Array, terms: Array | None) -> Array:
@@ -293,12 +293,17 @@ def _share_below(limit: Array, elements: Array, terms: Array | None) -> Array:
         share = np.minimum(np.maximum(limit / first, 0.0), 1.0)
         return share
     second = terms + 1.0
-    pairs = _pairs(limit) - _pairs(limit - first) - _pairs(limit - second) + _pairs(limit - first - second)
+    pairs = (
+        _count_pairs(limit)
+        - _count_pairs(limit - first)
+        - _count_pairs(limit - second)
+        + _count_pairs(limit - first - second)
+    )
     share = np.minimum(np.maximum(pairs / (first * second), 0.0), 1.0)
     return share
 
 
-def _pairs(limit: Array) -> Array:
+def _count_pairs(limit: Array) -> Array:
     """Pairs of numbers from 0 on whose sum is below a limit."""
     positive = np.maximum(limit, 0.0).astype(np.float64)
     pairs: Array = positive * (positive + 1.0) / 2.0

@@ -27,7 +27,7 @@ class BlockInSplitLoops(NamedTuple):
     first: int = 0
     more: int = 0
 
-    def inside(self, depth: int) -> int:
+    def depth_after_split(self, depth: int) -> int:
         """How many loops are around what had `depth` of them."""
         return depth + self.more if depth > self.first else depth
 
@@ -53,8 +53,8 @@ def split_fused_loops(block: Block, loops: tuple[For, ...]) -> BlockInSplitLoops
     digits = _Digits(fused, bounds)
     apart = replace(
         block,
-        bindings=tuple(map(digits.rewritten, block.bindings)),
-        guards=tuple(map(digits.rewritten, block.guards)),
+        bindings=tuple(map(digits.rewrite_index, block.bindings)),
+        guards=tuple(map(digits.rewrite_index, block.guards)),
     )
     own = digits.loops()
     return BlockInSplitLoops(apart, (*loops[:first], *own, *loops[first + 1 :]), first, len(own) - 1)
@@ -90,12 +90,12 @@ def _bounds(parts: Iterator[_Part]) -> list[Poly]:
     found = {frozenset(bound.items()): bound for part in parts for bound in part if bound is not None}
     if any(len(bound) != 1 for bound in found.values()):
         return [_ONE]
-    ordered = sorted(found.values(), key=_length)
+    ordered = sorted(found.values(), key=_bound_size)
     bounds = [_ONE, *(bound for bound in ordered if bound != _ONE)]
     return bounds if all(divide_out(outer, inner)[1] == {} for inner, outer in pairwise(bounds)) else [_ONE]
 
 
-def _length(bound: Poly) -> tuple[int, int]:
+def _bound_size(bound: Poly) -> tuple[int, int]:
     ((factors, number),) = bound.items()
     return len(factors), number
 
@@ -117,15 +117,15 @@ class _Digits:
             out.insert(0, replace(self._fused, var=self._name(n), extent=self._extents[n], body=out[0]))
         return tuple(out)
 
-    def rewritten(self, e: Expr) -> Expr:
+    def rewrite_index(self, e: Expr) -> Expr:
         """An index over these loops."""
         if self._fused.var not in free_vars(e):
             return e
         part = _part(e, self._fused.var)
-        return e.map(self._rewritten) if part is None else self._value(part)
+        return e.map(self._rewrite_node) if part is None else self._value(part)
 
-    def _rewritten(self, node: Node) -> Node:
-        return self.rewritten(node) if isinstance(node, Expr) else node
+    def _rewrite_node(self, node: Node) -> Node:
+        return self.rewrite_index(node) if isinstance(node, Expr) else node
 
     def _name(self, n: int) -> str:
         return f"{self._fused.var}.{n}"

@@ -8,40 +8,40 @@ from functools import wraps
 import numpy as np
 
 from metasched.compiler.policy import (
-    FEW_ELEMENTS,
-    LANES_OF_A_PIECE,
+    LANES_PER_PIECE,
     MOST_PIECES,
-    SPREAD,
+    MOST_SHARED_ELEMENTS,
+    MOST_SPREAD,
     loads_rereading,
     rereads,
 )
 from metasched.cost.cache_use import CacheUse
-from metasched.cost.caches import last_cache, missing
+from metasched.cost.caches import absent_share, last_cache
 from metasched.cost.core import Core
 from metasched.cost.footprint import (
     Array,
     Footprint,
     Levels,
     Sizes,
-    at_level,
+    flat_positions,
     flat_step,
     footprint_of,
     ones,
-    positions,
+    take_level,
 )
 from metasched.cost.index import Index, LoopAtom, QuotientAtom, RemainderAtom, loops_of
-from metasched.cost.lane_conditions import decided_by_lanes
+from metasched.cost.lane_conditions import lanes_decide
 from metasched.cost.nest import Statement, StatementAccess, TensorUse
-from metasched.cost.same_lines import with_lines_once
+from metasched.cost.same_lines import count_lines_once
 from metasched.cost.statement_loops import Flags, StatementLoops, any_of
-from metasched.cost.sums import whole_vectors_apart
+from metasched.cost.sums import steps_whole_vectors
 from metasched.cost.tensor_use import (
     comfortable_registers,
     distinct_operands,
     innermost_choice,
-    loads_of_one,
+    operand_loads,
     registers_for_sums,
-    spilled,
+    spilled_vectors,
     sum_registers,
     tile_loads,
 )
@@ -57,7 +57,7 @@ class RegisterTile:
     Arrays have a number for each row.
 
     Attributes:
-        place: where a table of levels has the loops around the tile fixed, as `at_level` takes it.
+        place: where a table of levels has the loops around the tile fixed, as `take_level` takes it.
         runs: the extent of that loop.
         together: the extent of that loop and of the reduction loops right around it.
         operations: of vectors, or uses of a tensor intrinsic.
@@ -128,13 +128,13 @@ class StatementView(StatementLoops):
 
     def _set_accesses(self) -> None:
         footprints = [footprint_of(access, self.ranges) for access in self.statement.accesses]
-        self.footprints = with_lines_once(self.statement, footprints, self.ranges)
+        self.footprints = count_lines_once(self.statement, footprints, self.ranges)
         self.steps = self._lane_steps()
-        self.decided_by_lanes = [decided_by_lanes(self, gate.condition) for gate in self.statement.gates]
-        self.spread = self._spread()
-        self.operands = self._operands()
+        self.decided_by_lanes = [lanes_decide(self, gate.condition) for gate in self.statement.gates]
+        self.spread = self._spreads()
+        self.operands = self._operand_counts()
         self.transposed = transposed_runs(self.statement, self.footprints, self.ranges, self.unrolled)
-        self.loads_of_one = self._loads_of_one()
+        self.loads_of_one = self._operand_loads()
 
     def _lane_steps(self) -> list[Array]:
         depth = self.statement.vector
@@ -151,17 +151,17 @@ class StatementView(StatementLoops):
             # Together they are what was divided, where that is how the buffer lies in memory.
             units = units_of(access, footprint, self.ranges, loop)
             if units is not None:
-                return np.where(units.are_joined, step, self._far_if_split(access, loop, step))
-        return self._far_if_split(access, loop, step)
+                return np.where(units.are_joined, step, self._widen_split_step(access, loop, step))
+        return self._widen_split_step(access, loop, step)
 
-    def _far_if_split(self, access: StatementAccess, loop: int, step: Array) -> Array:
+    def _widen_split_step(self, access: StatementAccess, loop: int, step: Array) -> Array:
         for dim in access.dims:
             if dim.uses(loop) and not all(isinstance(term.atom, LoopAtom) for term in dim.terms):
                 split = self.ranges.is_split(dim, loop, self.vector.lanes, self.unrolled[loop])
                 step = np.where(split, np.maximum(step, float(CACHE_LINE)), step)
         return step
 
-    def _spread(self) -> list[Array]:
+    def _spreads(self) -> list[Array]:
         depth = self.statement.vector
         if depth is None:
             return [self.full(0.0) for _ in self.footprints]
@@ -181,8 +181,8 @@ class StatementView(StatementLoops):
             if dim.uses(loop):
                 reach = reach + stride * self.ranges.lanes_reach(dim, loop, lanes, unrolled)
                 elements = elements * self.ranges.lanes_values(dim, loop, lanes, unrolled)
-        near = apart & (reach < SPREAD * lanes) & (lanes > 1)
-        few = apart & (elements <= np.minimum(FEW_ELEMENTS, lanes / 2.0))
+        near = apart & (reach < MOST_SPREAD * lanes) & (lanes > 1)
+        few = apart & (elements <= np.minimum(MOST_SHARED_ELEMENTS, lanes / 2.0))
         spread: Array = np.where(near, np.ceil((reach + 1.0) / lanes), np.where(few, elements / 2.0, 0.0))
         register = self.target.vector_bits / (8.0 * access.element_bytes)
         split = [self.ranges.is_split(dim, loop, self.full(register), unrolled) for dim in access.dims]
@@ -191,16 +191,16 @@ class StatementView(StatementLoops):
         spread = np.where(near & alike, 0.5, spread)
         pieces = 1.0 + np.maximum.reduce([self.ranges.lanes_pass(dim, loop, lanes, unrolled) for dim in access.dims])
         beside = np.abs(flat_step(access, footprint, self.ranges, loop)) == 1
-        joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_OF_A_PIECE))
+        joined = apart & ~near & beside & (pieces <= np.minimum(MOST_PIECES, lanes / LANES_PER_PIECE))
         return np.where(joined, pieces / 2.0, spread)
 
-    def _operands(self) -> list[Array]:
+    def _operand_counts(self) -> list[Array]:
         tensor = self.statement.tensor
         if tensor is None:
             return []
         return [distinct_operands(access, self.ranges, tensor.depth) for access in self.statement.accesses]
 
-    def _loads_of_one(self) -> list[Array]:
+    def _operand_loads(self) -> list[Array]:
         tensor = self.statement.tensor
         if tensor is None:
             # Beside every vector that is loaded for lanes to be picked from it there is a shuffle; an element that all
@@ -211,7 +211,7 @@ class StatementView(StatementLoops):
             return [np.where(step > 1, loads, 1.0) for step, loads in zip(self.steps, apart, strict=True)]
         bits = tensor.intrinsic.vector_bits or self.target.vector_bits
         pairs = zip(self.statement.accesses, self.footprints, strict=True)
-        return [loads_of_one(footprint, access, tensor.depth, bits) for access, footprint in pairs]
+        return [operand_loads(footprint, access, tensor.depth, bits) for access, footprint in pairs]
 
     # --- memory
 
@@ -223,12 +223,12 @@ class StatementView(StatementLoops):
         self.pressures = caches.pressures
         self.fits = caches.fits
         of_thread = self._working_set_of_a_thread()
-        near = caches.moved_into_first(target.l1, missing(of_thread, target.l1, core))
+        near = caches.traffic_into_first(target.l1, absent_share(of_thread, target.l1, core))
         self.traffic = [
             # Nothing comes into the first cache that was not asked for.
-            [np.minimum(moved, touched) for moved, touched in zip(near, self._touched(), strict=True)],
-            caches.moved(1, missing(of_thread, target.l2, core)),
-            caches.moved(2, missing(self.working_set[0], last_cache(target, core), core), past=1.0),
+            [np.minimum(moved, touched) for moved, touched in zip(near, self._touched_bytes(), strict=True)],
+            caches.traffic_into(1, absent_share(of_thread, target.l2, core)),
+            caches.traffic_into(2, absent_share(self.working_set[0], last_cache(target, core), core), past=1.0),
         ]
 
     def _working_set_of_a_thread(self) -> Array:
@@ -242,7 +242,7 @@ class StatementView(StatementLoops):
                 total = total + footprint.lines[0] * self.part_of_a_thread(access)
         return total * CACHE_LINE
 
-    def _touched(self) -> list[Array]:
+    def _touched_bytes(self) -> list[Array]:
         """For each access, the bytes of the lines that its instructions touch, counted anew for each of them.
 
         Accumulators in registers are loaded and stored once for every run of the innermost reduction loops.
@@ -259,7 +259,7 @@ class StatementView(StatementLoops):
 
     # --- registers
 
-    def _places(self, access: int) -> Array:
+    def _access_places(self, access: int) -> Array:
         """(levels, rows) at how many places an access is made: no more than its loops have iterations.
 
         What it reaches from the first to the last may be more, where it moves by more than one.
@@ -281,11 +281,11 @@ class StatementView(StatementLoops):
             extent: Array = self.extents[loop]
             return extent
         moved = any_of([self.ranges.moves(dim, loop) for dim in dims])
-        moved = moved | (self.steps[access] > 1 if loop == self.statement.vector else self._is_asked_again(dims, loop))
+        moved = moved | (self.steps[access] > 1 if loop == self.statement.vector else self._repeats_load(dims, loop))
         iterations: Array = np.where(moved, self.extents[loop], 1.0)
         return iterations
 
-    def _is_asked_again(self, dims: Sequence[Index], loop: int) -> Flags:
+    def _repeats_load(self, dims: Sequence[Index], loop: int) -> Flags:
         """Whether an index stays what it is along a loop that no vector goes along, and the compiler does not see it: a
         quotient may be the next one from some iteration on, so each loads what it reads.
         """
@@ -294,22 +294,24 @@ class StatementView(StatementLoops):
         split = [self.ranges.is_split(dim, loop, self.extents[loop], self.unrolled[loop]) for dim in divided]
         return any_of([np.zeros(self.rows, np.bool_), *(a & b for a, b in zip(still, split, strict=True))])
 
-    def _asked(self, access: int) -> Array:
+    def _repeated_loads(self, access: int) -> Array:
         """(levels, rows) how often each element of an access is loaded, as the compiler does not see that it is one."""
         out = ones((self.depth + 1, self.rows))
         for loop in reversed(range(self.depth)):
             dims = [dim for dim in self.statement.accesses[access].dims if dim.uses(loop) and loop not in dim.bare]
             again = loop != self.statement.vector and bool(dims)
-            out[loop] = np.where(self._is_asked_again(dims, loop), self.extents[loop], 1.0) if again else 1.0
+            out[loop] = np.where(self._repeats_load(dims, loop), self.extents[loop], 1.0) if again else 1.0
             out[loop] *= out[loop + 1]
         return out
 
     def vectors(self, access: int, level: Levels, place: Levels) -> Array:
         """Loads that the tile of an access takes: whole vectors, broadcasts, single lanes, or rows of tiles."""
         if self.operands:
-            return at_level(self.operands[access], place) * self.loads_of_one[access]
-        places = at_level(self._places(access), place)
-        elements = np.minimum(at_level(self.footprints[access].elements * self._asked(access), place), places)
+            return take_level(self.operands[access], place) * self.loads_of_one[access]
+        places = take_level(self._access_places(access), place)
+        elements = np.minimum(
+            take_level(self.footprints[access].elements * self._repeated_loads(access), place), places
+        )
         depth = self.statement.vector
         if depth is None:
             return elements
@@ -339,24 +341,24 @@ class StatementView(StatementLoops):
                 np.copyto(together, running, where=iterates)
             else:
                 running = np.where(iterates, 1.0, running)
-        place = positions(level)
-        operations = at_level(self.strips_inside, place)
+        place = flat_positions(level)
+        operations = take_level(self.strips_inside, place)
         broadcasts = self.full(0.0)
         vectors_of = [self.vectors(n, level, place) for n in range(len(self.statement.accesses))]
         sums, taken = vectors_of[0], {n: vectors_of[n] for n in self.reads()}
         for n, vectors in taken.items():
             broadcasts = broadcasts + np.where(self.steps[n] == 0, vectors, 0.0) * (not self.in_tiles)
         straight = (self.unrolled > 0) | (self.strips == 1)
-        apart = whole_vectors_apart(self.statement, self.ranges, self.vector.lanes)
+        apart = steps_whole_vectors(self.statement, self.ranges, self.vector.lanes)
         whole = self._products_inside((straight & apart).astype(np.float32))
-        accumulators, loads = self._in_registers(sums, taken, place)
+        accumulators, loads = self._accumulators_and_loads(sums, taken, place)
         tensor = self.statement.tensor
         kept = accumulators * (1.0 + self.statement.positions)
         fits = kept <= registers_for_sums(None if tensor is None else tensor.intrinsic, self.target)
-        held = np.maximum(at_level(whole, place) * fits, float(self.statement.store.is_register))
+        held = np.maximum(take_level(whole, place) * fits, float(self.statement.store.is_register))
         if not self.statement.reduces:
             held = self.full(0.0)
-        spills = held * self._spilled(accumulators, place)
+        spills = held * self._spilled_vectors(accumulators, place)
         return RegisterTile(
             place=place,
             runs=runs,
@@ -371,11 +373,11 @@ class StatementView(StatementLoops):
             spilled=spills,
         )
 
-    def _in_registers(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:
+    def _accumulators_and_loads(self, sums: Array, taken: Mapping[int, Array], place: Levels) -> tuple[Array, Array]:
         """The registers of a tile's accumulators, and its loads, of operands that do not stay in registers again."""
         tensor, loads = self.statement.tensor, total([self.full(0.0), *taken.values()])
         if tensor is not None:
-            accumulators = at_level(self.operands[0], place) * sum_registers(tensor.intrinsic)
+            accumulators = take_level(self.operands[0], place) * sum_registers(tensor.intrinsic)
             if tensor.intrinsic.tiles:
                 loads = self._tile_loads(tensor, accumulators, place)
             return accumulators, loads
@@ -391,21 +393,21 @@ class StatementView(StatementLoops):
         """Rows of tiles that are loaded for a tile of accumulators."""
         return tile_loads(*self._outer_and_inner(tensor, place), accumulators) * self.loads_of_one[1]
 
-    def _spilled(self, accumulators: Array, place: Levels) -> Array:
+    def _spilled_vectors(self, accumulators: Array, place: Levels) -> Array:
         tensor = self.statement.tensor
         if tensor is None or tensor.intrinsic.tiles:
             return self.full(0.0)
         outer, inner = self._outer_and_inner(tensor, place)
-        return spilled(accumulators, outer, inner, comfortable_registers(tensor.intrinsic, self.target))
+        return spilled_vectors(accumulators, outer, inner, comfortable_registers(tensor.intrinsic, self.target))
 
     def _outer_and_inner(self, tensor: TensorUse, place: Levels) -> tuple[Array, Array]:
         """How many operands a tile takes of each of the two: of the one that changes last, and first."""
         second = innermost_choice(self.statement, self.ranges, tensor.depth) > 0
-        one, other = (at_level(self.operands[n], place) for n in (1, 2))
+        one, other = (take_level(self.operands[n], place) for n in (1, 2))
         return np.where(second, one, other), np.where(second, other, one)
 
 
-def once(compute: Callable[[StatementView], Array]) -> Callable[[StatementView], Array]:
+def cache_per_view(compute: Callable[[StatementView], Array]) -> Callable[[StatementView], Array]:
     """A function of a view that is computed once for each."""
 
     @wraps(compute)

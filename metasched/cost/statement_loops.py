@@ -123,9 +123,9 @@ class StatementLoops:
         self.strips = self._strips()
         self.strips_inside = self._products_inside(self.strips)
         self.instances: Array = self.strips_inside[0]
-        self.unrolled = self._unrolled()
-        self.copies: Array = np.multiply.reduce(_or_one(self.unrolled, self.strips), axis=0) * self.full(1.0)
-        self.shares = Shares(self.ranges, self._copied(), tuple(info.reduces for info in self.statement.loops))
+        self.unrolled = self._unroll_flags()
+        self.copies: Array = np.multiply.reduce(_values_or_one(self.unrolled, self.strips), axis=0) * self.full(1.0)
+        self.shares = Shares(self.ranges, self._loop_copies(), tuple(info.reduces for info in self.statement.loops))
 
     def _vector(self) -> Vector:
         depth = self.statement.vector
@@ -160,7 +160,7 @@ class StatementLoops:
         strips[self.statement.depth :] = 1.0  # one operation does all of a tensorized nest
         return strips
 
-    def _unrolled(self) -> Array:
+    def _unroll_flags(self) -> Array:
         """Unrolled are loops marked so, loops that index a register buffer, and the innermost run of loops as far out
         as the product of their steps stays within the unroll limit.
         """
@@ -191,14 +191,14 @@ class StatementLoops:
         accesses = [a for a in self.statement.accesses if a.is_register and loop >= (a.alloc or 0)]
         return [dim for access in accesses for dim in access.dims if dim.uses(loop)]
 
-    def _copied(self) -> Array:
+    def _loop_copies(self) -> Array:
         """(loops, rows) how many copies of the statement each loop makes: of a vectorised one, its strips."""
         steps = self.extents
         depth = self.statement.vector
         if depth is not None:
             steps = steps.copy()
             steps[depth] = self.vector.steps
-        return _or_one(self.unrolled, steps)
+        return _values_or_one(self.unrolled, steps)
 
     # --- threads
 
@@ -225,7 +225,7 @@ def any_of(flags: Sequence[Flags]) -> Flags:
     return found
 
 
-def _or_one(flags: Array, values: Array) -> Array:
+def _values_or_one(flags: Array, values: Array) -> Array:
     """Values of at least 1 where a flag, 0 or 1, is set, else 1. `np.where` takes three times as long."""
     chosen: Array = np.maximum(flags * values, 1.0)
     return chosen

@@ -8,7 +8,7 @@ from metasched.cost.footprint import Array, Mask, Ranges
 from metasched.cost.nest import Statement
 
 
-def whole_vectors_apart(statement: Statement, ranges: Ranges, lanes: Array) -> Mask:
+def steps_whole_vectors(statement: Statement, ranges: Ranges, lanes: Array) -> Mask:
     """(loops, rows) whether the sums of one iteration of a loop are whole vectors of `lanes` from those of the next: no
     vector straddles two registers then (`metasched.compiler.lower.storage`).
     """

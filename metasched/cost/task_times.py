@@ -58,18 +58,18 @@ class TaskTimes:
         logs: Array = np.log2(np.where(timed, self.seconds, slowest))
         return logs
 
-    def observed(self, expected: Array) -> Array:
+    def fill_bounds(self, expected: Array) -> Array:
         """log2 of the times, where what is `expected`, in log2 seconds, stands for a lower bound that is below it."""
         logs = self.log_seconds
         seen: Array = np.where(self.bounds, np.maximum(logs, expected), logs)
         return seen
 
-    def constant(self, left: Array) -> float:
-        """What all measurements have in common, of numbers of shape (n,); lower bounds only count where there is
-        nothing else."""
+    def common_part(self, left: Array) -> float:
+        """The mean over measurements of numbers of shape (n,): what all have in common; lower bounds only count
+        where there is nothing else."""
         sure = np.isfinite(self.seconds) & ~self.bounds
         return float(left[sure if sure.any() else np.isfinite(self.seconds)].mean())
 
-    def at(self, positions: Positions) -> TaskTimes:
+    def select(self, positions: Positions) -> TaskTimes:
         """Some of the candidates, by position."""
         return TaskTimes(self.features[positions], self.seconds[positions], self.bounds[positions])

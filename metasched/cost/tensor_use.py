@@ -14,7 +14,7 @@ from metasched.schedule.tensor import Intrinsic
 from metasched.target import Target
 
 
-def loads_of_one(footprint: Footprint, access: StatementAccess, depth: int, vector_bits: int) -> Array:
+def operand_loads(footprint: Footprint, access: StatementAccess, depth: int, vector_bits: int) -> Array:
     """Loads that bring one operand: whole vectors of each of its runs of neighbours, such as the rows of a tile."""
     run = footprint.run[depth]
     loads: Array = footprint.elements[depth] / run * np.ceil(run * (8 * access.element_bytes / vector_bits))
@@ -55,7 +55,7 @@ def innermost_choice(statement: Statement, ranges: Ranges, depth: int) -> Array:
     return second
 
 
-def spilled(accumulators: Array, outer: Array, inner: Array, comfortable: int) -> Array:
+def spilled_vectors(accumulators: Array, outer: Array, inner: Array, comfortable: int) -> Array:
     """Vectors that go to memory and back in every step, for lack of registers.
 
     With `comfortable` accumulators, two inner operands have registers, and an outer one: inner ones stay where there

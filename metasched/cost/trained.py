@@ -26,8 +26,8 @@ from metasched.support.data_classes import dataclass
 from metasched.support.integers import is_number
 
 FORMAT = 4
-SHIPPED = Path(__file__).parent / "trained.json"
-_AGAIN = (
+SHIPPED_FILE = Path(__file__).parent / "trained.json"
+_TRAIN_HINT = (
     "`metasched model train` makes one of your measurements; `python -m benchmarks.yardstick.train` that of the package"
 )
 # The longest text, in bytes, and the most of what it has.
@@ -35,11 +35,11 @@ MOST_BYTES = 2_000_000
 MOST_TREES = 10_000
 _MOST_TASKS = 10_000
 _MOST_TARGETS = 100
-_LONGEST_TEXT = 4000
-_OF_OPERATION = NAMES.index("s0.flops_per_operation")
+_MOST_TEXT_CHARACTERS = 4000
+_OPERATION_FLOPS_COLUMN = NAMES.index("s0.flops_per_operation")
 # log2 of the floating-point operations that one use of tile registers does, and of no vector.
-_LEAST_OF_TILES = 12.0
-_LARGEST = float(np.finfo(np.float32).max)
+_LEAST_TILE_LOG_FLOPS = 12.0
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class ModelError(MetaschedError):
@@ -96,14 +96,14 @@ class TrainedModel:
         """log2 of the seconds expected, shape (n,), of float32 (n, F); other `values` may stand for those of the
         leaves."""
         found = self.offset - analytic_score(features)
-        of_forests = self._of_forests(self.values if values is None else values)
-        for (forest, rows), of_leaves in zip(self.judging(features), of_forests, strict=True):
+        of_forests = self._split_values(self.values if values is None else values)
+        for (forest, rows), of_leaves in zip(self.forests_for(features), of_forests, strict=True):
             found[rows] += forest.predict(features[rows], of_leaves)
         return found
 
-    def judging(self, features: Features) -> tuple[tuple[Forest, slice | Positions], ...]:
+    def forests_for(self, features: Features) -> tuple[tuple[Forest, slice | Positions], ...]:
         """Each forest, with those candidates that it judges, of float32 (n, F): positions, or a slice of them."""
-        return (self.forest, slice(None)), (self.tiles, np.flatnonzero(in_tiles(features)))
+        return (self.forest, slice(None)), (self.tiles, np.flatnonzero(uses_tiles(features)))
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -119,10 +119,10 @@ class TrainedModel:
         """A model of these trees with other values of the leaves, (trees, LEAVES), to seven digits; forests whose
         values are equal stay as they are.
         """
-        of_forest, of_tiles = self._of_forests(values)
+        of_forest, of_tiles = self._split_values(values)
         return replace(self, forest=self.forest.with_values(of_forest), tiles=self.tiles.with_values(of_tiles))
 
-    def _of_forests(self, values: Array) -> tuple[Array, Array]:
+    def _split_values(self, values: Array) -> tuple[Array, Array]:
         first = len(self.forest.trees)
         return values[:first], values[first:]
 
@@ -143,7 +143,7 @@ class TrainedModel:
             "features": [NAMES[feature] for feature in used],
             "gains": [gains.get(NAMES[feature], 0.0) for feature in used],
         }
-        parts = [json.dumps(head)[:-1], *(_lines(name, forest, place) for name, forest in self._forests.items())]
+        parts = [json.dumps(head)[:-1], *(_forest_text(name, forest, place) for name, forest in self._forests.items())]
         return ", ".join(parts) + "}\n"
 
     @property
@@ -154,18 +154,18 @@ class TrainedModel:
     def loads(cls, text: str) -> TrainedModel:
         """A model from text. Raises ModelError for a text that is no model, and for features that no longer are."""
         try:
-            return _model(json.loads(text, parse_constant=_refused))
+            return _model(json.loads(text, parse_constant=_refuse_constant))
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"not a saved cost model: {error}", hint=_AGAIN) from error
+            raise ModelError(f"not a saved cost model: {error}", hint=_TRAIN_HINT) from error
 
 
-def in_tiles(features: Features) -> Flags:
+def uses_tiles(features: Features) -> Flags:
     """Whether what takes longest of each candidate computes in tile registers, shape (n,)."""
-    found: Flags = features[:, _OF_OPERATION] >= _LEAST_OF_TILES
+    found: Flags = features[:, _OPERATION_FLOPS_COLUMN] >= _LEAST_TILE_LOG_FLOPS
     return found
 
 
-def _lines(name: str, forest: Forest, place: Mapping[int, int]) -> str:
+def _forest_text(name: str, forest: Forest, place: Mapping[int, int]) -> str:
     """A forest as text, a tree a line."""
     trees = [
         json.dumps([[[place[f], float(str(above)), left] for f, above, left in tree.nodes], list(tree.values)])
@@ -174,7 +174,7 @@ def _lines(name: str, forest: Forest, place: Mapping[int, int]) -> str:
     return f'"{name}": [\n' + ",\n".join(trees) + "\n]"
 
 
-UNTRAINED = TrainedModel(Forest(()), -float(np.log2(3e9)))
+UNTRAINED_MODEL = TrainedModel(Forest(()), -float(np.log2(3e9)))
 
 
 def read_model(path: Path) -> TrainedModel:
@@ -182,25 +182,25 @@ def read_model(path: Path) -> TrainedModel:
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise ModelError(f"{path}: not a saved cost model: it is longer than {MOST_BYTES} bytes", hint=_AGAIN)
+        raise ModelError(f"{path}: not a saved cost model: it is longer than {MOST_BYTES} bytes", hint=_TRAIN_HINT)
     try:
         return TrainedModel.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ModelError(f"{path}: not a saved cost model: it is not text", hint=_AGAIN) from error
+        raise ModelError(f"{path}: not a saved cost model: it is not text", hint=_TRAIN_HINT) from error
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
 
 @cache
-def shipped() -> TrainedModel:
+def read_shipped_model() -> TrainedModel:
     """The model that is installed with the package."""
-    return read_model(SHIPPED)
+    return read_model(SHIPPED_FILE)
 
 
 # --- reading what may be anybody's
 
 
-def _refused(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 
@@ -212,7 +212,7 @@ def _model(state: object) -> TrainedModel:
     if type(found) is not int:
         raise ValueError("it has no `format`")
     if found != FORMAT:
-        raise ModelError(f"this model has format {found}, and {FORMAT} is read", hint=_AGAIN)
+        raise ModelError(f"this model has format {found}, and {FORMAT} is read", hint=_TRAIN_HINT)
     described = {"tasks", "targets", "date", "versions", "data", "held_out", "gains"}
     wanted = described | {"format", "offset", "features", "trees", "tile_trees"}
     apart = sorted(wanted ^ set(state))
@@ -221,7 +221,7 @@ def _model(state: object) -> TrainedModel:
     names = [_text(name, "a feature") for name in _list(state["features"], "features", len(NAMES))]
     missing = [name for name in names if name not in NAMES]
     if missing:
-        raise ModelError(f"this model was trained on a feature `{missing[0]}`, which is not there", hint=_AGAIN)
+        raise ModelError(f"this model was trained on a feature `{missing[0]}`, which is not there", hint=_TRAIN_HINT)
     if len(set(names)) < len(names):
         raise ValueError("a feature is there twice")
     gains = [_number(gain, "a gain") for gain in _list(state["gains"], "gains", len(NAMES))]
@@ -286,13 +286,13 @@ def _list(value: object, what: str, most: int) -> list[object]:
 def _number(value: object, what: str) -> float:
     """A number that a float32 holds."""
     # In this order NaN is refused, too, and an integer of any length is compared without being converted.
-    if not (is_number(value) and abs(value) <= _LARGEST):
+    if not (is_number(value) and abs(value) <= _LARGEST_FLOAT32):
         raise ValueError(f"{what} is a finite number of moderate size")
     return float(value)
 
 
 def _text(value: object, what: str) -> str:
     """A text that a terminal shows as it is."""
-    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
-        raise ValueError(f"{what} is a text of at most {_LONGEST_TEXT} characters that can be printed")
+    if not isinstance(value, str) or len(value) > _MOST_TEXT_CHARACTERS or not value.isprintable():
+        raise ValueError(f"{what} is a text of at most {_MOST_TEXT_CHARACTERS} characters that can be printed")
     return value

@@ -23,14 +23,14 @@ from metasched.cost.footprint import Array
 from metasched.cost.forest import LEAVES, Forest, Tree, tree_of
 from metasched.cost.lightgbm_package import lightgbm
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED, TrainedModel, TrainingFacts, in_tiles
+from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel, TrainingFacts, uses_tiles
 from metasched.support.data_classes import dataclass
 
 BAGS = 4
 TREES = 75
-_SHARE = 0.7
+_BAG_SHARE = 0.7
 # The share of a task's candidates from which on it is a task of tile registers.
-_MOST = 0.5
+_LEAST_TILE_SHARE = 0.5
 _PARAMETERS: dict[str, Any] = {
     "learning_rate": 0.1,
     "num_leaves": LEAVES,
@@ -40,7 +40,7 @@ _PARAMETERS: dict[str, Any] = {
     "bagging_fraction": 0.7,
     "bagging_freq": 1,
 }
-_ALWAYS: dict[str, Any] = {
+_FIXED_PARAMETERS: dict[str, Any] = {
     "objective": "regression",
     "boost_from_average": False,
     "max_bin": 63,
@@ -52,7 +52,7 @@ _ALWAYS: dict[str, Any] = {
 
 
 def train(
-    tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1, facts: TrainingFacts = UNTRAINED.facts
+    tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1, facts: TrainingFacts = UNTRAINED_MODEL.facts
 ) -> TrainedModel:
     """A model of what measurements of several tasks have in common. Equal data and seeds give equal models.
 
@@ -61,23 +61,23 @@ def train(
     """
     timed = [task for task in tasks if np.isfinite(task.seconds).any()]
     if not timed:
-        return UNTRAINED
-    others = [task for task in timed if not is_of_tiles(task)]
-    common = _averaged([_Lesson(task, centred(task, UNTRAINED)) for task in others], seed, threads)
+        return UNTRAINED_MODEL
+    others = [task for task in timed if not is_tile_task(task)]
+    common = _average_forests([_Lesson(task, centre_residual(task, UNTRAINED_MODEL)) for task in others], seed, threads)
     offset = float(np.median([np.mean(residual(task)) for task in others or timed]))
-    model = TrainedModel(Forest(common.trees), offset, replace(facts, gains=_sorted(common.gains)))
-    return with_tiles(model, timed, seed, threads)
+    model = TrainedModel(Forest(common.trees), offset, replace(facts, gains=_sort_gains(common.gains)))
+    return add_tile_forest(model, timed, seed, threads)
 
 
-def is_of_tiles(task: TaskTimes) -> bool:
+def is_tile_task(task: TaskTimes) -> bool:
     """Whether most of a task's candidates compute in tile registers."""
-    return float(np.mean(in_tiles(task.features))) > _MOST
+    return float(np.mean(uses_tiles(task.features))) > _LEAST_TILE_SHARE
 
 
-def with_tiles(model: TrainedModel, tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1) -> TrainedModel:
+def add_tile_forest(model: TrainedModel, tasks: Sequence[TaskTimes], seed: int = 0, threads: int = 1) -> TrainedModel:
     """A model with another forest for tile registers, of what its first gets wrong of those tasks that have them."""
     first = replace(model, tiles=Forest(()))
-    tiles = _averaged([_in_tiles(task, first) for task in tasks if is_of_tiles(task)], seed, threads)
+    tiles = _average_forests([_tile_lesson(task, first) for task in tasks if is_tile_task(task)], seed, threads)
     return replace(model, tiles=Forest(tiles.trees))
 
 
@@ -88,10 +88,10 @@ def residual(task: TaskTimes, model: TrainedModel | None = None) -> Array:
     return left
 
 
-def centred(task: TaskTimes, model: TrainedModel) -> Array:
+def centre_residual(task: TaskTimes, model: TrainedModel) -> Array:
     """log2 of the time over what a model expects, shape (n,), less the task's mean; of a lower bound, not below it."""
     left = residual(task, model)
-    constant = task.constant(left)
+    constant = task.common_part(left)
     left = np.where(task.bounds, np.maximum(left, constant), left)
     return left - float(left.mean())
 
@@ -104,47 +104,47 @@ class _Lesson:
     target: Array
 
 
-def _in_tiles(task: TaskTimes, model: TrainedModel) -> _Lesson:
-    """What a model gets wrong of the candidates that compute in tile registers."""
-    at = np.flatnonzero(in_tiles(task.features))
-    return _Lesson(task.at(at), centred(task, model)[at])
+def _tile_lesson(task: TaskTimes, model: TrainedModel) -> _Lesson:
+    """A lesson of what a model gets wrong of the candidates that compute in tile registers."""
+    at = np.flatnonzero(uses_tiles(task.features))
+    return _Lesson(task.select(at), centre_residual(task, model)[at])
 
 
-def _averaged(lessons: Sequence[_Lesson], seed: int, threads: int) -> Grown:
-    """The mean of several forests, each of a random part of what there is to learn."""
+def _average_forests(lessons: Sequence[_Lesson], seed: int, threads: int) -> GrownTrees:
+    """Average several forests, each trained on a random part of what there is to learn."""
     trees: list[Tree] = []
     gains: defaultdict[str, float] = defaultdict(float)
     for bag in range(BAGS if lessons else 0):
         rng = np.random.default_rng([seed, bag])
-        count = max(1, round(_SHARE * len(lessons)))
+        count = max(1, round(_BAG_SHARE * len(lessons)))
         chosen = [lessons[n] for n in np.sort(rng.permutation(len(lessons))[:count])]
         features = np.concatenate([lesson.task.features for lesson in chosen])
         target = np.concatenate([lesson.target for lesson in chosen])
         given = {**_PARAMETERS, "seed": int(rng.integers(1 << 30)), "num_threads": threads}
-        grown = boosted(features, target, given, TREES)
+        grown = boost_trees(features, target, given, TREES)
         for name, gain in grown.gains.items():
             gains[name] += gain
         trees += [Tree(tree.nodes, tuple(value / BAGS for value in tree.values)) for tree in grown.trees]
-    return Grown(tuple(trees), gains)
+    return GrownTrees(tuple(trees), gains)
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrownTrees:
     """Trees whose sum approximates a target, and by how much the splits on each feature, by name, reduced the error."""
 
     trees: tuple[Tree, ...]
     gains: Mapping[str, float]
 
 
-def boosted(features: Features, target: Array, parameters: Mapping[str, Any], trees: int) -> Grown:
+def boost_trees(features: Features, target: Array, parameters: Mapping[str, Any], trees: int) -> GrownTrees:
     """Trees for a `target`, float64 of shape (n,), by boosting; their values have seven digits."""
-    package, given = lightgbm(), {**_ALWAYS, **parameters}
+    package, given = lightgbm(), {**_FIXED_PARAMETERS, **parameters}
     data = package.Dataset(np.ascontiguousarray(features), target, params=given)
     found = [tree["tree_structure"] for tree in package.train(given, data, trees).dump_model()["tree_info"]]
     gains: defaultdict[str, float] = defaultdict(float)
     for tree in found:
         _add_gains(tree, gains)
-    return Grown(tuple(_rounded(tree_of(tree)) for tree in found), gains)
+    return GrownTrees(tuple(_round_values(tree_of(tree)) for tree in found), gains)
 
 
 def _add_gains(node: Mapping[str, Any], gains: defaultdict[str, float]) -> None:
@@ -154,10 +154,10 @@ def _add_gains(node: Mapping[str, Any], gains: defaultdict[str, float]) -> None:
         _add_gains(node["right_child"], gains)
 
 
-def _sorted(gains: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+def _sort_gains(gains: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     """Gains to seven digits, in the order of features."""
     return tuple((name, float(f"{gains[name]:.7g}")) for name in NAMES if gains.get(name))
 
 
-def _rounded(tree: Tree) -> Tree:
+def _round_values(tree: Tree) -> Tree:
     return Tree(tree.nodes, tuple(float(f"{value:.7g}") for value in tree.values))

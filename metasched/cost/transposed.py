@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metasched.compiler.policy import SPREAD
+from metasched.compiler.policy import MOST_SPREAD
 from metasched.cost.footprint import Array, Footprint, Mask, Ranges, flat_step
 from metasched.cost.index import QuotientAtom, RemainderAtom, loops_of
 from metasched.cost.nest import Statement, StatementAccess
@@ -53,10 +53,10 @@ def transposed_runs(
     are loaded at once; 0 where there are none: (rows,)."""
     if statement.tensor is not None or statement.reduces:
         return [np.zeros(ranges.rows, np.float32) for _ in footprints]
-    return [_run(statement, n, footprint, ranges, unrolled) for n, footprint in enumerate(footprints)]
+    return [_transposed_run(statement, n, footprint, ranges, unrolled) for n, footprint in enumerate(footprints)]
 
 
-def _run(statement: Statement, n: int, footprint: Footprint, ranges: Ranges, unrolled: Array) -> Array:
+def _transposed_run(statement: Statement, n: int, footprint: Footprint, ranges: Ranges, unrolled: Array) -> Array:
     access, vector, rows = statement.accesses[n], statement.vector, ranges.rows
     if n == 0 or vector is None or any(n in gate.reads for gate in statement.gates):
         return np.zeros(rows, np.float32)
@@ -73,5 +73,5 @@ def _run(statement: Statement, n: int, footprint: Footprint, ranges: Ranges, unr
             step = flat_step(access, footprint, ranges, loop)
             beside |= straight & (step == size) & (ranges.extents[loop] * size >= run) & (size < run)
     whole = width % run == 0 if lanes is not None else np.ones(rows, np.bool_)
-    apart = between > SPREAD * size
+    apart = between > MOST_SPREAD * size
     return np.where(beside & whole & apart, np.float32(run), np.float32(0.0))

@@ -34,19 +34,19 @@ from metasched.dtypes import DType, integer_range
 from metasched.functions.declaration import double, number, over_distance, size
 from metasched.functions.registry import functions
 from metasched.ir.nodes import Binary, BinOp, Block, Call, Cast, Const, Expr, Func, Load, Select, Unary, Var
-from metasched.reference.rounding import NO, WHOLE_CALLS, Rounding, either
+from metasched.reference.rounding import NO, WHOLE_CALLS, Rounding, any_holds
 from metasched.support.data_classes import dataclass
 
 ZERO = Const(0.0, DType.F64)
 # How steep a jump is for a float that exact arithmetic has on it and rounding may have put beside.
-_STEEPEST = 1e100
+_STEEPEST_JUMP = 1e100
 
 
 def bound_name(buffer: str) -> str:
     return f"{buffer}.bound"
 
 
-def lost_below_normal(kind: DType) -> float:
+def underflow_bound(kind: DType) -> float:
     """The bound of what is off by the smallest normal number of a type."""
     return kind.smallest_normal / kind.unit_roundoff
 
@@ -82,21 +82,21 @@ class Bounds:
 
     def __call__(self, e: Expr) -> Expr:
         """`B(e)`, in f64."""
-        return self._of_float(e) if e.dtype.is_float else self._of_whole(e)
+        return self._float_bound(e) if e.dtype.is_float else self._whole_bound(e)
 
-    def _of_float(self, e: Expr) -> Expr:
+    def _float_bound(self, e: Expr) -> Expr:
         if isinstance(e, Const):
             return number(abs(float(e.value)) if math.isfinite(e.value) else 0.0)
         if isinstance(e, Var):
             return size(e)
         if isinstance(e, Load):
-            return _plus(self._of_element(e), self._of_places(e))
+            return _add(self._element_bound(e), self._place_bound(e))
         if isinstance(e, Unary):
             return self(e.a)
         if isinstance(e, Cast):
-            return self(e.value) if e.value.dtype.is_float else _plus(size(e), self(e.value))
+            return self(e.value) if e.value.dtype.is_float else _add(size(e), self(e.value))
         if isinstance(e, Select):
-            return self._of_choice(e)
+            return self._choice_bound(e)
         if isinstance(e, Binary):
             return _FLOAT_OPERATIONS[e.op](self, e.a, e.b)
         assert isinstance(e, Call)
@@ -104,91 +104,93 @@ class Bounds:
             return self(e.args[0])
         out = size(e)
         for slope, argument in zip(functions()[e.func].slopes(*e.args), e.args, strict=True):
-            out = out + (self._jump(slope, argument) if e.func in WHOLE_CALLS else slope) * self.of_factor(argument)
+            out = out + (self._jump_slope(slope, argument) if e.func in WHOLE_CALLS else slope) * self.factor_bound(
+                argument
+            )
         return out
 
-    def _of_element(self, e: Load) -> Expr:
+    def _element_bound(self, e: Load) -> Expr:
         own = Load(bound_name(e.buffer), e.indices, DType.F64)
         kind = self.types.get(e.buffer, DType.F64)
         if kind is DType.F64:
             return own
         is_less = Binary(BinOp.AND, number(0.0) < size(e), size(e) < number(kind.smallest_normal))
-        floored: Expr = Select(is_less, own + number(lost_below_normal(kind)), own)
-        return _unless_beyond(own if e.buffer in self.sums else size(e), kind, floored)
+        floored: Expr = Select(is_less, own + number(underflow_bound(kind)), own)
+        return _bound_or_infinity(own if e.buffer in self.sums else size(e), kind, floored)
 
-    def of_term(self, e: Expr) -> Expr:
+    def term_bound(self, e: Expr) -> Expr:
         """`B(e)` of what something is made of: infinite where it is beyond the largest number."""
-        return self(e) if _is_given(e) else _unless_beyond(size(e), self.type, self(e))
+        return self(e) if _is_uncomputed(e) else _bound_or_infinity(size(e), self.type, self(e))
 
-    def of_factor(self, e: Expr) -> Expr:
+    def factor_bound(self, e: Expr) -> Expr:
         """`B(e)` of what something larger may be made of: it has to count that `e` loses digits below the normal
         numbers.
         """
-        if _is_given(e) or self.type is DType.F64:
-            return self.of_term(e)
-        return self.of_term(e) + number(lost_below_normal(self.type))
+        if _is_uncomputed(e) or self.type is DType.F64:
+            return self.term_bound(e)
+        return self.term_bound(e) + number(underflow_bound(self.type))
 
-    def _of_whole(self, e: Expr) -> Expr:
+    def _whole_bound(self, e: Expr) -> Expr:
         """`B(e)` of integers and truth values: 0 where nothing in them is rounded."""
         if not any(_is_rounded(node, self.rounded) for node in e.walk()):
             return ZERO
         if isinstance(e, Load):
             own = Load(bound_name(e.buffer), e.indices, DType.F64) if e.buffer in self.rounded else ZERO
-            return _plus(own, self._of_places(e))
+            return _add(own, self._place_bound(e))
         if isinstance(e, Cast) and e.value.dtype.is_float:
             if e.dtype.is_bool:
-                return self(e.value) * self._jump(over_distance(e.value), e.value)
+                return self(e.value) * self._jump_slope(over_distance(e.value), e.value)
             if self.rounding.is_whole(e.value):
                 return self(e.value)
-            return self(e.value) * self._jump(over_distance(_to_next_whole(e.value)), e.value)
+            return self(e.value) * self._jump_slope(over_distance(_distance_to_whole(e.value)), e.value)
         if isinstance(e, Select):
-            return self._of_choice(e)
+            return self._choice_bound(e)
         if isinstance(e, Binary) and e.op.is_comparison and e.a.dtype.is_float:
-            return (self(e.a) + self(e.b)) * self._jump(over_distance(e.a - e.b), e.a, e.b)
+            return (self(e.a) + self(e.b)) * self._jump_slope(over_distance(e.a - e.b), e.a, e.b)
         if isinstance(e, Binary) and e.op is BinOp.MUL:
             a, b = self(e.a), self(e.b)
-            return _plus(_times(_magnitude(e.a), b), _times(_magnitude(e.b), a))
+            return _add(_multiply(_magnitude(e.a), b), _multiply(_magnitude(e.b), a))
         out: Expr = ZERO
         for child in e.children():
             if isinstance(child, Expr):
-                out = _plus(out, self(child))
+                out = _add(out, self(child))
         if isinstance(e, Binary) and e.op is BinOp.MOD:
-            return _times(out, _magnitude(e.b))
+            return _multiply(out, _magnitude(e.b))
         # What wraps goes from one end of its type to the other.
         wraps = isinstance(e, Cast) and e.dtype.is_integer and e.dtype.bits < DType.I64.bits
-        return _times(out, number(2.0**e.dtype.bits)) if wraps and not _holds(e) else out
+        return _multiply(out, number(2.0**e.dtype.bits)) if wraps and not _cast_keeps_value(e) else out
 
-    def _jump(self, steep: Expr, *values: Expr) -> Expr:
+    def _jump_slope(self, steep: Expr, *values: Expr) -> Expr:
         """How steep a jump is, of which it is known how steep it is apart from values that are on it."""
-        beside = either(map(self.rounding.is_beside, values))
+        beside = any_holds(map(self.rounding.is_beside, values))
         if beside == NO:
             return steep
-        return Select(Binary(BinOp.AND, beside, Binary(BinOp.EQ, steep, ZERO)), number(_STEEPEST), steep)
+        return Select(Binary(BinOp.AND, beside, Binary(BinOp.EQ, steep, ZERO)), number(_STEEPEST_JUMP), steep)
 
-    def _of_places(self, e: Load) -> Expr:
-        """What an element may be off because it may be another: as much as it is, and one."""
+    def _place_bound(self, e: Load) -> Expr:
+        """The bound of an element that may be another one, as its index may be off: as much as it is, and one."""
         out: Expr = ZERO
         for index in e.indices:
             off = self(index)
-            out = _plus(out, _times(off, _magnitude(e) + number(1.0)))
+            out = _add(out, _multiply(off, _magnitude(e) + number(1.0)))
         return out
 
-    def _of_choice(self, e: Select) -> Expr:
+    def _choice_bound(self, e: Select) -> Expr:
         chosen: Expr = Select(e.cond, self(e.then), self(e.otherwise))
-        return _plus(chosen, _times(self(e.cond), self._between(e)))
+        return _add(chosen, _multiply(self(e.cond), self._sides_distance(e)))
 
-    def _between(self, e: Select) -> Expr:
+    def _sides_distance(self, e: Select) -> Expr:
         """How far the sides of a choice are from one another, or what is chosen from 0 where one may not be read."""
         if e.dtype.is_bool:
             return number(1.0)
         # No comparison of floats says that an index is in bounds.
         only_floats = isinstance(e.cond, Binary) and e.cond.op.is_comparison and e.cond.a.dtype.is_float
         if only_floats or not any(isinstance(node, Load) for side in (e.then, e.otherwise) for node in side.walk()):
-            return size(_double(e.then) - _double(e.otherwise))
+            return size(_cast_to_f64(e.then) - _cast_to_f64(e.otherwise))
         return _magnitude(e) + number(1.0)
 
 
-def _holds(e: Expr) -> bool:
+def _cast_keeps_value(e: Expr) -> bool:
     """Whether an integer's cast is to a type that has all numbers of its own."""
     assert isinstance(e, Cast)
     if e.value.dtype.is_bool:
@@ -201,19 +203,19 @@ def _magnitude(e: Expr) -> Expr:
     """The size of a number, in f64."""
     if e.dtype.is_bool:
         return number(1.0)
-    return size(_double(e))
+    return size(_cast_to_f64(e))
 
 
-def _double(e: Expr) -> Expr:
+def _cast_to_f64(e: Expr) -> Expr:
     return e if e.dtype is DType.F64 else Cast(e, DType.F64)
 
 
-def _is_given(e: Expr) -> bool:
+def _is_uncomputed(e: Expr) -> bool:
     """Whether no float is computed in an expression itself: elements are looked after where they are stored."""
     return isinstance(e, Const | Var | Load) or (isinstance(e, Cast) and not e.value.dtype.is_float)
 
 
-def _unless_beyond(reached: Expr, kind: DType, bound: Expr) -> Expr:
+def _bound_or_infinity(reached: Expr, kind: DType, bound: Expr) -> Expr:
     """A bound that is infinite where what is reached is a number beyond the largest of a type: infinities are the same
     in each."""
     if kind is DType.F64:
@@ -222,43 +224,43 @@ def _unless_beyond(reached: Expr, kind: DType, bound: Expr) -> Expr:
     return Select(beyond, number(math.inf), bound)
 
 
-def _plus(a: Expr, b: Expr) -> Expr:
+def _add(a: Expr, b: Expr) -> Expr:
     return b if a == ZERO else a if b == ZERO else a + b
 
 
-def _times(a: Expr, b: Expr) -> Expr:
+def _multiply(a: Expr, b: Expr) -> Expr:
     return ZERO if ZERO in (a, b) else a * b
 
 
-def _to_next_whole(x: Expr) -> Expr:
+def _distance_to_whole(x: Expr) -> Expr:
     """How far a float is from the next at which what it is truncated to changes: around 0 that is 1 and -1."""
     nearest = double("rint", x)
     return Select(Binary(BinOp.EQ, nearest, ZERO), number(1.0) - size(x), x - nearest)
 
 
-def _sum(bounds: Bounds, a: Expr, b: Expr) -> Expr:
-    return bounds.of_term(a) + bounds.of_term(b)
+def _sum_bound(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return bounds.term_bound(a) + bounds.term_bound(b)
 
 
-def _product(bounds: Bounds, a: Expr, b: Expr) -> Expr:
-    return bounds.of_factor(a) * bounds.of_factor(b)
+def _product_bound(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return bounds.factor_bound(a) * bounds.factor_bound(b)
 
 
-def _largest(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+def _extremum_bound(bounds: Bounds, a: Expr, b: Expr) -> Expr:
     return Binary(BinOp.MAX, bounds(a), bounds(b))
 
 
-def _quotient(bounds: Bounds, a: Expr, b: Expr) -> Expr:
-    return bounds.of_factor(a) / size(b) + size(a) * bounds.of_factor(b) / (b * b)
+def _quotient_bound(bounds: Bounds, a: Expr, b: Expr) -> Expr:
+    return bounds.factor_bound(a) / size(b) + size(a) * bounds.factor_bound(b) / (b * b)
 
 
 _FLOAT_OPERATIONS: Mapping[BinOp, Callable[[Bounds, Expr, Expr], Expr]] = MappingProxyType(
     {
-        BinOp.ADD: _sum,
-        BinOp.SUB: _sum,
-        BinOp.MUL: _product,
-        BinOp.DIV: _quotient,
-        BinOp.MIN: _largest,
-        BinOp.MAX: _largest,
+        BinOp.ADD: _sum_bound,
+        BinOp.SUB: _sum_bound,
+        BinOp.MUL: _product_bound,
+        BinOp.DIV: _quotient_bound,
+        BinOp.MIN: _extremum_bound,
+        BinOp.MAX: _extremum_bound,
     }
 )

@@ -50,20 +50,20 @@ from metasched.ir.nodes import (
     no_position,
 )
 from metasched.ir.ranges import prove
-from metasched.reference.loop_order import ordered
+from metasched.reference.loop_order import order_nest
 from metasched.reference.machine_calls import call
 from metasched.reference.machine_code import LoadedFunction
 from metasched.reference.machine_operations import I8, I64, OperationWriter, constant, memory_type, register_type
 from metasched.reference.memory import lifetimes, outer_nests
 from metasched.reference.state import ExecutionError, State, concrete_shape, initialisation
 
-_NAME = "nest"
+_FUNCTION_NAME = "nest"
 
 
 def run_compiled(func: Func, state: State) -> None:
     """Run `func` on the arrays of `state`. Raises ExecutionError."""
-    arrays = {b.name: _computed(b.dtype, state.arrays[b.name]) for b in func.buffers()}
-    scalars = {s.name: _computed(s.dtype, np.asarray(state.scalars[s.name])) for s in func.scalars}
+    arrays = {b.name: _convert_to_compute(b.dtype, state.arrays[b.name]) for b in func.buffers()}
+    scalars = {s.name: _convert_to_compute(s.dtype, np.asarray(state.scalars[s.name])) for s in func.scalars}
     for buffer in func.outputs:
         state.written[buffer.name][...] = False
     begins = {name: first for name, (first, _) in lifetimes(func).items()}
@@ -71,26 +71,31 @@ def run_compiled(func: Func, state: State) -> None:
         for name, first in begins.items():
             if first == number:
                 state.written[name][...] = False
-        _run_nest(_only(func, nest), state, arrays, scalars)
+        _run_nest(_nest_program(func, nest), state, arrays, scalars)
     for buffer in func.outputs:
         if buffer.dtype.is_storage:
             state.arrays[buffer.name][...] = arrays[buffer.name]
 
 
-def _computed(dtype: DType, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _convert_to_compute(dtype: DType, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An array in the type that its values are computed in, its elements one after another."""
     return array.astype(dtype.compute.numpy, order="C", copy=False)
 
 
-def _only(func: Func, nest: Stmt) -> Func:
+def _nest_program(func: Func, nest: Stmt) -> Func:
     """The program of one nest, with the buffers that it uses."""
     used = {node.buffer for node in nest.walk() if isinstance(node, Load | Store)}
 
-    def those(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    def select_used(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         return tuple(b for b in buffers if b.name in used)
 
     return replace(
-        func, inputs=those(func.inputs), outputs=those(func.outputs), temps=those(func.temps), order=(), body=nest
+        func,
+        inputs=select_used(func.inputs),
+        outputs=select_used(func.outputs),
+        temps=select_used(func.temps),
+        order=(),
+        body=nest,
     )
 
 
@@ -101,14 +106,14 @@ def _run_nest(
     own = frozenset[str]().union(*(query.written(b) for b in inside))
     flags = {b.name: state.written[b.name] for b in part.outputs + part.temps}
     run, sites, last = _compile(part, frozenset(n for n, flag in flags.items() if n not in own and flag.all()))
-    read = (_with_last(arrays[b.name], last.get(b.name)) for b in part.buffers())
+    read = (_move_last(arrays[b.name], last.get(b.name)) for b in part.buffers())
     given = (*read, *flags.values(), *(scalars[s.name] for s in part.scalars))
     failed = run(*(array.ctypes.data for array in given))
     if failed:
         raise ExecutionError(sites[failed - 1])
 
 
-def _with_last(array: np.ndarray[Any, Any], dimension: int | None) -> np.ndarray[Any, Any]:
+def _move_last(array: np.ndarray[Any, Any], dimension: int | None) -> np.ndarray[Any, Any]:
     """An array with one of its dimensions last in memory."""
     return array if dimension is None else np.ascontiguousarray(np.moveaxis(array, dimension, -1))
 
@@ -116,12 +121,12 @@ def _with_last(array: np.ndarray[Any, Any], dimension: int | None) -> np.ndarray
 @lru_cache(maxsize=32)
 def _compile(part: Func, complete: frozenset[str]) -> tuple[Callable[..., int], tuple[str, ...], Mapping[str, int]]:
     nest = NestCode(part, complete)
-    return _loaded(str(nest.module), len(nest.function.args)), tuple(nest.sites), nest.last
+    return _load_nest(str(nest.module), len(nest.function.args)), tuple(nest.sites), nest.last
 
 
 @lru_cache(maxsize=32)
-def _loaded(text: str, arguments: int) -> LoadedFunction:
-    return LoadedFunction(text, _NAME, arguments)
+def _load_nest(text: str, arguments: int) -> LoadedFunction:
+    return LoadedFunction(text, _FUNCTION_NAME, arguments)
 
 
 class NestCode:
@@ -133,11 +138,11 @@ class NestCode:
 
     def __init__(self, func: Func, complete: frozenset[str] = frozenset()) -> None:
         self.sites: list[str] = []
-        self.module = ir.Module(_NAME, context=ir.Context())
+        self.module = ir.Module(_FUNCTION_NAME, context=ir.Context())
         written = func.outputs + func.temps
         held = [*(b.dtype for b in func.buffers()), *(DType.BOOL for _ in written), *(s.dtype for s in func.scalars)]
         kind = ir.FunctionType(I64, [memory_type(dtype).as_pointer() for dtype in held])
-        self.function = ir.Function(self.module, kind, _NAME)
+        self.function = ir.Function(self.module, kind, _FUNCTION_NAME)
         for argument in self.function.args:
             argument.add_attribute("noalias")
         self._builder = ir.IRBuilder(self.function.append_basic_block())
@@ -148,14 +153,14 @@ class NestCode:
         self._types = {b.name: b.dtype for b in func.buffers()}
         self._shapes = {b.name: concrete_shape(b) for b in func.buffers()}
         self._scalars = {
-            s.name: self._operations.loaded(s.dtype, self._builder.load(next(addresses))) for s in func.scalars
+            s.name: self._operations.register_value(s.dtype, self._builder.load(next(addresses))) for s in func.scalars
         }
         self._loops = dict(self._scalars)
         self._ranges: dict[str, Expr] = {}
         self._bindings: dict[str, Expr] = {}
         self._inside: dict[tuple[Expr, int], bool] = {}
         self._complete = complete
-        order = ordered(func.body, self._shapes, complete.union(b.name for b in func.inputs))
+        order = order_nest(func.body, self._shapes, complete.union(b.name for b in func.inputs))
         self.last = order.last
         self._stmt(order.nest)
         self._builder.ret(ir.Constant(I64, 0))
@@ -222,10 +227,10 @@ class NestCode:
         assert block.init is not None
         at = self._element(block.store.buffer, block.store.indices, env)
         self._write(block.store.buffer, at, self._expr(block.init, env))
-        self._flag(block.store.buffer, at)
+        self._store_flag(block.store.buffer, at)
         if block.index is not None:
             self._write(block.index.buffer, at, constant(no_position(block.index.value.dtype)))
-            self._flag(block.index.buffer, at)
+            self._store_flag(block.index.buffer, at)
 
     def _update(self, block: Block, env: Mapping[str, ir.Value]) -> None:
         if block.index is not None:
@@ -240,7 +245,7 @@ class NestCode:
             value = self._operations.binary(block.reducer.operation, block.store.value.dtype, before, value)
         self._write(name, at, value)
         if block.init is None:
-            self._flag(name, at)
+            self._store_flag(name, at)
 
     def _update_pair(self, block: Block, index: Store, env: Mapping[str, ir.Value]) -> None:
         """Store a value and its position if they win over those stored: NaN, the best, the lowest position."""
@@ -256,13 +261,13 @@ class NestCode:
         else:
             read = self._load if block.init is not None else self._read
             old, lowest = (read(s.buffer, at) for s in block.stores)
-            with self._builder.if_then(self._wins(block, (new, position), (old, lowest))):
+            with self._builder.if_then(self._emit_wins(block, (new, position), (old, lowest))):
                 store()
         if block.init is None:
             for stored in block.stores:
-                self._flag(stored.buffer, at)
+                self._store_flag(stored.buffer, at)
 
-    def _wins(self, block: Block, new: tuple[ir.Value, ir.Value], old: tuple[ir.Value, ir.Value]) -> ir.Value:
+    def _emit_wins(self, block: Block, new: tuple[ir.Value, ir.Value], old: tuple[ir.Value, ir.Value]) -> ir.Value:
         assert block.index is not None
         build, dtype, positions = self._builder, block.store.value.dtype, block.index.value.dtype
         (value, position), (best, lowest) = new, old
@@ -311,13 +316,13 @@ class NestCode:
 
     def _load(self, name: str, at: ir.Value) -> ir.Value:
         address = self._builder.gep(self._buffers[name], [at], inbounds=True)
-        return self._operations.loaded(self._types[name], self._builder.load(address))
+        return self._operations.register_value(self._types[name], self._builder.load(address))
 
     def _write(self, name: str, at: ir.Value, value: ir.Value) -> None:
         address = self._builder.gep(self._buffers[name], [at], inbounds=True)
-        self._builder.store(self._operations.stored(self._types[name], value), address)
+        self._builder.store(self._operations.memory_value(self._types[name], value), address)
 
-    def _flag(self, name: str, at: ir.Value) -> None:
+    def _store_flag(self, name: str, at: ir.Value) -> None:
         self._builder.store(ir.Constant(I8, 1), self._builder.gep(self._flags[name], [at], inbounds=True))
 
     # --- expressions -------------------------------------------------------------------------------------
@@ -331,11 +336,11 @@ class NestCode:
             return self._read(e.buffer, self._element(e.buffer, e.indices, env))
         if isinstance(e, Binary):
             if e.op.is_logical:
-                return self._logical(e, env)
+                return self._short_circuit(e, env)
             return self._operations.binary(e.op, e.a.dtype, self._expr(e.a, env), self._expr(e.b, env))
         if isinstance(e, Unary):
             a = self._expr(e.a, env)
-            return self._builder.not_(a) if e.op is UnOp.NOT else self._operations.negated(e.dtype, a)
+            return self._builder.not_(a) if e.op is UnOp.NOT else self._operations.negate(e.dtype, a)
         if isinstance(e, Select):
             return self._choice(self._expr(e.cond, env), e.then, e.otherwise, env)
         if isinstance(e, Cast):
@@ -344,7 +349,7 @@ class NestCode:
             return self._call(e, env)
         raise TypeError(f"not an expression: {e!r}")
 
-    def _logical(self, e: Binary, env: Mapping[str, ir.Value]) -> ir.Value:
+    def _short_circuit(self, e: Binary, env: Mapping[str, ir.Value]) -> ir.Value:
         known = e.op is BinOp.OR
         a, settled = self._expr(e.a, env), Const(known, DType.BOOL)
         return self._choice(a, settled, e.b, env) if known else self._choice(a, e.b, settled, env)
@@ -369,8 +374,8 @@ class NestCode:
         if not e.type.is_float:
             return call(self._builder, text, e.type, arguments)
         double = ir.DoubleType()
-        value = call(self._builder, text, DType.F64, [self._operations.resized(a, double) for a in arguments])
-        return self._operations.rounded(e.type, self._operations.resized(value, register_type(e.type)))
+        value = call(self._builder, text, DType.F64, [self._operations.resize_float(a, double) for a in arguments])
+        return self._operations.round(e.type, self._operations.resize_float(value, register_type(e.type)))
 
 
 _ZERO = ir.Constant(I64, 0)

@@ -1,6 +1,6 @@
 """Rewrites of a program that the reference runs to check another's results.
 
-`in_double` computes every float in float64. `with_bounds` adds, for every float buffer `X`, a buffer `X.bound`
+`convert_to_f64` computes every float in float64. `add_bounds` adds, for every float buffer `X`, a buffer `X.bound`
 that holds the *sum of the absolute values of the terms* `X` is made of, carried through stages: a result computed
 in precision `eps` by any order of summation may differ from the exact one by a small multiple of `eps` times it.
 
@@ -43,15 +43,15 @@ from metasched.reference.memory import outer_nests
 from metasched.reference.rounding import rounding_in
 
 
-def in_double(func: Func) -> Func:
+def convert_to_f64(func: Func) -> Func:
     """`func` with every float buffer, scalar, constant and operation in f64. Constants keep their rounded values."""
-    return _double(func)  # type: ignore[return-value]
+    return _convert_node(func)  # type: ignore[return-value]
 
 
-def _double(node: Node) -> Node:
+def _convert_node(node: Node) -> Node:
     if isinstance(node, Const):
         return Const(float(node.type.numpy.type(node.value)), DType.F64) if node.type.is_float else node
-    node = node.map(_double)
+    node = node.map(_convert_node)
     for name in ("type", "dtype"):
         if name in getattr(node, "__dataclass_fields__", {}) and getattr(node, name).is_float:
             return replace(node, **{name: DType.F64})  # type: ignore[type-var]
@@ -84,19 +84,19 @@ def _rival(block: Block) -> Block:
     return replace(block, name=name, store=store, reducer=block.reducer.of_values, index=None)
 
 
-def with_bounds(typed: Func) -> Func:
+def add_bounds(typed: Func) -> Func:
     """The program in f64 that also computes `X.bound` for every float buffer; those of inputs are further inputs.
 
     Its outputs are those of `typed`, their bounds, and then, for each of `contests`, the values, bounds and rivals.
     """
-    func = in_double(typed)
+    func = convert_to_f64(typed)
     types = {b.name: b.dtype for b in (*typed.temps, *typed.outputs) if b.dtype.is_float}
     blocks = query.blocks(typed)
     sums = frozenset(block.store.buffer for block in blocks if block.reducer in (Reducer.SUM, Reducer.PROD))
     known = Bounds(rounded_buffers(func), rounding_in(func), types, sums)
     of_blocks = {block.name: replace(known, type=_shortest_type(block)) for block in blocks}
 
-    def extended(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    def extend(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
         bounded = [b for b in buffers if b.dtype.is_float or b.name in known.rounded]
         return buffers + tuple(replace(b, name=bound_name(b.name), dtype=DType.F64) for b in bounded)
 
@@ -112,9 +112,9 @@ def with_bounds(typed: Func) -> Func:
             body.append(query.map_blocks(nest, _rival))
     return replace(
         func,
-        inputs=extended(func.inputs),
-        outputs=extended(func.outputs) + extended(shown) + rivals,
-        temps=extended(tuple(inner)),
+        inputs=extend(func.inputs),
+        outputs=extend(func.outputs) + extend(shown) + rivals,
+        temps=extend(tuple(inner)),
         order=func.order + added,
         body=seq(body),
     )

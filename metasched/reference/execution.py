@@ -18,8 +18,8 @@ from metasched.ir.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Func, Seq, Stmt
 from metasched.lang.call_arguments import in_order, scalar
-from metasched.reference.bounds import bound_name, lost_below_normal
-from metasched.reference.error_bounds import contests, in_double, rival_name, with_bounds
+from metasched.reference.bounds import bound_name, underflow_bound
+from metasched.reference.error_bounds import add_bounds, contests, convert_to_f64, rival_name
 from metasched.reference.interpreter import interpret
 from metasched.reference.memory import compact_state, outer_nests
 from metasched.reference.state import Array, concrete_shape, new_state, outputs
@@ -56,8 +56,8 @@ def reference(
     Inputs are arrays of the declared shapes and dtypes, scalars numbers that their types hold; none is changed. The
     callable raises KernelError for an argument that does not fit and ExecutionError when the program itself is wrong.
     """
-    func = _func(program)
-    executed = in_double(func) if precision is Precision.DOUBLE else func
+    func = _program_func(program)
+    executed = convert_to_f64(func) if precision is Precision.DOUBLE else func
 
     def run(*args: Any, **named: Any) -> Array | tuple[Array, ...]:
         given = in_order(f"`{func.name}`", func.order, args, named) if named else args
@@ -75,12 +75,12 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
     dtype, and their bound is 0; that of the position of an arg-reduction over floats is twice the bound of the value
     over what the next best value is short of it: positions may differ where rounding is as much as 1 over it.
     """
-    func = _func(program)
+    func = _program_func(program)
     contested = contests(func)
-    executed = with_bounds(func)
+    executed = add_bounds(func)
 
     def run(*args: Any) -> list[tuple[Array, Array]]:
-        inputs, scalars = _arguments(func, in_double(func), args)
+        inputs, scalars = _arguments(func, convert_to_f64(func), args)
         floats = [b.name for b in func.inputs if b.dtype.is_float]
         results = _execute(executed, inputs | {bound_name(n): np.asarray(np.abs(inputs[n])) for n in floats}, scalars)
         found = dict(zip((b.name for b in executed.outputs), results, strict=True))
@@ -90,7 +90,7 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
             contest = contested.get(buffer.name)
             if contest is not None:
                 gap = np.abs(found[contest] - found[rival_name(contest)])
-                bound = _in_type(func.buffer(contest).dtype, found[contest], found[bound_name(contest)])
+                bound = _storage_bound(func.buffer(contest).dtype, found[contest], found[bound_name(contest)])
                 with np.errstate(divide="ignore", invalid="ignore"):
                     pairs.append((value, 2.0 * bound / gap))
                 continue
@@ -100,15 +100,15 @@ def reference_with_bound(program: HasFunc | Func) -> Callable[..., list[tuple[Ar
     return run
 
 
-def _in_type(kind: DType, value: Array, bound: Array) -> Array:
+def _storage_bound(kind: DType, value: Array, bound: Array) -> Array:
     """The bound of values that are kept in a type: beyond its largest number and below its smallest normal one, several
     are the same there."""
     reached = np.abs(value)
-    lost = np.where(reached < kind.smallest_normal, lost_below_normal(kind), 0.0)
+    lost = np.where(reached < kind.smallest_normal, underflow_bound(kind), 0.0)
     return np.where((reached > kind.largest) & np.isfinite(value), np.inf, bound + lost)
 
 
-def _func(program: HasFunc | Func) -> Func:
+def _program_func(program: HasFunc | Func) -> Func:
     return program if isinstance(program, Func) else program.func
 
 
@@ -140,7 +140,7 @@ def _arguments(func: Func, executed: Func, args: tuple[Any, ...]) -> tuple[dict[
 
 
 def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> tuple[Array, ...]:
-    if _work(func.body) <= _INTERPRETED_WORK * len(outer_nests(func)):
+    if _count_nodes(func.body) <= _INTERPRETED_WORK * len(outer_nests(func)):
         state = new_state(func, dict(inputs), dict(scalars))
         interpret(func, state)
     else:
@@ -152,12 +152,12 @@ def _execute(func: Func, inputs: Mapping[str, Array], scalars: Mapping[str, Any]
     return outputs(func, state)
 
 
-def _work(stmt: Stmt) -> int:
+def _count_nodes(stmt: Stmt) -> int:
     """Expression nodes evaluated, about."""
     if isinstance(stmt, For):
-        return (as_int(stmt.extent) or 1) * _work(stmt.body)
+        return (as_int(stmt.extent) or 1) * _count_nodes(stmt.body)
     if isinstance(stmt, Seq):
-        return sum(_work(child) for child in stmt.stmts)
+        return sum(_count_nodes(child) for child in stmt.stmts)
     assert isinstance(stmt, Block)
     parts: tuple[Node, ...] = (*stmt.bindings, *stmt.guards, stmt.store)
     return sum(1 for part in parts for _ in part.walk())

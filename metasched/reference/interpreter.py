@@ -46,15 +46,15 @@ from metasched.ir.nodes import (
 from metasched.reference.state import ExecutionError, State, initialisation
 
 Value = Any  # a NumPy scalar of the expression's dtype; indices may be Python integers
-_WRAPS = 2**63
+_I64_LIMIT = 2**63
 
 # Python refuses loops more than 20 deep, and parentheses more than 200 deep.
 _DEEPEST_LOOPS = 16
 _DEEPEST_PARENTHESES = 40
 
 
-def _shifted(numpy: np.ufunc, a: Value, b: Value) -> Value:
-    """NumPy's: by less than 0 places, or by as many as there are or more, all bits are those that come in."""
+def _shift(numpy: np.ufunc, a: Value, b: Value) -> Value:
+    """Shift as NumPy does: by less than 0 places, or by as many as there are, all bits are those that come in."""
     return int(numpy(a, b)) if isinstance(a, int) else numpy(a, b)
 
 
@@ -78,16 +78,16 @@ _BINARY: Mapping[BinOp, Callable[[Value, Value], Value]] = MappingProxyType(
         BinOp.BIT_AND: operator.and_,
         BinOp.BIT_OR: operator.or_,
         BinOp.BIT_XOR: operator.xor,
-        BinOp.SHIFT_LEFT: partial(_shifted, np.left_shift),
-        BinOp.SHIFT_RIGHT: partial(_shifted, np.right_shift),
+        BinOp.SHIFT_LEFT: partial(_shift, np.left_shift),
+        BinOp.SHIFT_RIGHT: partial(_shift, np.right_shift),
     }
 )
 
-_PLAIN_FLOATS = frozenset({DType.F32, DType.F64})  # in which Python rounds as C does
+_PYTHON_FLOATS = frozenset({DType.F32, DType.F64})  # in which Python rounds as C does
 
 # What Python writes as it is; the rest are calls.
-_CALLED = {BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV, BinOp.MIN, BinOp.MAX, BinOp.SHIFT_LEFT, BinOp.SHIFT_RIGHT}
-_AS_WRITTEN = frozenset(_BINARY) - _CALLED
+_CALLED_OPS = {BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV, BinOp.MIN, BinOp.MAX, BinOp.SHIFT_LEFT, BinOp.SHIFT_RIGHT}
+_INFIX_OPS = frozenset(_BINARY) - _CALLED_OPS
 
 
 def wins(reducer: Reducer, new: list[Value], old: list[Value]) -> bool:
@@ -108,16 +108,16 @@ def interpret(func: Func, state: State) -> None:
 def _convert(source: DType, dtype: DType, value: Value) -> Value:
     """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
     if source.is_float and dtype.is_integer:
-        return dtype.numpy.type(_whole(float(value), dtype))
-    if dtype in _PLAIN_FLOATS and (source in _PLAIN_FLOATS or source.bits < DType.F64.bits):
+        return dtype.numpy.type(_saturate(float(value), dtype))
+    if dtype in _PYTHON_FLOATS and (source in _PYTHON_FLOATS or source.bits < DType.F64.bits):
         return dtype.numpy.type(value)  # which rounds once, if at all
     if dtype.is_storage and not source.is_storage:
         value = np.asarray(value).astype(dtype.compute.numpy)
-        value = _as_ml_dtypes_takes_it(dtype, value) if dtype.is_float else value
+        value = _prepare_for_ml_dtypes(dtype, value) if dtype.is_float else value
     return np.asarray(value).astype(dtype.numpy)[()]
 
 
-def _as_ml_dtypes_takes_it(dtype: DType, value: Value) -> Value:
+def _prepare_for_ml_dtypes(dtype: DType, value: Value) -> Value:
     """A number as ml_dtypes is to be given it, where its own rounding is another than the language's."""
     kind = float_format(dtype)
     if kind.beyond is Beyond.NOTHING and np.isnan(value):
@@ -128,7 +128,7 @@ def _as_ml_dtypes_takes_it(dtype: DType, value: Value) -> Value:
     return value
 
 
-def _whole(value: float, dtype: DType) -> int:
+def _saturate(value: float, dtype: DType) -> int:
     lowest, highest = integer_range(dtype)
     if math.isnan(value):
         return 0
@@ -137,17 +137,17 @@ def _whole(value: float, dtype: DType) -> int:
     return min(max(int(value), lowest), highest)
 
 
-def _wrapped(value: Value) -> Value:
+def _wrap_i64(value: Value) -> Value:
     """A Python integer (indices are) wrapped to 64 bits; NumPy integers already are."""
-    if type(value) is int and not -_WRAPS <= value < _WRAPS:
-        return (value + _WRAPS) % (2 * _WRAPS) - _WRAPS
+    if type(value) is int and not -_I64_LIMIT <= value < _I64_LIMIT:
+        return (value + _I64_LIMIT) % (2 * _I64_LIMIT) - _I64_LIMIT
     return value
 
 
-def _called(function: Callable[..., Value], dtype: DType, *args: Value) -> Value:
+def _call_function(function: Callable[..., Value], dtype: DType, *args: Value) -> Value:
     """The value of a math function, which is computed in 64 bits where it is one of floats."""
     given = [np.float64(a) for a in args] if dtype.is_float else args
-    if dtype in _PLAIN_FLOATS:
+    if dtype in _PYTHON_FLOATS:
         return dtype.numpy.type(function(*given))
     return np.asarray(function(*given)).astype(dtype.numpy)[()]
 
@@ -159,7 +159,7 @@ class ExpressionSource(ABC):
     """
 
     def __init__(self) -> None:
-        self.names: dict[str, Any] = {"wrapped": _wrapped, "bool_": np.bool_}
+        self.names: dict[str, Any] = {"wrapped": _wrap_i64, "bool_": np.bool_}
         self.functions: list[str] = []
 
     @abstractmethod
@@ -178,7 +178,7 @@ class ExpressionSource(ABC):
     def parameters(self, text: str) -> list[str]:
         """The parameters of a function of its own that computes `text`."""
 
-    def given(self, prefix: str, value: Any) -> str:
+    def name_value(self, prefix: str, value: Any) -> str:
         """A name in the source for a value."""
         name = f"{prefix}{len(self.names)}"
         self.names[name] = value
@@ -187,8 +187,8 @@ class ExpressionSource(ABC):
     def value(self, e: Expr) -> str:
         """The source of an expression, in parentheses where it is not one name or call."""
         text = self._text(e)
-        is_deep = not isinstance(e, Const | Var) and _nesting(text) > _DEEPEST_PARENTHESES
-        return self._apart(text) if is_deep else text
+        is_deep = not isinstance(e, Const | Var) and _nesting_depth(text) > _DEEPEST_PARENTHESES
+        return self._call_part(text) if is_deep else text
 
     def _text(self, e: Expr) -> str:
         match e:
@@ -202,28 +202,28 @@ class ExpressionSource(ABC):
                 return self._logical(e) if e.op.is_logical else self._binary(e)
             case Unary():
                 a = self.value(e.a)
-                return self._in_64_bits(e, f"-{a}") if e.op is UnOp.NEG else f"bool_(not {a})"
+                return self._wrap_text(e, f"-{a}") if e.op is UnOp.NEG else f"bool_(not {a})"
             case Select():
                 return f"({self.value(e.then)} if {self.value(e.cond)} else {self.value(e.otherwise)})"
             case Cast():
-                convert = self.given("to", partial(_convert, e.value.dtype, e.type))
+                convert = self.name_value("to", partial(_convert, e.value.dtype, e.type))
                 return f"{convert}({self.value(e.value)})"
             case Call():
-                function = self.given("call", partial(_called, functions()[e.func].numpy, e.type))
+                function = self.name_value("call", partial(_call_function, functions()[e.func].numpy, e.type))
                 return f"{function}({', '.join([self.value(a) for a in e.args])})"
             case _:
                 raise TypeError(f"not an expression: {e!r}")
 
-    def _apart(self, text: str) -> str:
+    def _call_part(self, text: str) -> str:
         """A call of a function of its own that gives the value of `text`."""
-        name, taken = self.given("part", None), ", ".join(self.parameters(text))
+        name, taken = self.name_value("part", None), ", ".join(self.parameters(text))
         self.functions.append(f"def {name}({taken}): return {text}\n")
         return f"{name}({taken})"
 
     def _constant(self, e: Const) -> str:
         if e.type is DType.I64:
             return f"({int(e.value)})"
-        return self.given("c", e.type.numpy.type(e.value))
+        return self.name_value("c", e.type.numpy.type(e.value))
 
     def _logical(self, e: Binary) -> str:
         return f"bool_({self.value(e.a)} {e.op.value} {self.value(e.b)})"
@@ -232,13 +232,13 @@ class ExpressionSource(ABC):
         a, b = self.value(e.a), self.value(e.b)
         if e.op.is_comparison:
             return f"({a} {e.op.value} {b})"
-        if e.op in _AS_WRITTEN or (e.op in (BinOp.FLOORDIV, BinOp.MOD) and as_int(e.b)):
-            return self._in_64_bits(e, f"{a} {e.op.value} {b}")
+        if e.op in _INFIX_OPS or (e.op in (BinOp.FLOORDIV, BinOp.MOD) and as_int(e.b)):
+            return self._wrap_text(e, f"{a} {e.op.value} {b}")
         if e.op in (BinOp.MIN, BinOp.MAX) and self.bound(e) is not None:
             return f"{e.op.value}({a}, {b})"
-        return self._in_64_bits(e, f"{self.given('op', _BINARY[e.op])}({a}, {b})")
+        return self._wrap_text(e, f"{self.name_value('op', _BINARY[e.op])}({a}, {b})")
 
-    def _in_64_bits(self, e: Expr, text: str) -> str:
+    def _wrap_text(self, e: Expr, text: str) -> str:
         """Python's integers have no end: where a value may reach that of 64 bits, it is wrapped."""
         return f"wrapped({text})" if e.dtype is DType.I64 and self.bound(e) is None else f"({text})"
 
@@ -253,7 +253,7 @@ class ExpressionSource(ABC):
             found = self.bound(e.a)
         elif isinstance(e, Binary) and not e.op.is_comparison and not e.op.is_logical:
             found = self._bound_of_two(e)
-        return found if found is not None and found < _WRAPS else None
+        return found if found is not None and found < _I64_LIMIT else None
 
     def _bound_of_two(self, e: Binary) -> int | None:
         a, b = self.bound(e.a), self.bound(e.b)
@@ -268,7 +268,7 @@ class ExpressionSource(ABC):
         return a * b if e.op is BinOp.MUL else max(a, b)
 
 
-def _nesting(text: str) -> int:
+def _nesting_depth(text: str) -> int:
     """How deep parentheses are inside one another."""
     deepest = depth = 0
     if text.count("(") > _DEEPEST_PARENTHESES:
@@ -284,7 +284,7 @@ class ProgramSource(ExpressionSource):
     def __init__(self, state: State) -> None:
         super().__init__()
         self._state = state
-        self._scalars = {name: self.given("s", value) for name, value in state.scalars.items()}
+        self._scalars = {name: self.name_value("s", value) for name, value in state.scalars.items()}
         self._variables = dict(self._scalars)
         self._reaches: dict[str, int] = {}
         self._accesses: dict[str, str] = {}
@@ -315,14 +315,14 @@ class ProgramSource(ExpressionSource):
         self._lines.append(" " * self._depth + text + "\n")
 
     @contextmanager
-    def _under(self, head: str) -> Iterator[None]:
+    def _indent(self, head: str) -> Iterator[None]:
         self._line(head)
         self._depth += 1
         yield
         self._depth -= 1
 
-    def _when(self, conditions: list[str]) -> AbstractContextManager[None]:
-        return self._under(f"if {' and '.join(conditions)}:") if conditions else nullcontext()
+    def _open_if(self, conditions: list[str]) -> AbstractContextManager[None]:
+        return self._indent(f"if {' and '.join(conditions)}:") if conditions else nullcontext()
 
     def _let(self, text: str) -> str:
         self._count += 1
@@ -336,7 +336,7 @@ class ProgramSource(ExpressionSource):
         self._lines, self._depth, self._loops = [], 0, 0
         self._count += 1
         name = f"nest{self._count}"
-        with self._under(f"def {name}({', '.join(taken)}):"):
+        with self._indent(f"def {name}({', '.join(taken)}):"):
             self._statement(stmt)
         self.functions.append("".join(self._lines))
         self._lines, self._depth, self._loops = outside
@@ -362,10 +362,10 @@ class ProgramSource(ExpressionSource):
         outside, reaches = self._variables, self._reaches
         self._count += 1
         name = f"v{self._count}"
-        with self._under(f"for {name} in range(int({self.value(loop.extent)})):"):
+        with self._indent(f"for {name} in range(int({self.value(loop.extent)})):"):
             bound = self.bound(loop.extent)
             self._variables = outside | {loop.var: name}
-            self._reaches = _with(reaches, loop.var, bound)
+            self._reaches = _set_reach(reaches, loop.var, bound)
             self._loops += 1
             self._statement(loop.body)
             self._loops -= 1
@@ -377,17 +377,17 @@ class ProgramSource(ExpressionSource):
         for iteration, binding in zip(block.iters, block.bindings, strict=True):
             text, bound = self.value(binding), self.bound(binding)
             inside[iteration.name] = self._let(text if bound is not None else f"int({text})")
-            inside_reaches = _with(inside_reaches, iteration.name, bound)
+            inside_reaches = _set_reach(inside_reaches, iteration.name, bound)
         first, when = initialisation(block) if block.init is not None else ((), ())
         starts = [f"{self.value(e)} == 0" for e in first] + [self.value(g) for g in when]
         guards = [self.value(g) for g in block.guards]
         self._variables, self._reaches = inside, inside_reaches
         if block.init is not None:
-            with self._when(starts):
+            with self._open_if(starts):
                 self._store(block.store, self.value(block.init))
                 if block.index is not None:
                     self._store(block.index, self.value(no_position(block.index.value.dtype)))
-        with self._when(guards):
+        with self._open_if(guards):
             self._update(block)
         self._variables, self._reaches = outside, reaches
 
@@ -399,7 +399,7 @@ class ProgramSource(ExpressionSource):
                 self._store(store, value)
         elif reducer.is_arg:
             old = ", ".join(self.load(store.buffer, store.indices) for store in stores)
-            with self._under(f"if {self.given('wins', partial(wins, reducer))}([{', '.join(values)}], [{old}]):"):
+            with self._indent(f"if {self.name_value('wins', partial(wins, reducer))}([{', '.join(values)}], [{old}]):"):
                 for store, value in zip(stores, values, strict=True):
                     self._store(store, value)
         else:
@@ -418,7 +418,7 @@ class ProgramSource(ExpressionSource):
 
     def _add_access(self, kind: str, name: str, combine: BinOp | None) -> str:
         array, written = self._state.arrays[name], self._state.written.get(name)
-        element, flag = self.given("array", array), self.given("written", written)
+        element, flag = self.name_value("array", array), self.name_value("written", written)
         indices = [f"i{d}" for d in range(array.ndim)]
         at = ", ".join(indices) or "()"
         checks = [f"0 <= {i} < {size}" for i, size in zip(indices, array.shape, strict=True)]
@@ -429,23 +429,23 @@ class ProgramSource(ExpressionSource):
         elif combine is None:
             action = f"{element}[{at}] = value; {flag}[{at}] = True; return"
         else:
-            combined = f"{self.given('op', _BINARY[combine])}({element}[{at}], value)"
+            combined = f"{self.name_value('op', _BINARY[combine])}({element}[{at}], value)"
             action = f"{element}[{at}] = {combined}; return"
         found = self._accesses[f"{kind} {name}"] = f"{kind}_{element}"
         self.functions.append(
             f"def {found}({', '.join(indices if kind == 'load' else ('value', *indices))}):\n"
             f" if {' and '.join(checks) or 'True'}: {action}\n"
-            f" {self.given('fail', partial(_fail, name, array.shape))}({', '.join(indices)})\n"
+            f" {self.name_value('fail', partial(_raise_access_error, name, array.shape))}({', '.join(indices)})\n"
         )
         return found
 
 
-def _with(reaches: dict[str, int], name: str, bound: int | None) -> dict[str, int]:
+def _set_reach(reaches: dict[str, int], name: str, bound: int | None) -> dict[str, int]:
     others = {other: reach for other, reach in reaches.items() if other != name}
     return others if bound is None else others | {name: bound}
 
 
-def _fail(name: str, shape: tuple[int, ...], *at: int) -> None:
+def _raise_access_error(name: str, shape: tuple[int, ...], *at: int) -> None:
     element = f"`{name}[{', '.join(map(str, at))}]`"
     if all(0 <= i < size for i, size in zip(at, shape, strict=True)):
         raise ExecutionError(f"{element} is read before it is written")

@@ -15,10 +15,10 @@ from llvmlite import ir
 
 from metasched.dtypes import DType
 from metasched.ir.nodes import BinOp
-from metasched.reference.machine_operations import I64, OperationWriter, declared, register_type
+from metasched.reference.machine_operations import I64, OperationWriter, declare_function, register_type
 
 # Of doubles, by the names that `math` or NumPy and C share.
-_OF_C = {
+_C_FUNCTIONS = {
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1"),
     *("log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh"),
 }
@@ -29,23 +29,25 @@ _OPERATORS = {ast.Add: BinOp.ADD, ast.Sub: BinOp.SUB, ast.Mult: BinOp.MUL, ast.D
 def call(builder: ir.IRBuilder, text: str, dtype: DType, arguments: list[ir.Value]) -> ir.Value:
     """The value of a math function's expression for Numba, of doubles or of integers of `dtype`."""
     try:
-        return _Call(builder, dtype, arguments).value(ast.parse(text.format(*_names(arguments)), mode="eval").body)
+        return _Call(builder, dtype, arguments).value(
+            ast.parse(text.format(*_argument_names(arguments)), mode="eval").body
+        )
     except _UnknownError:
         kind = register_type(dtype)
         function = ir.PointerType(ir.FunctionType(kind, [kind] * len(arguments)))
-        address = _compiled(text, dtype, len(arguments)).address
+        address = _compile_with_numba(text, dtype, len(arguments)).address
         return builder.call(builder.inttoptr(ir.Constant(I64, address), function), arguments)
 
 
-def _names(arguments: list[Any]) -> list[str]:
+def _argument_names(arguments: list[Any]) -> list[str]:
     return [f"x{n}" for n in range(len(arguments))]
 
 
 @cache  # for good: machine code that is kept elsewhere calls it by its address
-def _compiled(text: str, dtype: DType, count: int) -> Any:
+def _compile_with_numba(text: str, dtype: DType, count: int) -> Any:
     import numba
 
-    names = _names([None] * count)
+    names = _argument_names([None] * count)
     function = eval(f"lambda {', '.join(names)}: {text.format(*names)}", {"np": np, "math": math})  # noqa: S307
     kind = numba.from_dtype(dtype.numpy)
     return numba.cfunc(kind(*[kind] * count), error_model="numpy")(function)
@@ -62,7 +64,7 @@ class _Call:
         self._builder = builder
         self._operations = OperationWriter(builder)
         self._dtype = dtype
-        self._arguments = dict(zip(_names(arguments), arguments, strict=True))
+        self._arguments = dict(zip(_argument_names(arguments), arguments, strict=True))
 
     def value(self, node: ast.expr) -> ir.Value:
         match node:
@@ -73,27 +75,27 @@ class _Call:
             case ast.BinOp(left=a, op=op, right=b) if type(op) in _OPERATORS and self._dtype.is_float:
                 return self._operations.binary(_OPERATORS[type(op)], self._dtype, self.value(a), self.value(b))
             case ast.UnaryOp(op=ast.USub(), operand=a):
-                return self._operations.negated(self._dtype, self.value(a))
+                return self._operations.negate(self._dtype, self.value(a))
             case ast.Call(func=ast.Name(id="abs"), args=[a], keywords=[]):
-                return self._absolute(self.value(a))
+                return self._absolute_value(self.value(a))
             case ast.Call(func=ast.Attribute(value=ast.Name(id="math" | "np"), attr=name), args=args, keywords=[]):
-                return self._of_c(name, args)
+                return self._call_c(name, args)
         raise _UnknownError
 
-    def _absolute(self, a: ir.Value) -> ir.Value:
+    def _absolute_value(self, a: ir.Value) -> ir.Value:
         if self._dtype.is_float:
-            return self._builder.call(_declared(self._builder, "llvm.fabs.f64", 1), [a])
+            return self._builder.call(_declare_f64(self._builder, "llvm.fabs.f64", 1), [a])
         if self._dtype.is_unsigned:
             return a
         negative = self._builder.icmp_signed("<", a, ir.Constant(a.type, 0))
         return self._builder.select(negative, self._builder.neg(a), a)
 
-    def _of_c(self, name: str, args: list[ast.expr]) -> ir.Value:
-        if not self._dtype.is_float or name not in _OF_C | _INSTRUCTIONS:
+    def _call_c(self, name: str, args: list[ast.expr]) -> ir.Value:
+        if not self._dtype.is_float or name not in _C_FUNCTIONS | _INSTRUCTIONS:
             raise _UnknownError
         symbol = f"llvm.{name}.f64" if name in _INSTRUCTIONS else name
-        return self._builder.call(_declared(self._builder, symbol, len(args)), [self.value(a) for a in args])
+        return self._builder.call(_declare_f64(self._builder, symbol, len(args)), [self.value(a) for a in args])
 
 
-def _declared(builder: ir.IRBuilder, name: str, arity: int) -> ir.Function:
-    return declared(builder.module, name, ir.DoubleType(), *[ir.DoubleType()] * arity)
+def _declare_f64(builder: ir.IRBuilder, name: str, arity: int) -> ir.Function:
+    return declare_function(builder.module, name, ir.DoubleType(), *[ir.DoubleType()] * arity)

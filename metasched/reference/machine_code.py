@@ -15,19 +15,19 @@ import llvmlite.binding as llvm
 from metasched.support.forks import guards
 
 # What LLVM calls its second level, which vectorises loops.
-_LEVEL = 3
+_OPT_LEVEL = 3
 
 # A forked child gets the state of LLVM as it is: a fork waits for what another thread compiles.
-_compiling = threading.RLock()
-guards.add(_compiling.acquire, _compiling.release)
+_COMPILE_LOCK = threading.RLock()
+guards.add(_COMPILE_LOCK.acquire, _COMPILE_LOCK.release)
 
 
 class LoadedFunction:
     """A function of pointers that gives an integer. Its code is freed with it."""
 
     def __init__(self, text: str, name: str, arguments: int) -> None:
-        with _compiling:
-            self._engine = _loaded(text)
+        with _COMPILE_LOCK:
+            self._engine = _load_engine(text)
             address = self._engine.get_function_address(name)
         signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * arguments)
         self._function: Callable[..., int] = signature(address)
@@ -36,13 +36,13 @@ class LoadedFunction:
         return self._function(*addresses)
 
 
-def _loaded(text: str) -> Any:
+def _load_engine(text: str) -> Any:
     """An engine that holds the code of a module for this machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        llvm.get_host_cpu_name(), features, opt=_LEVEL, jit=True
+        llvm.get_host_cpu_name(), features, opt=_OPT_LEVEL, jit=True
     )
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -55,6 +55,6 @@ def _loaded(text: str) -> Any:
 
 
 def _options() -> Any:
-    options = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
+    options = llvm.create_pipeline_tuning_options(speed_level=_OPT_LEVEL)
     options.loop_vectorization = True
     return options

@@ -24,7 +24,7 @@ _FLOATS = {
     BinOp.DIV: ir.IRBuilder.fdiv,
 }
 # What a number beyond the largest becomes.
-_BEYOND: Mapping[Beyond, Callable[[float], float]] = MappingProxyType(
+_OVERFLOW_VALUES: Mapping[Beyond, Callable[[float], float]] = MappingProxyType(
     {
         Beyond.INFINITY: lambda _: math.inf,
         Beyond.NAN: lambda _: math.nan,
@@ -76,16 +76,16 @@ class OperationWriter:
         if op in (BinOp.MIN, BinOp.MAX):
             return self._extreme(op, dtype, a, b)
         if dtype.is_float and op in _FLOATS:
-            return self.rounded(dtype, _FLOATS[op](self._builder, a, b))
+            return self.round(dtype, _FLOATS[op](self._builder, a, b))
         if not dtype.is_float and op in _INTEGERS:
             return _INTEGERS[op](self._builder, a, b)
         if dtype.is_integer and op in (BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV):
-            return self._divided(op, dtype, a, b)
+            return self._divide(op, dtype, a, b)
         if dtype.is_integer and op.is_shift:
-            return self._shifted(op, dtype, a, b)
+            return self._shift(op, dtype, a, b)
         raise TypeError(f"there is no `{op.value}` of {dtype}")
 
-    def negated(self, dtype: DType, a: ir.Value) -> ir.Value:
+    def negate(self, dtype: DType, a: ir.Value) -> ir.Value:
         return self._builder.fneg(a) if dtype.is_float else self._builder.neg(a)
 
     def _compare(self, sign: str, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -106,10 +106,10 @@ class OperationWriter:
     def is_nan(self, a: ir.Value) -> ir.Value:
         return self._builder.fcmp_unordered("uno", a, a)
 
-    def _divided(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Rounded down, or up. What is divided by 0 is 0, and so is the remainder."""
+    def _divide(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Divide, rounded down or up. What is divided by 0 is 0, and so is the remainder."""
         if op is BinOp.CEILDIV:
-            down = self._divided(BinOp.FLOORDIV, dtype, self._builder.neg(a), b)
+            down = self._divide(BinOp.FLOORDIV, dtype, self._builder.neg(a), b)
             return self._builder.neg(down)
         zero, one = ir.Constant(a.type, 0), ir.Constant(a.type, 1)
         by_zero = self._builder.icmp_signed("==", b, zero)
@@ -129,7 +129,7 @@ class OperationWriter:
         quotient = self._builder.select(by_minus_one, self._builder.neg(a), quotient)
         return self._builder.select(by_zero, zero, quotient)
 
-    def _shifted(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
+    def _shift(self, op: BinOp, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
         """A shift, which for less than 0 places, or as many as there are or more, is 0, or -1 for a negative number
         that is shifted to the right.
         """
@@ -148,38 +148,38 @@ class OperationWriter:
     def cast(self, source: DType, dtype: DType, a: ir.Value) -> ir.Value:
         """Integers wrap to the new type; floats round to nearest, to an integer towards zero and within its range."""
         if dtype.is_integer and dtype.is_storage:
-            return self._wrapped(dtype, self.cast(source, dtype.compute, a))
+            return self._wrap_narrow(dtype, self.cast(source, dtype.compute, a))
         if dtype.is_bool:
             return self._compare("!=", source, a, ir.Constant(a.type, 0))
         if source.is_float and dtype.is_integer:
-            return self._saturated(dtype, a)
+            return self._saturate(dtype, a)
         if source.is_float:
-            return self.rounded(dtype, self.resized(a, register_type(dtype)))
+            return self.round(dtype, self.resize_float(a, register_type(dtype)))
         unsigned = source.is_unsigned or source.is_bool
         if dtype.is_float:
             convert = self._builder.uitofp if unsigned else self._builder.sitofp
-            return self.rounded(dtype, convert(a, register_type(dtype)))
+            return self.round(dtype, convert(a, register_type(dtype)))
         if dtype.bits > a.type.width:
             return (self._builder.zext if unsigned else self._builder.sext)(a, register_type(dtype))
         return self._builder.trunc(a, register_type(dtype)) if dtype.bits < a.type.width else a
 
-    def resized(self, a: ir.Value, kind: ir.Type) -> ir.Value:
+    def resize_float(self, a: ir.Value, kind: ir.Type) -> ir.Value:
         """A float as one of another size."""
         if a.type == kind:
             return a
         return (self._builder.fpext if isinstance(a.type, ir.FloatType) else self._builder.fptrunc)(a, kind)
 
-    def _saturated(self, dtype: DType, a: ir.Value) -> ir.Value:
+    def _saturate(self, dtype: DType, a: ir.Value) -> ir.Value:
         kind = ir.IntType(dtype.bits)
         name = f"llvm.fpto{'u' if dtype.is_unsigned else 's'}i.sat.i{dtype.bits}.f64"
-        convert = declared(self._builder.module, name, kind, ir.DoubleType())
-        return self._builder.call(convert, [self.resized(a, ir.DoubleType())])
+        convert = declare_function(self._builder.module, name, kind, ir.DoubleType())
+        return self._builder.call(convert, [self.resize_float(a, ir.DoubleType())])
 
-    def stored(self, dtype: DType, a: ir.Value) -> ir.Value:
+    def memory_value(self, dtype: DType, a: ir.Value) -> ir.Value:
         """A value as it is in memory."""
         return self._builder.zext(a, I8) if dtype.is_bool else a
 
-    def loaded(self, dtype: DType, a: ir.Value) -> ir.Value:
+    def register_value(self, dtype: DType, a: ir.Value) -> ir.Value:
         """A value that was in memory."""
         return self._builder.icmp_signed("!=", a, ir.Constant(I8, 0)) if dtype.is_bool else a
 
@@ -191,24 +191,24 @@ class OperationWriter:
         It is half of a number whose last 23 bits are none: those of a power of two.
         """
         build = self._builder
-        limits = [_single(2.0**exponent) for exponent in (-126, -127, 127)]
+        limits = [_f32_constant(2.0**exponent) for exponent in (-126, -127, 127)]
         digits = ir.Constant(I32, 2**32 - 2**23)
         below = build.bitcast(build.and_(build.bitcast(a, I32), digits), ir.FloatType())
-        next_ = build.fmul(below, _single(2.0))
-        middle = build.fmul(below, _single(1.5))
+        next_ = build.fmul(below, _f32_constant(2.0))
+        middle = build.fmul(below, _f32_constant(1.5))
         normal = build.select(build.fcmp_ordered(">=", a, middle), next_, below)
-        tiny = build.select(build.fcmp_ordered(">=", a, _single(1.5 * 2.0**-127)), limits[0], limits[1])
+        tiny = build.select(build.fcmp_ordered(">=", a, _f32_constant(1.5 * 2.0**-127)), limits[0], limits[1])
         found = build.select(build.fcmp_ordered("<", a, limits[0]), tiny, normal)
-        fine = build.and_(build.fcmp_ordered(">", a, _single(0.0)), build.fcmp_ordered("<=", found, limits[2]))
-        return build.select(fine, found, _single(math.nan))
+        fine = build.and_(build.fcmp_ordered(">", a, _f32_constant(0.0)), build.fcmp_ordered("<=", found, limits[2]))
+        return build.select(fine, found, _f32_constant(math.nan))
 
-    def _wrapped(self, dtype: DType, a: ir.Value) -> ir.Value:
+    def _wrap_narrow(self, dtype: DType, a: ir.Value) -> ir.Value:
         """An integer of less than 8 bits, wrapped: it is held as one of 8."""
         unused = ir.Constant(a.type, dtype.bits - dtype.digits)
         back = self._builder.lshr if dtype.is_unsigned else self._builder.ashr
         return back(self._builder.shl(a, unused), unused)
 
-    def rounded(self, dtype: DType, a: ir.Value) -> ir.Value:
+    def round(self, dtype: DType, a: ir.Value) -> ir.Value:
         """The `f32` number nearest to a value that is exact in a type of storage, ties to even; other types as they
         are.
 
@@ -225,32 +225,32 @@ class OperationWriter:
         sign = build.and_(bits, ir.Constant(I32, 2**31))
         size = build.and_(bits, ir.Constant(I32, 2**31 - 1))
         absolute = build.bitcast(size, ir.FloatType())
-        step = _single(2.0 ** (kind.smallest_exponent + dropped))
+        step = _f32_constant(2.0 ** (kind.smallest_exponent + dropped))
         small = build.bitcast(build.fsub(build.fadd(absolute, step), step), I32)
         last = build.and_(build.lshr(size, ir.Constant(I32, dropped)), ir.Constant(I32, 1))
         nearest = build.add(build.add(size, ir.Constant(I32, 2 ** (dropped - 1) - 1)), last)
         nearest = build.and_(nearest, ir.Constant(I32, 2**32 - 2**dropped))
-        tiny = build.fcmp_ordered("<", absolute, _single(dtype.smallest_normal))
+        tiny = build.fcmp_ordered("<", absolute, _f32_constant(dtype.smallest_normal))
         nearest = build.select(tiny, small, nearest)
-        above = build.icmp_unsigned(">", nearest, ir.Constant(I32, _bits(kind.largest)))
-        nearest = build.select(above, ir.Constant(I32, _bits(_BEYOND[kind.beyond](kind.largest))), nearest)
+        above = build.icmp_unsigned(">", nearest, ir.Constant(I32, _f32_bits(kind.largest)))
+        nearest = build.select(above, ir.Constant(I32, _f32_bits(_OVERFLOW_VALUES[kind.beyond](kind.largest))), nearest)
         if kind.beyond is Beyond.ONE_NAN:
             sign = build.select(build.icmp_unsigned("==", nearest, ir.Constant(I32, 0)), nearest, sign)
         found = build.bitcast(build.or_(nearest, sign), ir.FloatType())
-        return build.select(self.is_nan(a), _single(0.0) if kind.beyond is Beyond.NOTHING else a, found)
+        return build.select(self.is_nan(a), _f32_constant(0.0) if kind.beyond is Beyond.NOTHING else a, found)
 
 
-def declared(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:
+def declare_function(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:
     """A function of another module, or of LLVM."""
     found = module.globals.get(name)
     return ir.Function(module, ir.FunctionType(result, arguments), name) if found is None else found
 
 
-def _single(value: float) -> ir.Constant:
+def _f32_constant(value: float) -> ir.Constant:
     return ir.Constant(ir.FloatType(), value)
 
 
-def _bits(value: float) -> int:
+def _f32_bits(value: float) -> int:
     """The bits of a float's magnitude as an f32, which is infinite where it is too large."""
     with np.errstate(over="ignore"):
         return int(np.float32(value).view(np.uint32))

@@ -35,7 +35,7 @@ def compact_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any])
     memory = np.zeros(max((place.end for place in placed.values()), default=0) + CACHE_LINE, np.uint8)
     memory = memory[-int(memory.ctypes.data) % CACHE_LINE :]
     for buffer in func.temps:
-        begin, (values, flags), shape = placed[buffer.name].begin, _bytes(buffer), concrete_shape(buffer)
+        begin, (values, flags), shape = placed[buffer.name].begin, _buffer_bytes(buffer), concrete_shape(buffer)
         size = math.prod(shape)
         state.arrays[buffer.name] = memory[begin : begin + values].view(buffer.dtype.numpy)[:size].reshape(shape)
         state.written[buffer.name] = memory[begin + values :][:flags].view(np.bool_)[:size].reshape(shape)
@@ -48,7 +48,9 @@ def places(func: Func) -> dict[str, TemporaryPlace]:
     needed = lifetimes(func)
     for buffer in sorted(func.temps, key=lambda b: needed[b.name]):
         first, last = needed[buffer.name]
-        begin, end = _free(sum(_bytes(buffer)), [place for place in found.values() if place.last >= first])
+        begin, end = _find_free_bytes(
+            sum(_buffer_bytes(buffer)), [place for place in found.values() if place.last >= first]
+        )
         found[buffer.name] = TemporaryPlace(begin, end, last)
     return found
 
@@ -72,17 +74,17 @@ def outer_nests(func: Func) -> tuple[Stmt, ...]:
     return func.body.stmts if isinstance(func.body, Seq) else (func.body,)
 
 
-def _bytes(buffer: Buffer) -> tuple[int, int]:
-    """What a buffer's values and its flags take, each up to where the next may begin."""
+def _buffer_bytes(buffer: Buffer) -> tuple[int, int]:
+    """The bytes of a buffer's values and of its flags, each up to where the next may begin."""
     size = math.prod(concrete_shape(buffer))
-    return _aligned(size * buffer.dtype.numpy.itemsize), _aligned(size)
+    return _align_size(size * buffer.dtype.numpy.itemsize), _align_size(size)
 
 
-def _aligned(size: int) -> int:
+def _align_size(size: int) -> int:
     return -(-size // CACHE_LINE) * CACHE_LINE
 
 
-def _free(size: int, others: list[TemporaryPlace]) -> tuple[int, int]:
+def _find_free_bytes(size: int, others: list[TemporaryPlace]) -> tuple[int, int]:
     """The first bytes between others that are enough."""
     begin = 0
     for place in sorted(others, key=lambda p: p.begin):

@@ -32,21 +32,21 @@ class Rounding:
     def is_rounded(self, e: Expr) -> Expr:
         """Whether a float may be another number than exact arithmetic gives."""
         if isinstance(e, Load):
-            return _truth(e.buffer in self.rounded)
+            return _truth_constant(e.buffer in self.rounded)
         if self.is_whole(e) or not isinstance(e, Unary | Cast | Select | Binary | Call):
             return NO
-        if isinstance(e, Binary) and e.op is BinOp.MUL and (others := _scaled(e)):
+        if isinstance(e, Binary) and e.op is BinOp.MUL and (others := _unscaled_sides(e)):
             return self.is_rounded(others[0])
-        return _of_same(e, self.is_rounded, YES)
+        return _combine_parts(e, self.is_rounded, YES)
 
     def is_beside(self, e: Expr) -> Expr:
         """Whether a float that exact arithmetic has on a jump may be beside it."""
         if isinstance(e, Load):
-            return _truth(e.buffer in self.beside)
+            return _truth_constant(e.buffer in self.beside)
         if isinstance(e, Call) or (isinstance(e, Binary) and e.op not in _EXTREMA):
             operands = e.args if isinstance(e, Call) else (e.a, e.b)
-            return NO if self.is_whole(e) else either(map(self.is_rounded, operands))
-        return _of_same(e, self.is_beside, NO)
+            return NO if self.is_whole(e) else any_holds(map(self.is_rounded, operands))
+        return _combine_parts(e, self.is_beside, NO)
 
     def is_whole(self, e: Expr) -> bool:
         """Whether a float is a whole number whatever its parts are."""
@@ -81,7 +81,7 @@ def rounding_in(func: Func) -> Rounding:
     return found
 
 
-def _scaled(e: Binary) -> tuple[Expr, ...]:
+def _unscaled_sides(e: Binary) -> tuple[Expr, ...]:
     """The other side of a product by a power of two."""
     sides = ((e.a, e.b), (e.b, e.a))
     return tuple(other for side, other in sides if isinstance(side, Const) and _is_power_of_two(float(side.value)))
@@ -91,24 +91,24 @@ def _is_power_of_two(value: float) -> bool:
     return math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5
 
 
-def _of_same(e: Expr, known: Callable[[Expr], Expr], others: Expr) -> Expr:
-    """What holds for an expression that is one of its parts, and what for `others`."""
+def _combine_parts(e: Expr, known: Callable[[Expr], Expr], others: Expr) -> Expr:
+    """Combine what holds for the parts of an expression that is one of them; `others` for all other expressions."""
     if isinstance(e, Unary):
         return known(e.a)
     if isinstance(e, Cast):
         return known(e.value) if e.value.dtype.is_float else NO
     if isinstance(e, Select):
-        return _chosen(e.cond, known(e.then), known(e.otherwise))
+        return _select_unless_equal(e.cond, known(e.then), known(e.otherwise))
     if isinstance(e, Binary) and e.op in _EXTREMA:
-        return _chosen(Binary(_EXTREMA[e.op], e.a, e.b), known(e.a), known(e.b))
+        return _select_unless_equal(Binary(_EXTREMA[e.op], e.a, e.b), known(e.a), known(e.b))
     return others
 
 
-def _chosen(cond: Expr, then: Expr, otherwise: Expr) -> Expr:
+def _select_unless_equal(cond: Expr, then: Expr, otherwise: Expr) -> Expr:
     return then if then == otherwise else Select(cond, then, otherwise)
 
 
-def either(found: Iterable[Expr]) -> Expr:
+def any_holds(found: Iterable[Expr]) -> Expr:
     """Whether one of several things holds."""
     out: Expr = NO
     for one in found:
@@ -118,5 +118,5 @@ def either(found: Iterable[Expr]) -> Expr:
     return out
 
 
-def _truth(value: bool) -> Expr:
+def _truth_constant(value: bool) -> Expr:
     return YES if value else NO

@@ -57,7 +57,7 @@ def new_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any]) -> 
     """A state in which every buffer has memory of its own."""
     state = outputs_state(func, inputs, scalars)
     for buffer in func.temps:
-        _add(state, buffer)
+        _add_buffer(state, buffer)
     return state
 
 
@@ -65,11 +65,11 @@ def outputs_state(func: Func, inputs: dict[str, Array], scalars: dict[str, Any])
     """A state of inputs and outputs, to which temporaries are to be added."""
     state = State(arrays=dict(inputs), scalars=scalars)
     for buffer in func.outputs:
-        _add(state, buffer)
+        _add_buffer(state, buffer)
     return state
 
 
-def _add(state: State, buffer: Buffer) -> None:
+def _add_buffer(state: State, buffer: Buffer) -> None:
     shape = concrete_shape(buffer)
     state.arrays[buffer.name] = np.zeros(shape, buffer.dtype.numpy)
     state.written[buffer.name] = np.zeros(shape, np.bool_)

@@ -40,6 +40,6 @@ def winner_profile(analysis: TuningAnalysis) -> WinnerProfile:
         program = parse_program(analysis.program, **dict(analysis.params))
         target = Target.parse(analysis.target)
         recipe = Recipe(program, Trace.parse(analysis.trace), target, None, Origin.MEASURED)
-        return WinnerProfile(profile_on_random_data(Kernel(recipe.compiled(), program=program, trace=recipe.trace)))
+        return WinnerProfile(profile_on_random_data(Kernel(recipe.compile(), program=program, trace=recipe.trace)))
     except MetaschedError as error:  # the page says so; all else in it is as it was measured
         return WinnerProfile(None, str(error).splitlines()[0])

@@ -24,5 +24,5 @@ Its files, in reading order:
 - `packed`: Kernels with packed weights: packing them, and calling the kernel afterwards
 - `kernel`: The kernel that a user holds: a callable kernel that can be packed and pickled
 - `memory_order`: How an array lies in memory
-- `taken`: The arguments of one call of `ms.kernel`'s function: their types, and their memory layouts
+- `call_argument`: The arguments of one call of `ms.kernel`'s function: their types, and their memory layouts
 """

@@ -168,7 +168,7 @@ class CallableKernel(Generic[Report_co]):
         if named:
             inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if self._plain and len(inputs) == len(self._inputs):
-            results = (self._allocate() if out is None else out,) if self._single else self._several(out)
+            results = (self._allocate() if out is None else out,) if self._single else self._output_arrays(out)
             if self._compiled.binary.parallel:
                 self._compiled.prepare()
             status = self._compiled.python_function(*inputs, *results)
@@ -176,18 +176,18 @@ class CallableKernel(Generic[Report_co]):
                 return results[0] if self._single else results
             if status != Status.NOT_PLAIN:
                 raise_status(status, self.workspace_bytes)
-        return self._checked(inputs, out)
+        return self._call_with_checks(inputs, out)
 
     def _allocate(self) -> Array:
         return aligned_empty(*self._results[0])
 
-    def _several(self, out: Any) -> tuple[Any, ...]:
+    def _output_arrays(self, out: Any) -> tuple[Any, ...]:
         """New arrays for several outputs, or those of an `out` argument."""
         if out is None:
             return tuple([aligned_empty(shape, dtype) for shape, dtype in self._results])
-        return tuple(self._given(out))
+        return tuple(self._split_out(out))
 
-    def _checked(self, inputs: tuple[Any, ...], out: Any) -> Any:
+    def _call_with_checks(self, inputs: tuple[Any, ...], out: Any) -> Any:
         """The call with every argument checked in Python, where errors can be explained."""
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
@@ -199,10 +199,10 @@ class CallableKernel(Generic[Report_co]):
         if out is None:
             arrays = [aligned_empty(p.shape or (), p.dtype.numpy) for p in self._outputs]
             values.extend([data_pointer(array) for array in arrays])
-            library = Library.of(v for p, v in zip(self._inputs, inputs, strict=True) if p.shape is not None)
+            library = Library.find(v for p, v in zip(self._inputs, inputs, strict=True) if p.shape is not None)
             results = arrays if library is None else [library.array(array) for array in arrays]
         else:
-            results = self._given(out)
+            results = self._split_out(out)
             arrays = [as_numpy(p.name, array) for p, array in zip(self._outputs, results, strict=True)]
             for p, array in zip(self._outputs, arrays, strict=True):
                 values.append(arguments.pointer(p, p.dtype.numpy, array))
@@ -214,7 +214,7 @@ class CallableKernel(Generic[Report_co]):
             raise_status(status, self.workspace_bytes)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _given(self, out: Any) -> list[Array]:
+    def _split_out(self, out: Any) -> list[Array]:
         """The output arrays of an `out` argument."""
         if len(self._outputs) == 1 and not isinstance(out, tuple):
             return [out]
@@ -263,14 +263,14 @@ class CallableKernel(Generic[Report_co]):
         made = ", ".join(map(str, self._outputs))
         if len(self._outputs) != 1:
             made = f"({made})"
-        return f"<kernel {self.name}({given}) -> {made}, {self._machine}, {self.origin.label}>"
+        return f"<kernel {self.name}({given}) -> {made}, {self._machine_name}, {self.origin.label}>"
 
     def _repr_html_(self) -> str:
         rows = [
             *((p.name, str(p).partition(": ")[2]) for p in self._inputs),
             *((f"-> {p.name}", str(p).partition(": ")[2]) for p in self._outputs),
             ("schedule", self.origin.label),
-            ("target", self._machine),
+            ("target", self._machine_name),
             ("workspace", f"{self.workspace_bytes} bytes"),
             *((("report", str(self.report)),) if self.report else ()),
         ]
@@ -279,5 +279,5 @@ class CallableKernel(Generic[Report_co]):
         )
 
     @property
-    def _machine(self) -> str:
+    def _machine_name(self) -> str:
         return f"{self.target.name}, {counted(self.target.threads, 'thread')}"

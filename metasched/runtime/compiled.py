@@ -17,7 +17,7 @@ import numpy as np
 from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.python_entry import ENTRY as PYTHON_ENTRY
-from metasched.compiler.cpu.emit.python_entry import KNOWN, EntryArgument, python_entry
+from metasched.compiler.cpu.emit.python_entry import KNOWN_TYPES, EntryArgument, python_entry
 from metasched.compiler.cpu.first_use import import_code_generator
 from metasched.compiler.lir import LoopProgram
 from metasched.compiler.lower import lower
@@ -109,7 +109,7 @@ def parameters_of(func: Func) -> tuple[KernelArgument, ...]:
     scalars = {s.name: s for s in func.scalars}
     given = [
         KernelArgument(
-            name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_below(inputs[name])
+            name, inputs[name].dtype, memory_shape(inputs[name]), is_output=False, below=_index_limit(inputs[name])
         )
         if name in inputs
         else KernelArgument(name, scalars[name].dtype, None, is_output=False)
@@ -118,7 +118,7 @@ def parameters_of(func: Func) -> tuple[KernelArgument, ...]:
     return (*given, *(KernelArgument(b.name, b.dtype, memory_shape(b), is_output=True) for b in func.outputs))
 
 
-def _below(buffer: Buffer) -> int | None:
+def _index_limit(buffer: Buffer) -> int | None:
     return None if buffer.below is None else as_int(buffer.below)
 
 
@@ -146,7 +146,7 @@ class CompiledKernel:
         parameters = self.binary.parameters
         # These objects are never freed, so their addresses stay what they are.
         known = [np.ndarray, *(p.dtype.numpy for p in parameters)]
-        table = (_POINTER * len(known)).from_address(self._code.address(KNOWN))
+        table = (_POINTER * len(known)).from_address(self._code.address(KNOWN_TYPES))
         table[:] = [id(item) for item in known]
         kinds = (p.ctype if p.shape is None else ctypes.py_object for p in parameters)
         function: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(self._code.address(PYTHON_ENTRY))

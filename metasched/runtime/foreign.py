@@ -19,11 +19,11 @@ from metasched.support.messages import a_or_an
 
 Array = np.ndarray[Any, Any]
 
-_OLD_DLPACK = np.lib.NumpyVersion(np.__version__) < "2.1.0"
+_DLPACK_LACKS_READ_ONLY = np.lib.NumpyVersion(np.__version__) < "2.1.0"
 
 
 # What is passed on as it is.
-_PLAIN = (np.ndarray, np.generic, bool, int, float, str, bytes, list, tuple)
+_NATIVE_TYPES = (np.ndarray, np.generic, bool, int, float, str, bytes, list, tuple)
 
 
 class Device(IntEnum):
@@ -36,7 +36,7 @@ class Device(IntEnum):
 
 def is_foreign(value: Any) -> bool:
     """Whether a value is an array of another library, of one of the two protocols; NumPy's own and numbers are none."""
-    if isinstance(value, _PLAIN):
+    if isinstance(value, _NATIVE_TYPES):
         return False
     kind = type(value)
     speaks = (
@@ -45,7 +45,7 @@ def is_foreign(value: Any) -> bool:
     return speaks or hasattr(kind, "__cuda_array_interface__")
 
 
-class _Writable:
+class _WritableMemory:
     """The memory of a NumPy array, which may be written. A view of it keeps this alive, and so the array."""
 
     def __init__(self, array: Array) -> None:
@@ -63,9 +63,9 @@ def _from_dlpack(value: Any) -> Array:
     for read-only.
     """
     array: Array = np.from_dlpack(value)
-    if array.flags.writeable or not _OLD_DLPACK:
+    if array.flags.writeable or not _DLPACK_LACKS_READ_ONLY:
         return array
-    return np.asarray(_Writable(array))
+    return np.asarray(_WritableMemory(array))
 
 
 def as_numpy(name: str, value: Any) -> Any:
@@ -78,20 +78,20 @@ def as_numpy(name: str, value: Any) -> Any:
     if getattr(value, "requires_grad", False) is True:
         raise KernelError(f"`{name}` wants gradients, and kernels have no derivatives", hint=f"pass `{name}.detach()`")
     try:
-        _require_here(name, value)
+        _require_cpu_memory(name, value)
         if not hasattr(type(value), "__dlpack__"):
             return np.asarray(value)
         dtype = of_other_package(str(getattr(value, "dtype", "")).rpartition(".")[2])
         if dtype is None:
             return _from_dlpack(value)
-        return _from_dlpack(value.view(getattr(_namespace(value), _bits(dtype).name))).view(dtype.numpy)
+        return _from_dlpack(value.view(getattr(_namespace(value), _integer_dtype(dtype).name))).view(dtype.numpy)
     except (BufferError, ValueError, TypeError, RuntimeError, AttributeError) as error:
         raise KernelError(
             f"`{name}` is {a_or_an(type(value).__name__)} that cannot be read as an array: {error}"
         ) from error
 
 
-def _require_here(name: str, value: Any) -> None:
+def _require_cpu_memory(name: str, value: Any) -> None:
     place = ""
     if hasattr(type(value), "__dlpack_device__"):
         device = int(value.__dlpack_device__()[0])
@@ -111,7 +111,7 @@ class Library:
         self._namespace = namespace
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Library | None:
+    def find(cls, values: Iterable[Any]) -> Library | None:
         """The library of the first array which is not NumPy's; None where there is none, or it cannot make arrays."""
         for value in values:
             if is_foreign(value):
@@ -127,11 +127,11 @@ class Library:
         name = dtype.numpy.name
         if not hasattr(self._namespace, name):
             raise KernelError(f"{self._namespace.__name__} has no element type {name}", hint="pass NumPy arrays")
-        return self._namespace.from_dlpack(array.view(_bits(dtype))).view(getattr(self._namespace, name))
+        return self._namespace.from_dlpack(array.view(_integer_dtype(dtype))).view(getattr(self._namespace, name))
 
 
-def _bits(dtype: DType) -> np.dtype[Any]:
-    """What an array of a type that NumPy lacks is taken as: integers that every library has."""
+def _integer_dtype(dtype: DType) -> np.dtype[Any]:
+    """The integers that stand for a type that NumPy lacks, and that every library has."""
     return integer_of_size(dtype.bits).numpy
 
 

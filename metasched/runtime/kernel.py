@@ -85,12 +85,12 @@ class Kernel(CallableKernel[Report_co]):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """How the kernel is pickled: as program, trace and target, compiled again when it is loaded."""
-        return compiled_again, (Recipe.of(self),)
+        return compiled_again, (Recipe.from_kernel(self),)
 
 
 def compiled_again(recipe: Recipe) -> Kernel:
     """Unpickle a kernel: that of a recipe. Raises KernelError where the machine cannot run it."""
-    compiled = recipe.compiled()
+    compiled = recipe.compile()
     return Kernel(
         compiled,
         program=recipe.program,

@@ -84,17 +84,17 @@ def _invoker(kernel: CompiledKernel) -> Any:
                 with builder.if_then(wrong):
                     builder.store(ir.Constant(ir.IntType(32), _WRONG_SHAPE), status)
             operands.append(builder.bitcast(array.data, cgutils.voidptr_t))
-            extents.append(_interval(builder, array.data, p))
+            extents.append(_byte_interval(builder, array.data, p))
         _flag_overlaps(builder, parameters, extents, status)
         with builder.if_then(builder.icmp_signed("==", builder.load(status), ir.Constant(ir.IntType(32), 0))):
-            builder.store(_call(context, builder, kernel, operands), status)
-        weakref.finalize(context.active_code_library, _hold, kernel)
+            builder.store(_emit_call(context, builder, kernel, operands), status)
+        weakref.finalize(context.active_code_library, _hold_kernel, kernel)
         return builder.load(status)
 
     return invoke
 
 
-def _interval(builder: Any, data: Any, p: KernelArgument) -> tuple[Any, Any]:
+def _byte_interval(builder: Any, data: Any, p: KernelArgument) -> tuple[Any, Any]:
     size = p.dtype.bytes
     for extent in p.shape or ():
         size *= extent
@@ -119,7 +119,7 @@ def _flag_overlaps(
                 builder.store(ir.Constant(ir.IntType(32), _OVERLAP), status)
 
 
-def _call(context: Any, builder: Any, kernel: CompiledKernel, operands: list[Any]) -> Any:
+def _emit_call(context: Any, builder: Any, kernel: CompiledKernel, operands: list[Any]) -> Any:
     values = []
     for p, operand in zip(kernel.parameters, operands, strict=True):
         is_bit = p.shape is None and p.dtype.is_bool and operand.type == ir.IntType(1)
@@ -130,7 +130,7 @@ def _call(context: Any, builder: Any, kernel: CompiledKernel, operands: list[Any
     return builder.call(builder.bitcast(address, function_type.as_pointer()), values)
 
 
-def _hold(_kernel: CompiledKernel) -> None:
+def _hold_kernel(_kernel: CompiledKernel) -> None:
     """Called when a caller's library goes: until then, the finalizer holds the kernel."""
 
 

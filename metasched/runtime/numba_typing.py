@@ -33,7 +33,7 @@ def _typeof(kernel: CallableKernel, _context: Any) -> KernelType:
 
 
 @lower_constant(KernelType)  # type: ignore[untyped-decorator]
-def _constant(context: Any, _builder: Any, _type: KernelType, _value: CallableKernel) -> Any:
+def _kernel_constant(context: Any, _builder: Any, _type: KernelType, _value: CallableKernel) -> Any:
     return context.get_dummy_value()
 
 
@@ -43,8 +43,8 @@ def _unbox(_type: KernelType, _object: Any, context: Any) -> Any:
 
 
 @overload_method(KernelType, "__call__")  # type: ignore[untyped-decorator]
-def _call(kernel: Any, *arguments: Any) -> Any:
-    return _numba(kernel, *arguments)
+def _call_method(kernel: Any, *arguments: Any) -> Any:
+    return _allocating_call(kernel, *arguments)
 
 
 @lower_builtin(KernelType, VarArg(types.Any))  # type: ignore[untyped-decorator]
@@ -55,7 +55,7 @@ def _lower_call(context: Any, builder: Any, signature: Any, arguments: Any) -> A
 
 
 @overload_method(KernelType, "numba")  # type: ignore[untyped-decorator]
-def _numba(kernel: Any, *arguments: Any) -> Any:
+def _allocating_call(kernel: Any, *arguments: Any) -> Any:
     form = kernel.kernel.numba
 
     def call(kernel: Any, *arguments: Any) -> Any:
@@ -65,7 +65,7 @@ def _numba(kernel: Any, *arguments: Any) -> Any:
 
 
 @overload_method(KernelType, "numba_into")  # type: ignore[untyped-decorator]
-def _numba_into(kernel: Any, *arguments: Any) -> Any:
+def _call_into_outputs(kernel: Any, *arguments: Any) -> Any:
     form = kernel.kernel.numba_into
 
     def call(kernel: Any, *arguments: Any) -> Any:

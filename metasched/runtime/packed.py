@@ -19,7 +19,7 @@ from metasched.runtime.callable_kernel import CallableKernel
 from metasched.runtime.compiled import CompiledKernel, KernelArgument, build
 from metasched.runtime.first_use import register_with_numba
 from metasched.runtime.foreign import as_numpy
-from metasched.runtime.packing import why_not_ahead
+from metasched.runtime.packing import reason_not_ahead
 from metasched.runtime.recipe import Recipe
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _CompiledParts:
     """The compiled parts of a divided kernel: `held` are the weights that `main` takes as they are. `nothing_ahead`
     says why there is no prologue, if there is none.
     """
@@ -67,8 +67,8 @@ class Packer:
 
     def __init__(self, kernel: CallableKernel) -> None:
         self._kernel = kernel
-        self._flights: SingleFlight[_Parts] = SingleFlight()
-        self._compiled: dict[tuple[str, ...], _Parts] = {}
+        self._flights: SingleFlight[_CompiledParts] = SingleFlight()
+        self._compiled: dict[tuple[str, ...], _CompiledParts] = {}
 
     def pack(self, weights: Sequence[Any], named: Mapping[str, Any]) -> PackedKernel:
         """Raises KernelError; see `Kernel.pack`."""
@@ -77,18 +77,20 @@ class Packer:
                 f"`{self._kernel.name}` was made without a trace, and cannot be packed", hint="use `ms.compile`"
             )
         known = tuple(b.name for b in self._kernel.program.func.inputs if b.const)
-        given = {name: as_numpy(name, weight) for name, weight in self._named(known, weights, named).items()}
-        parts = self._parts(tuple(name for name in known if name in given))
+        given = {name: as_numpy(name, weight) for name, weight in self._weights_by_name(known, weights, named).items()}
+        parts = self._compiled_parts(tuple(name for name in known if name in given))
         declared = {p.name: p for p in self._kernel.compiled.parameters}
-        checked = {name: _checked(declared[name], weight) for name, weight in given.items()}
+        checked = {name: _require_weight(declared[name], weight) for name, weight in given.items()}
         before = time.perf_counter()
-        arrays = [] if parts.prologue is None else _results(parts.prologue, checked)
-        held = [_aligned(checked[name]) for name in parts.held]
+        arrays = [] if parts.prologue is None else _run_prologue(parts.prologue, checked)
+        held = [_aligned_copy(checked[name]) for name in parts.held]
         seconds = time.perf_counter() - before
-        source = _Source(Recipe.of(self._kernel), tuple(name for name in known if name in given))
+        source = _Source(Recipe.from_kernel(self._kernel), tuple(name for name in known if name in given))
         return PackedKernel(parts.main, [*held, *arrays], seconds, source, parts.nothing_ahead)
 
-    def _named(self, known: tuple[str, ...], weights: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _weights_by_name(
+        self, known: tuple[str, ...], weights: Sequence[Any], named: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The weights by name."""
         name = self._kernel.name
         if not known:
@@ -110,20 +112,20 @@ class Packer:
             raise KernelError(f"no weights are given; `{name}` has ({listed})")
         return given
 
-    def _parts(self, weights: tuple[str, ...]) -> _Parts:
+    def _compiled_parts(self, weights: tuple[str, ...]) -> _CompiledParts:
         found = self._compiled.get(weights)
         return self._flights.run(weights, lambda: self._compile(weights)) if found is None else found
 
-    def _compile(self, weights: tuple[str, ...]) -> _Parts:
+    def _compile(self, weights: tuple[str, ...]) -> _CompiledParts:
         if weights in self._compiled:
             return self._compiled[weights]
         kernel = self._kernel
         func: Func = kernel.trace.apply_to(kernel.program).func
         division = divide(func, weights)
         prologue = None if division.prologue is None else CallableKernel(build(division.prologue, kernel.target))
-        main = _Main(build(division.main, kernel.target), Recipe.of(kernel))
-        nothing = (why_not_ahead(func, weights),) if prologue is None else ()
-        self._compiled[weights] = _Parts(prologue, main, division.held, nothing)
+        main = _Main(build(division.main, kernel.target), Recipe.from_kernel(kernel))
+        nothing = (reason_not_ahead(func, weights),) if prologue is None else ()
+        self._compiled[weights] = _CompiledParts(prologue, main, division.held, nothing)
         return self._compiled[weights]
 
 
@@ -135,18 +137,18 @@ def _compiled_again(
     recipe.require_target()
     main = build(divide(recipe.trace.apply_to(recipe.program).func, source.weights).main, recipe.target)
     kernel = _Main(main, recipe)
-    return PackedKernel(kernel, [_aligned(array) for array in arrays], pack_seconds, source, nothing_ahead)
+    return PackedKernel(kernel, [_aligned_copy(array) for array in arrays], pack_seconds, source, nothing_ahead)
 
 
-def _checked(p: KernelArgument, weight: Any) -> Array:
-    """A weight that its kernel could be called with."""
+def _require_weight(p: KernelArgument, weight: Any) -> Array:
+    """Return a weight; raises KernelError for one that its kernel could not be called with."""
     arguments.pointer(p, p.dtype.numpy, weight)
     checked: Array = weight
     return checked
 
 
-def _results(prologue: CallableKernel, weights: Mapping[str, Array]) -> list[Array]:
-    """What a prologue computes of the weights that it takes.
+def _run_prologue(prologue: CallableKernel, weights: Mapping[str, Array]) -> list[Array]:
+    """Run a prologue on the weights that it takes, and return what it computes of them.
 
     Layouts may have room that nothing is stored to, and whole vectors compute with it: it is zero, as they are slow
     where denormals are in it.
@@ -160,7 +162,7 @@ def _results(prologue: CallableKernel, weights: Mapping[str, Array]) -> list[Arr
     return results
 
 
-def _aligned(weight: Array) -> Array:
+def _aligned_copy(weight: Array) -> Array:
     array = aligned_empty(weight.shape, weight.dtype)
     array[...] = weight
     return array

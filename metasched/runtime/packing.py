@@ -10,13 +10,13 @@ from metasched.ir.prologue import can_be_argument, read_by
 from metasched.support.messages import listing
 
 
-def why_not_ahead(func: Func, weights: Collection[str]) -> str:
+def reason_not_ahead(func: Func, weights: Collection[str]) -> str:
     """Why `weights` alone determine nothing at the root of a program, and what to schedule instead."""
     names = listing(b.name for b in func.inputs if b.name in weights)
     says = f"`{func.name}` computes nothing from {names} alone"
     for block in query.blocks(func):
         if read_by(block) and read_by(block) <= set(weights) and block.store.buffer in {b.name for b in func.temps}:
-            return f"{says}, ahead of the rest: {_why_not(func, block)}"
+            return f"{says}, ahead of the rest: {_reason_against(func, block)}"
     name = next(b.name for b in func.inputs if b.name in weights)
     reader = next((b.name for b in query.blocks(func) if name in read_by(b)), None)
     if reader is None:
@@ -27,7 +27,7 @@ def why_not_ahead(func: Func, weights: Collection[str]) -> str:
     )
 
 
-def _why_not(func: Func, block: Block) -> str:
+def _reason_against(func: Func, block: Block) -> str:
     if not can_be_argument(func.buffer(block.store.buffer)):
         return f"`{block.store.buffer}` is in registers or rolling. Leave out its set_scope or store_at"
     scalars = [s.name for s in func.scalars if s.name in query.variables(block)]

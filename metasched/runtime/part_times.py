@@ -21,14 +21,14 @@ from metasched.runtime.compiled import CompiledKernel, compile_loops, parameters
 from metasched.support.data_classes import dataclass
 from metasched.support.stopwatch import seconds_of
 
-_WARM_UP = 3
+_WARM_UP_CALLS = 3
 # The clock's rate is known to this share of the time that it is compared over.
-_LEAST_S = 0.02
+_LEAST_CLOCK_COMPARISON_S = 0.02
 # Ticks that reading a counter twice takes, roughly, and the share of a call that all of that may be.
 _READ_TICKS = 100.0
-_SHARE = 0.02
+_MOST_COUNTER_SHARE = 0.02
 # A machine that ticks so often a second, until its own rate is measured.
-_USUAL_HZ = 2e9
+_ASSUMED_CLOCK_HZ = 2e9
 
 
 @dataclass(frozen=True)
@@ -78,29 +78,37 @@ def part_times(kernel: CallableKernel, func: Func, inputs: tuple[Any, ...], runs
     if runs < 1:
         raise KernelError(f"`runs` is {runs}; a median is over one call at least")
     results = kernel(*inputs)
-    call = _median([seconds_of(lambda: kernel(*inputs, out=results)) for _ in range(_WARM_UP)])
-    program, parts = lower_counted(func, kernel.target, int(max(call * _USUAL_HZ * _SHARE / _READ_TICKS, 1)))
+    call = _median([seconds_of(lambda: kernel(*inputs, out=results)) for _ in range(_WARM_UP_CALLS)])
+    program, parts = lower_counted(
+        func, kernel.target, int(max(call * _ASSUMED_CLOCK_HZ * _MOST_COUNTER_SHARE / _READ_TICKS, 1))
+    )
     compiled = CompiledKernel(compile_loops(program, parameters_of(func), kernel.target))
     variant = CallableKernel(compiled)
     counters = (ctypes.c_int64 * (2 * len(parts))).from_address(compiled.symbol(COUNTERS))
     ticks = ctypes.CFUNCTYPE(ctypes.c_int64)(compiled.symbol(TICKS))
-    clock = _Rate(ticks)
+    clock = _TickRate(ticks)
     wholes, counted, found = [], [], []
-    for _ in range(_WARM_UP + runs):
+    for _ in range(_WARM_UP_CALLS + runs):
         wholes.append(seconds_of(lambda: kernel(*inputs, out=results)))
         ctypes.memset(counters, 0, ctypes.sizeof(counters))
         counted.append(seconds_of(lambda: variant(*inputs, out=results)))
         found.append(np.array(counters, np.int64).reshape(-1, 2))
-    spent = np.median(found[_WARM_UP:], axis=0)
+    spent = np.median(found[_WARM_UP_CALLS:], axis=0)
     rate = clock.hz()
     times = (
         PartTime(part, float(n_ticks / rate), min(int(threads), kernel.target.threads))
         for part, (n_ticks, threads) in zip(parts, spent, strict=True)
     )
-    return PartTimes(tuple(times), _median(wholes[_WARM_UP:]), min(wholes[_WARM_UP:]), min(counted[_WARM_UP:]), runs)
+    return PartTimes(
+        tuple(times),
+        _median(wholes[_WARM_UP_CALLS:]),
+        min(wholes[_WARM_UP_CALLS:]),
+        min(counted[_WARM_UP_CALLS:]),
+        runs,
+    )
 
 
-class _Rate:
+class _TickRate:
     """How often a second the clock ticks, by another clock, from when this is made."""
 
     def __init__(self, ticks: Callable[[], int]) -> None:
@@ -109,7 +117,7 @@ class _Rate:
 
     def hz(self) -> float:
         seconds, before = self._began
-        left = _LEAST_S - (time.perf_counter() - seconds)
+        left = _LEAST_CLOCK_COMPARISON_S - (time.perf_counter() - seconds)
         time.sleep(max(left, 0.0))
         now, ticks = time.perf_counter(), self._ticks()
         return (ticks - before) / (now - seconds)

@@ -26,21 +26,21 @@ class Recipe:
     profiler: Any = None
 
     @classmethod
-    def of(cls, kernel: CallableKernel) -> Recipe:
-        """What a kernel is made of. Raises KernelError for one that was made without a trace."""
+    def from_kernel(cls, kernel: CallableKernel) -> Recipe:
+        """The recipe of a kernel. Raises KernelError for one that was made without a trace."""
         if kernel.program is None or kernel.trace is None:
             raise KernelError(
                 f"`{kernel.name}` was made without a trace, and cannot be pickled", hint="use `ms.compile`"
             )
         return cls(kernel.program, kernel.trace, kernel.target, kernel.report, kernel.origin, kernel.profiler)
 
-    def lacking(self) -> tuple[str, ...]:
+    def missing_features(self) -> tuple[str, ...]:
         """The instruction sets of the target that this machine lacks, sorted."""
         return Target.detect(threads=1).lacking(self.target)
 
     def require_target(self) -> None:
         """Raise KernelError on a machine that cannot run the code: it would end the process there."""
-        lacking = self.lacking()
+        lacking = self.missing_features()
         if lacking:
             raise KernelError(
                 f"a kernel of {self.program.key} was compiled for {self.target.name}, and this machine lacks "
@@ -48,7 +48,7 @@ class Recipe:
                 hint="compile it here: `ms.compile(program)`, or with the kernel's `trace`",
             )
 
-    def compiled(self) -> CompiledKernel:
-        """The compiled program. Raises KernelError where the machine cannot run it."""
+    def compile(self) -> CompiledKernel:
+        """Compile the program. Raises KernelError where the machine cannot run it."""
         self.require_target()
         return build(self.trace.apply_to(self.program).func, self.target)

@@ -36,13 +36,13 @@ class ThreadState:
     def load(self) -> None:
         """Load the pool's code, which a process needs to run a parallel kernel."""
         if not self._table[runtime.LAUNCH]:
-            self._fill()
+            self._fill_table()
 
-    def _fill(self) -> None:
+    def _fill_table(self) -> None:
         import_code_generator()
         from metasched.support import numba_internals
 
-        functions = shared_pool(_load)
+        functions = shared_pool(_load_pool)
         self._numba = numba_internals
         self._table[runtime.LIMIT] = int(numba_internals.config.NUMBA_NUM_THREADS)
         self._table[runtime.ALLOWED] = functions[runtime.ALLOWED_FUNCTION]
@@ -51,7 +51,7 @@ class ThreadState:
     def follow_numba(self) -> None:
         """Take the number of threads from Numba's threading layer, if that has been launched."""
         if not self._follows_numba and self._numba is not None and self._numba.layer_is_launched():
-            self._follow()
+            self._follow_numba_layer()
 
     def launch_numba(self) -> None:
         """Launch Numba's threading layer and follow it: compiled code may call `set_num_threads` unseen."""
@@ -63,30 +63,30 @@ class ThreadState:
             return  # no layer can be loaded, so no number of threads was set
         self.follow_numba()
 
-    def _follow(self) -> None:
+    def _follow_numba_layer(self) -> None:
         assert self._numba is not None
         if self._numba.parallel.threading_layer() == _OPENMP:
             self._openmp = ctypes.CDLL(self._numba.openmp_library())
-            self._table[runtime.IN_PARALLEL] = _address(self._openmp.omp_in_parallel)
-        self._table[runtime.THREAD_COUNT] = _address(self._numba.thread_count_function())
+            self._table[runtime.IN_PARALLEL] = _function_address(self._openmp.omp_in_parallel)
+        self._table[runtime.THREAD_COUNT] = _function_address(self._numba.thread_count_function())
         self._follows_numba = True
 
     def start(self, threads: int) -> None:
         """Use at most so many threads, whatever Numba's number is, and start them now."""
         self.load()
         self._table[runtime.LIMIT] = threads
-        functions = shared_pool(_load)
+        functions = shared_pool(_load_pool)
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(functions[START_FUNCTION])(threads)
 
 
-def _load() -> PoolCode:
+def _load_pool() -> PoolCode:
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 
     code = LoadedCode(compile_text(runtime.PROCESS_MODULE, Target.detect(threads=1)))
     return PoolCode(code, {name: code.address(name) for name in runtime.PROCESS_FUNCTIONS}, RESET_FUNCTION)
 
 
-def _address(function: Any) -> int:
+def _function_address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 

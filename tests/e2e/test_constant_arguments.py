@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cli.main import main
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from metasched.database import Access, open_database
 from metasched.database.record import TaskKey
 
@@ -46,7 +46,7 @@ def test_each_place_is_costed_by_what_a_call_pays() -> None:
     program = ms.parse_program(TEXT)
     target = ms.Target.detect(threads=1)
     by_place = {sketch.structure["place"]: sketch.func for sketch in ms.space(program, packing)}
-    root, tile = (expected(by_place[place], target) for place in ("root", "tile"))
+    root, tile = (expectation_of(by_place[place], target) for place in ("root", "tile"))
     assert root.cycles < tile.cycles
     assert root.prologue_cycles > 0
     assert tile.prologue_cycles == 0

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import metasched as ms
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from metasched.ir.nodes import Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Ref
@@ -496,8 +496,8 @@ def test_what_is_left_out_is_not_missed(name: str) -> None:
     wanted = expert(name)
     program = program_of(wanted, Way({}))
     found = ms.parse_trace(str(ms.guess(program, target=AVX512, rules="cpu"))).apply_to(program)
-    there = expected(wanted.trace.apply_to(program, Policy.REPAIR).func, AVX512)
-    assert expected(found.func, AVX512).cycles <= 1.1 * there.cycles
+    there = expectation_of(wanted.trace.apply_to(program, Policy.REPAIR).func, AVX512)
+    assert expectation_of(found.func, AVX512).cycles <= 1.1 * there.cycles
 
 
 def steps_of_rules() -> set[str]:

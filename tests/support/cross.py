@@ -6,7 +6,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from metasched.compiler.cpu.codegen import _optimize
+from metasched.compiler.cpu.codegen import _run_passes
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lower import lower
 from metasched.ir.nodes import Func
@@ -29,7 +29,7 @@ def assembly(func: Func, target: Target, triple: str, cpu: str, features: str, *
     module = llvm.parse_assembly(emit(lower(func, target), target).text)
     there = machine(triple, cpu, features)
     module.triple, module.data_layout = triple, str(there.target_data)
-    _optimize(module, there)
+    _run_passes(module, there)
     there.set_asm_verbosity(comments)
     return str(there.emit_assembly(module))
 

@@ -81,7 +81,7 @@ def handler_calls_while_imports_are_under_way() -> None:
 def handler_calls_another_function() -> None:
     f, g = function(), function()
     signal.signal(signal.SIGUSR1, lambda *_: RESULTS.append(g(A, B)))
-    during(codegen, "_optimize", signalled)
+    during(codegen, "_run_passes", signalled)
     check(f)
     np.testing.assert_array_equal(RESULTS[0], A @ B)
 
@@ -118,7 +118,7 @@ def fork_beside_a_thread_inside_llvm() -> None:
     """The child inherits Numba's lock, and whatever LLVM was doing."""
     f, g = function(), function()
     begun = threading.Event()
-    during(codegen, "_optimize", lambda: (begun.set(), time.sleep(0.5)))
+    during(codegen, "_run_passes", lambda: (begun.set(), time.sleep(0.5)))
     thread = threading.Thread(target=f, args=(A, B))
     thread.start()
     begun.wait()

@@ -75,7 +75,7 @@ def test_a_packed_kernel() -> None:
 
 
 def test_a_kernel_for_another_machine() -> None:
-    recipe = Recipe.of(ms.compile(ms.parse_program(PROGRAM)))
+    recipe = Recipe.from_kernel(ms.compile(ms.parse_program(PROGRAM)))
     other = replace(recipe, target=replace(recipe.target, name="a64fx", features=frozenset({"sve", "neon"})))
     with pytest.raises(
         ms.KernelError, match=r"compiled for a64fx, and this machine lacks `neon` and `sve` of it\n  hint: compile it"

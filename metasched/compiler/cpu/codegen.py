@@ -22,21 +22,21 @@ from metasched.support.forks import guards
 from metasched.support.numba_internals import CodeGenerator, global_compiler_lock, hold_compilers, let_compilers_go
 from metasched.target import Target
 
-_NAME = "metasched"
+_LIBRARY_NAME = "metasched"
 
 
-def _generator(target: Target) -> CodeGenerator:
+def _new_generator(target: Target) -> CodeGenerator:
     """A code generator for one kernel: each that is loaded has its own."""
     return CodeGenerator(target.name, target.llvm_features())
 
 
 @lru_cache(maxsize=8)
-def _compiler(target: Target) -> CodeGenerator:
-    """One that nothing is loaded by, for all kernels of a target."""
-    return _generator(target)
+def _shared_compiler(target: Target) -> CodeGenerator:
+    """The code generator that all kernels of a target share; no code is loaded by it."""
+    return _new_generator(target)
 
 
-def _optimize(module: Any, machine: Any) -> None:
+def _run_passes(module: Any, machine: Any) -> None:
     """Register arrays become SSA values; what emission repeated or left dead goes."""
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
@@ -66,18 +66,18 @@ class ObjectCode:
     def llvm(self) -> str:
         """The module as it went into code generation: worked out when it is asked for, which few do."""
         with global_compiler_lock:
-            return str(_optimised(self.text, _compiler(self.target)))
+            return str(_optimize_text(self.text, _shared_compiler(self.target)))
 
 
 def compile_text(text: str, target: Target) -> ObjectCode:
     """Compile a module; raises BuildError when LLVM does not take it."""
     with global_compiler_lock:
-        compiler = _compiler(target)
-        module = _optimised(text, compiler)
+        compiler = _shared_compiler(target)
+        module = _optimize_text(text, compiler)
         return ObjectCode(target, bytes(compiler.target_machine.emit_object(module)), text)
 
 
-def _optimised(text: str, compiler: CodeGenerator) -> Any:
+def _optimize_text(text: str, compiler: CodeGenerator) -> Any:
     """The module of a text after the passes; raises BuildError when LLVM does not take it."""
     try:
         module = llvm.parse_assembly(text)
@@ -85,26 +85,26 @@ def _optimised(text: str, compiler: CodeGenerator) -> Any:
         raise BuildError("LLVM rejected the module", str(error)) from error
     module.triple = llvm.get_process_triple()
     module.data_layout = compiler.data_layout
-    _optimize(module, compiler.target_machine)
+    _run_passes(module, compiler.target_machine)
     module.verify()
     return module
 
 
 def assembly(code: ObjectCode) -> str:
     """Compiled code as assembly text."""
-    return _assembly(code, comments=False)
+    return _emit_assembly(code, comments=False)
 
 
 def commented_assembly(code: ObjectCode) -> str:
     """Compiled code as assembly text, with LLVM's comments on loops and on what it spills."""
-    return _assembly(code, comments=True)
+    return _emit_assembly(code, comments=True)
 
 
-def _assembly(code: ObjectCode, *, comments: bool) -> str:
+def _emit_assembly(code: ObjectCode, *, comments: bool) -> str:
     with global_compiler_lock:
-        compiler = _compiler(code.target)
+        compiler = _shared_compiler(code.target)
         compiler.target_machine.set_asm_verbosity(comments)
-        return str(compiler.target_machine.emit_assembly(_optimised(code.text, compiler)))
+        return str(compiler.target_machine.emit_assembly(_optimize_text(code.text, compiler)))
 
 
 class LoadedCode:
@@ -112,8 +112,8 @@ class LoadedCode:
 
     def __init__(self, code: ObjectCode) -> None:
         with global_compiler_lock:
-            self._codegen = _generator(code.target)
-            self._library = self._codegen.create_library(_NAME)
+            self._codegen = _new_generator(code.target)
+            self._library = self._codegen.create_library(_LIBRARY_NAME)
             self._library.load_object(code.data)
 
     def address(self, symbol: str) -> int:

@@ -10,12 +10,12 @@ from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted
 
 _BLOCK = re.compile(r"^(?:\.L(BB\w+):|[#/]+ %bb\.)")
-_NAME = re.compile(r"%loop\.(.+)\.\d+")
-_INNER = "This Inner Loop Header"
+_LOOP_NAME = re.compile(r"%loop\.(.+)\.\d+")
+_INNER_LOOP_MARK = "This Inner Loop Header"
 _IN_LOOP = re.compile(r"in Loop: Header=(BB\w+)")
 _SPILL = re.compile(r"(\d+)-byte (?:Folded )?(Spill|Reload)")
 # Bytes of the smallest vector register: smaller ones are addresses and counts.
-_VECTOR = 16
+_LEAST_VECTOR_BYTES = 16
 
 
 @dataclass
@@ -46,13 +46,13 @@ def _inner_loops(text: str) -> Iterator[_Loop]:
     for line in text.splitlines():
         if (block := _BLOCK.match(line)) is not None:
             current = loops.setdefault(block[1], _Loop()) if block[1] else _Loop()
-            heading = _NAME.search(line)
-            current.name = _variable(heading[1]) if heading else ""
-        if _INNER in line:
+            heading = _LOOP_NAME.search(line)
+            current.name = _loop_variable(heading[1]) if heading else ""
+        if _INNER_LOOP_MARK in line:
             current.is_inner = True
         elif (inside := _IN_LOOP.search(line)) is not None:
             current = loops.setdefault(inside[1], _Loop())
-        if (spill := _SPILL.search(line)) is not None and int(spill[1]) >= _VECTOR:
+        if (spill := _SPILL.search(line)) is not None and int(spill[1]) >= _LEAST_VECTOR_BYTES:
             if spill[2] == "Spill":
                 current.stores += 1
             else:
@@ -60,6 +60,6 @@ def _inner_loops(text: str) -> Iterator[_Loop]:
     yield from (loop for loop in loops.values() if loop.is_inner)
 
 
-def _variable(name: str) -> str:
+def _loop_variable(name: str) -> str:
     """The loop variable: strips of a vectorised loop have a name of their own."""
     return name.partition(".strip")[0]

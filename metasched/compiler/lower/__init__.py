@@ -76,7 +76,7 @@ MAX_WORKSPACE = 1 << 30
 
 
 @dataclass(frozen=True)
-class _Lowered:
+class _LoweredNest:
     """A nest that nothing is left to be done to but to make its accesses flat."""
 
     func: Func
@@ -84,7 +84,7 @@ class _Lowered:
     storages: Mapping[str, Storage]
     warnings: tuple[str, ...]
 
-    def flat(self, nest: NestStmt) -> lir.LoopProgram:
+    def flatten_nest(self, nest: NestStmt) -> lir.LoopProgram:
         """The low-level program of this nest, or of one that differs in its counters."""
         func, body = self.func, flatten(nest, self.storages)
         kernel = lir.LoopProgram(
@@ -108,21 +108,21 @@ def lower(func: Func, target: Target) -> lir.LoopProgram:
     Raises BuildError: free variables left, unrolling too large, a register buffer that does not fit, a vectorised
     loop that carries a reduction or holds another, a workspace over 1 GiB, index arithmetic that leaves 64 bits.
     """
-    lowered = _lowered(func, target)
-    return lowered.flat(lowered.nest)
+    lowered = _lower_to_nest(func, target)
+    return lowered.flatten_nest(lowered.nest)
 
 
 def lower_counted(func: Func, target: Target, most: int) -> tuple[lir.LoopProgram, tuple[CountedPart, ...]]:
     """The program that `lower` makes, with counters around its parts, and these parts. A part inside of loops begins at
     most `most` times on one thread. Raises BuildError as `lower` does.
     """
-    lowered = _lowered(func, target)
+    lowered = _lower_to_nest(func, target)
     counters = NestCounters(target.threads, most)
-    program = lowered.flat(counters.around(lowered.nest))
+    program = lowered.flatten_nest(counters.count_nest(lowered.nest))
     return program, tuple(counters.parts)
 
 
-def _lowered(func: Func, target: Target) -> _Lowered:
+def _lower_to_nest(func: Func, target: Target) -> _LoweredNest:
     names = NameSupply(query.names(func))
     nest = split_strips(mark_unrolled(build(func)), names)
     nest = place_inits(nest, names)
@@ -139,7 +139,7 @@ def _lowered(func: Func, target: Target) -> _Lowered:
     nest = roll_terms(guard_terms(place_terms(nest)), storages, target)
     nest = peel_last_blocks(order_operands(nest, storages, target, names))
     check_copies(nest)
-    return _Lowered(func, place_guards(nest), storages, declined.warnings)
+    return _LoweredNest(func, place_guards(nest), storages, declined.warnings)
 
 
 def _check_workspace(kernel: lir.LoopProgram) -> None:

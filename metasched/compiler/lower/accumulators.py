@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.arg_positions import recast
+from metasched.compiler.lower.arg_positions import cast_position
 from metasched.compiler.lower.nest import (
     ArgPositions,
     Assign,
@@ -29,20 +29,20 @@ from metasched.compiler.lower.nest import (
     NestStmt,
     Path,
     When,
-    around,
     assigns,
+    clone_over_elements,
+    join_statements,
     loads,
-    many,
     map_assigns,
     map_children,
-    over_elements,
+    replace_body,
     sequence,
-    with_body,
+    wrap_loops,
 )
 from metasched.compiler.lower.register_warnings import RegisterWarnings
-from metasched.compiler.lower.storage import Budget, Inside, Storage, in_registers, shrink
+from metasched.compiler.lower.storage import Budget, Inside, Storage, lay_out_in_registers, shrink_to_use
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.compiler.lower.tiles import Tiles, starts_at_zero, tiled_nest, tiles_for
+from metasched.compiler.lower.tiles import Tiles, find_tile_nest, starts_at_zero, tiles_for
 from metasched.compiler.policy import TILE_ACCUMULATORS
 from metasched.ir.affine import free_vars, free_vars_of, simplify
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
@@ -65,7 +65,7 @@ class _Accumulator:
     tiles: Tiles | None = None
     positions: ArgPositions | None = None
 
-    def may_start(self, start: Assign) -> bool:
+    def can_start_with(self, start: Assign) -> bool:
         """Whether it can begin with the initial value of a reduction."""
         return self.tiles is None or starts_at_zero(start)
 
@@ -91,23 +91,27 @@ class Promotion:
 
     def run(self, stmt: NestStmt) -> tuple[NestStmt, dict[str, Storage]]:
         """`stmt` with accumulators in registers, and their storage by name."""
-        return many(self._visit(stmt, (), (), [])), self._made
+        return join_statements(self._promote_in(stmt, (), (), [])), self._made
 
-    def _visit(self, stmt: NestStmt, path: Path, conds: Conditions, before: list[NestStmt]) -> list[NestStmt]:
+    def _promote_in(self, stmt: NestStmt, path: Path, conds: Conditions, before: list[NestStmt]) -> list[NestStmt]:
         """What replaces `stmt`, which runs under `conds`. `before` are the statements before it in its sequence, and
         may lose some.
         """
         if isinstance(stmt, Many):
             out: list[NestStmt] = []
             for child in stmt.stmts:
-                out += self._visit(child, path, conds, out)
+                out += self._promote_in(child, path, conds, out)
             return out
         if isinstance(stmt, NestRegion):
-            return [map_children(stmt, lambda phase: many(self._visit(phase, path, conds, [])))]
+            return [map_children(stmt, lambda phase: join_statements(self._promote_in(phase, path, conds, [])))]
         if isinstance(stmt, When):
             # A case of its own: registers of the others are free in it.
             case = NestLoop(self._names.fresh("case"), 1, stmt.body)
-            return [replace(stmt, body=many(self._visit(stmt.body, (*path, case), (*conds, *stmt.conds), [])))]
+            return [
+                replace(
+                    stmt, body=join_statements(self._promote_in(stmt.body, (*path, case), (*conds, *stmt.conds), []))
+                )
+            ]
         if not isinstance(stmt, NestLoop):
             return [stmt]
         loads_before: list[NestStmt] = []
@@ -116,14 +120,14 @@ class Promotion:
             for inner, update in list(assigns(stmt)):
                 made = self._accumulator(stmt, path, conds, inner, update)
                 if made is not None:
-                    start = _take_start(before, update.block, made.may_start)
+                    start = _take_start(before, update.block, made.can_start_with)
                     # Conditions inside the loop are guards of what is loaded before it and stored after it.
                     guarded = replace(update, guards=(*update.guards, *_conditions(stmt, update)))
-                    loads_before.append(self._load(inner, guarded, made, start))
-                    stores_after.append(self._store(inner, guarded, made))
-                    stmt = with_body(stmt, _accumulate(stmt.body, update, made))
-        body = many(self._visit(stmt.body, (*path, stmt), conds, []))
-        return [*loads_before, with_body(stmt, body), *stores_after]
+                    loads_before.append(self._load_tile(inner, guarded, made, start))
+                    stores_after.append(self._store_tile(inner, guarded, made))
+                    stmt = replace_body(stmt, _redirect_update(stmt.body, update, made))
+        body = join_statements(self._promote_in(stmt.body, (*path, stmt), conds, []))
+        return [*loads_before, replace_body(stmt, body), *stores_after]
 
     def _accumulator(
         self, loop: NestLoop, path: Path, conds: Conditions, inner: Path, update: Assign
@@ -136,31 +140,31 @@ class Promotion:
             return None
         if any(outer.kind is LoopKind.SCATTERED for outer in path):
             return None  # Where its terms are is found in the statement as it stands.
-        if not _alone(loop, update):
-            if _alone(loop, update, cases=True):
+        if not _is_only_access(loop, update):
+            if _is_only_access(loop, update, cases=True):
                 # Cases of a tile are inside the reduction where a loop of the tile is not unrolled.
                 self._note_rolled(loop, path, inner, update)
             return None
         if not self._stays_inside(loop, path, conds, inner, update, storage):
             return None
-        nest = tiled_nest(inner)
+        nest = find_tile_nest(inner)
         if nest is not None:
             tiles = tiles_for(update, nest, loop, path, inner, self._tiles)
-            return None if tiles is None else self._new(update, tiles.indices, storage, tiles)
+            return None if tiles is None else self._new_accumulator(update, tiles.indices, storage, tiles)
         # Lanes of vectors outside the loop have registers of their own, too.
         inside = {x.var: x for x in (*path, *inner) if x.is_vector} | {x.var: x for x in inner}
-        laid_out = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
+        laid_out = [self._lay_out(each, indices, inside) for each, indices in self._target_storages(update)]
         found = [each for each in laid_out if each is not None]
         if len(found) != len(laid_out):
             self._note_rolled(loop, path, inner, update)
             return None
-        needed, left = sum(count for _, count in found), self._budget.left((*path, loop))
+        needed, left = sum(count for _, count in found), self._budget.remaining_registers((*path, loop))
         if needed > left:
-            self._declined.too_many(update.block, needed, left)
+            self._declined.note_too_many(update.block, needed, left)
             return None
-        self._budget.take((*path, loop), needed)
-        made = self._new(update, update.indices, found[0][0], None)
-        return made if update.positions is None else self._with_positions(made, update.positions, found[1][0])
+        self._budget.take_registers((*path, loop), needed)
+        made = self._new_accumulator(update, update.indices, found[0][0], None)
+        return made if update.positions is None else self._add_positions(made, update.positions, found[1][0])
 
     def _stays_inside(
         self, loop: NestLoop, path: Path, conds: Conditions, inner: Path, update: Assign, storage: Storage
@@ -170,7 +174,7 @@ class Promotion:
         Guards over loops that end and loops that go on are looked at: the store behind the loop lacks them.
         """
         guards = (*update.guards, *_conditions(loop, update))
-        absent = _absent_loops(inner, update)
+        absent = _loops_outside_update(inner, update)
         lost = [g for g in guards if not absent.isdisjoint(free_vars(g))]
         if all(free_vars(g) <= absent for g in lost):
             return True
@@ -193,51 +197,53 @@ class Promotion:
             return
         straight = {x.var: replace(x, unroll=True) for x in inner}
         inside = {x.var: x for x in path if x.is_vector} | straight
-        found = [self._laid_out(each, indices, inside) for each, indices in self._targets(update)]
+        found = [self._lay_out(each, indices, inside) for each, indices in self._target_storages(update)]
         needed = sum(count for _, count in (each for each in found if each is not None))
-        if None in found or needed > self._budget.left((*path, loop)):
+        if None in found or needed > self._budget.remaining_registers((*path, loop)):
             return
-        self._declined.rolled(update.block, needed, rolled, inner)
+        self._declined.note_rolled(update.block, needed, rolled, inner)
 
-    def _targets(self, update: Assign) -> list[tuple[Storage, tuple[Expr, ...]]]:
-        """What an update writes, as accumulators would be."""
+    def _target_storages(self, update: Assign) -> list[tuple[Storage, tuple[Expr, ...]]]:
+        """The storages and indices that an update writes, in the types of accumulators."""
         targets = [(self._storages[update.array], update.indices)]
         if update.positions is not None:
             positions = self._storages[update.positions.array]
             targets.append((replace(positions, dtype=update.positions.narrow), update.positions.indices))
         return targets
 
-    def _laid_out(self, storage: Storage, indices: tuple[Expr, ...], inside: Inside) -> tuple[Storage, int] | None:
+    def _lay_out(self, storage: Storage, indices: tuple[Expr, ...], inside: Inside) -> tuple[Storage, int] | None:
         if storage.kind is ArrayKind.REGISTER:
             return None
-        return in_registers(shrink(storage, [(indices, inside)]), [(indices, inside)], self._target)
+        return lay_out_in_registers(shrink_to_use(storage, [(indices, inside)]), [(indices, inside)], self._target)
 
-    def _new(self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None) -> _Accumulator:
+    def _new_accumulator(
+        self, update: Assign, indices: tuple[Expr, ...], storage: Storage, tiles: Tiles | None
+    ) -> _Accumulator:
         name = self._names.fresh(f"{update.array}.acc")
-        self._declined.promoted(update.block)
+        self._declined.note_promoted(update.block)
         # One update writes it, and in no row lanes that its loop has not.
         made = replace(storage, name=name, spare_lanes=True) if tiles is None else tiles.storage(name, storage)
         self._made[name] = made
         return _Accumulator(name, indices, tiles)
 
-    def _with_positions(self, made: _Accumulator, positions: ArgPositions, storage: Storage) -> _Accumulator:
+    def _add_positions(self, made: _Accumulator, positions: ArgPositions, storage: Storage) -> _Accumulator:
         name = self._names.fresh(f"{positions.array}.acc")
         self._made[name] = replace(storage, name=name)
-        value = recast(positions.value, positions.narrow)
+        value = cast_position(positions.value, positions.narrow)
         return replace(made, positions=replace(positions, array=name, value=value))
 
-    def _load(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> NestStmt:
+    def _load_tile(self, inner: Path, update: Assign, made: _Accumulator, start: Assign | None) -> NestStmt:
         place = replace(update, array=made.name, indices=made.indices, reducer=None)
         place = replace(place, positions=self._first_positions(update, made, start))
         if start is None:
             value = Load(update.array, update.indices, update.value.dtype)
-            return self._transfer(inner, replace(place, value=value), update, made)
+            return self._copy_tile(inner, replace(place, value=value), update, made)
         # Registers may be set whether or not the element exists: guards over the tile need not hold.
         assert start.begins is not None
         # What they start from is only there for elements that exist.
         tile = set() if any(True for _ in loads(start.begins)) else {loop.var for loop in inner}
         guards = tuple(g for g in update.guards if tile.isdisjoint(free_vars(g)))
-        return self._transfer(inner, replace(place, value=start.begins, guards=guards), update, made)
+        return self._copy_tile(inner, replace(place, value=start.begins, guards=guards), update, made)
 
     def _first_positions(self, update: Assign, made: _Accumulator, start: Assign | None) -> ArgPositions | None:
         """What the positions of an arg-reduction are when its loop begins."""
@@ -247,35 +253,35 @@ class Promotion:
             value: Expr = Load(update.positions.array, update.positions.indices, update.positions.value.dtype)
         else:
             value = start.positions.value
-        return replace(made.positions, value=recast(value, made.positions.narrow))
+        return replace(made.positions, value=cast_position(value, made.positions.narrow))
 
-    def _store(self, inner: Path, update: Assign, made: _Accumulator) -> NestStmt:
+    def _store_tile(self, inner: Path, update: Assign, made: _Accumulator) -> NestStmt:
         value = Load(made.name, made.indices, update.value.dtype)
         positions = update.positions
         if positions is not None and made.positions is not None:
             found = Load(made.positions.array, made.positions.indices, positions.narrow)
-            positions = replace(positions, value=recast(found, positions.value.dtype))
-        return self._transfer(inner, replace(update, value=value, reducer=None, positions=positions), update, made)
+            positions = replace(positions, value=cast_position(found, positions.value.dtype))
+        return self._copy_tile(inner, replace(update, value=value, reducer=None, positions=positions), update, made)
 
-    def _transfer(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> NestStmt:
+    def _copy_tile(self, inner: Path, copy: Assign, update: Assign, made: _Accumulator) -> NestStmt:
         """`copy` inside fresh clones of the loops of the tile."""
         tile = free_vars_of(update.indices)
         loops = [loop for loop in inner if loop.var in tile]
-        absent = _absent_loops(inner, update)
+        absent = _loops_outside_update(inner, update)
         guards, wanted = (
             tuple(each for each in conditions if absent.isdisjoint(free_vars(each)))
             for conditions in (copy.guards, copy.wanted)
         )
         body: NestStmt = replace(copy, guards=guards, wanted=wanted)
-        clones = [over_elements(loop, self._names.fresh(f"{loop.var}_tile")) for loop in loops]
+        clones = [clone_over_elements(loop, self._names.fresh(f"{loop.var}_tile")) for loop in loops]
         if made.tiles is not None:
             rows = len(clones) - len(made.indices) + 1
             clones[rows] = replace(clones[rows], tensor=made.tiles.nest.tensor)
         renamed = {old.var: Var(new.var) for old, new in zip(loops, clones, strict=True)}
-        return around(clones, substitute_loops(body, renamed))
+        return wrap_loops(clones, substitute_loops(body, renamed))
 
 
-def _absent_loops(inner: Path, update: Assign) -> frozenset[str]:
+def _loops_outside_update(inner: Path, update: Assign) -> frozenset[str]:
     """The loops that are not around the loads before, and the stores after, all updates of an element."""
     tile = free_vars_of(update.indices)
     return frozenset({loop.var for loop in inner} - tile | update.reduction - update.spatial)
@@ -291,7 +297,7 @@ def _conditions(stmt: NestStmt, update: Assign) -> tuple[Expr, ...]:
     return _conditions(stmt.body, update) if isinstance(stmt, NestLoop) else ()
 
 
-def _alone(loop: NestLoop, update: Assign, *, cases: bool = False) -> bool:
+def _is_only_access(loop: NestLoop, update: Assign, *, cases: bool = False) -> bool:
     """Whether `update`, or with `cases` others of its block, is all that touches its buffers inside `loop`."""
     written = update.written
     for _, a in assigns(loop):
@@ -303,7 +309,7 @@ def _alone(loop: NestLoop, update: Assign, *, cases: bool = False) -> bool:
     return True
 
 
-def _accumulate(body: NestStmt, update: Assign, made: _Accumulator) -> NestStmt:
+def _redirect_update(body: NestStmt, update: Assign, made: _Accumulator) -> NestStmt:
     instead = replace(update, array=made.name, indices=made.indices, positions=made.positions)
     return map_assigns(body, lambda a: instead if a is update else a)
 

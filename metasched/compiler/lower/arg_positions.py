@@ -29,32 +29,32 @@ def positions_of(update: Assign, array: str, value: Expr, ranges: Mapping[str, E
     own = update.reduction - update.spatial
     index = position_index(value)
     loops = [var for var in ranges if var in own]
-    if index is None or not _rise(index, loops, update, ranges) or not _begins(update, ranges):
+    if index is None or not _positions_rise(index, loops, update, ranges) or not _has_first_terms(update, ranges):
         return replace(plain, init=no_position(value.dtype))
     first = as_int(substitute(index, dict.fromkeys(own, ZERO)))
     last = as_int(bounds(index, ranges).hi)
     assert first is not None
     assert last is not None
-    narrow = _narrowest(update.value.dtype, value.dtype, last)
+    narrow = _narrowest_type(update.value.dtype, value.dtype, last)
     return replace(plain, init=Const(first, value.dtype), rising=True, narrow=narrow)
 
 
-def compared_where_shared(stmt: NestStmt) -> NestStmt:
+def compare_shared_positions(stmt: NestStmt) -> NestStmt:
     """`stmt` where positions are compared if another statement finds some of the same element in the same loops."""
-    shared = {a.block for path, a in assigns(stmt) if not _alone(path, a)}
+    shared = {a.block for path, a in assigns(stmt) if not _is_only_writer(path, a)}
     if not shared:
         return stmt
 
-    def compared(a: Assign) -> Assign:
+    def compare(a: Assign) -> Assign:
         if a.block not in shared or a.positions is None:
             return a
         kind = a.positions.value.dtype
         return replace(a, positions=replace(a.positions, init=no_position(kind), rising=False, narrow=kind))
 
-    return map_assigns(stmt, compared)
+    return map_assigns(stmt, compare)
 
 
-def _alone(path: Path, update: Assign) -> bool:
+def _is_only_writer(path: Path, update: Assign) -> bool:
     """Whether nothing else writes positions that rise while the loops of their reduction run."""
     if update.positions is None or not update.positions.rising:
         return True
@@ -70,8 +70,8 @@ def position_index(value: Expr) -> Expr | None:
     return None if index.dtype is not INDEX or any(True for _ in loads(index)) else simplify(index)
 
 
-def recast(value: Expr, dtype: DType) -> Expr:
-    """A position in another type that holds it."""
+def cast_position(value: Expr, dtype: DType) -> Expr:
+    """Cast a position to another type that holds it."""
     if value.dtype is dtype:
         return value
     index = position_index(value)
@@ -82,13 +82,13 @@ def recast(value: Expr, dtype: DType) -> Expr:
     return index if dtype is INDEX else Cast(index, dtype)
 
 
-def _rise(index: Expr, loops: list[str], update: Assign, ranges: Mapping[str, Expr]) -> bool:
+def _positions_rise(index: Expr, loops: list[str], update: Assign, ranges: Mapping[str, Expr]) -> bool:
     """Whether a position depends on the loops alone, given outermost first, and rises as they run."""
     spans: dict[str, int] = {}
     try:
         for var in reversed(loops):
             step, extent = as_int(coefficient(index, var)), as_int(ranges[var])
-            if step is None or extent is None or step <= _reach(index, spans, update):
+            if step is None or extent is None or step <= _loop_reach(index, spans, update):
                 return False
             spans[var] = step * (extent - 1)
     except NotAffine:
@@ -96,7 +96,7 @@ def _rise(index: Expr, loops: list[str], update: Assign, ranges: Mapping[str, Ex
     return as_int(substitute(index, dict.fromkeys(loops, ZERO))) is not None
 
 
-def _reach(index: Expr, spans: Mapping[str, int], update: Assign) -> int:
+def _loop_reach(index: Expr, spans: Mapping[str, int], update: Assign) -> int:
     """How far loops move a position: each by its span, or several by what a guard leaves of an imperfect tile."""
     free = dict(spans)
     reach = 0
@@ -105,7 +105,7 @@ def _reach(index: Expr, spans: Mapping[str, int], update: Assign) -> int:
         if names <= free.keys() and isinstance(guard, Binary) and guard.op is BinOp.LT:
             room = simplify(Binary(BinOp.SUB, guard.b, guard.a))
             most = as_int(substitute(room, dict.fromkeys(names, ZERO)))
-            scales = {_quotient(as_int(coefficient(index, var)), as_int(coefficient(room, var))) for var in names}
+            scales = {_exact_quotient(as_int(coefficient(index, var)), as_int(coefficient(room, var))) for var in names}
             (scale, *others) = scales or {None}
             if scale is not None and most is not None and not others:
                 reach += scale * (most - 1)
@@ -113,12 +113,12 @@ def _reach(index: Expr, spans: Mapping[str, int], update: Assign) -> int:
     return reach + sum(free.values())
 
 
-def _quotient(step: int | None, fall: int | None) -> int | None:
+def _exact_quotient(step: int | None, fall: int | None) -> int | None:
     """How much a position moves where the room of a guard shrinks by one."""
     return None if step is None or fall is None or fall >= 0 or step % fall else step // -fall
 
 
-def _begins(update: Assign, ranges: Mapping[str, Expr]) -> bool:
+def _has_first_terms(update: Assign, ranges: Mapping[str, Expr]) -> bool:
     """Whether the first term of every element that is there is there, too."""
     own = update.reduction - update.spatial
     return all(
@@ -128,7 +128,7 @@ def _begins(update: Assign, ranges: Mapping[str, Expr]) -> bool:
     )
 
 
-def _narrowest(values: DType, positions: DType, last: int) -> DType:
+def _narrowest_type(values: DType, positions: DType, last: int) -> DType:
     """The smallest type for accumulators that holds all positions, its lanes no narrower than those of the values."""
     for dtype in signed_integers():
         if dtype.bits >= min(values.compute.bits, positions.bits) and last < 1 << (dtype.bits - 1):

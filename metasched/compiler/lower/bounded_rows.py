@@ -24,13 +24,13 @@ from metasched.target import Target
 def roll_terms(stmt: NestStmt, storages: Mapping[str, Storage], target: Target) -> NestStmt:
     """`stmt` with the terms of such tiles in loops, where a tile and its operands do not fit in registers."""
     if isinstance(stmt, NestLoop) and stmt.by_limit:
-        inside, update = _straight(stmt.body)
+        inside, update = _unrolled_nest(stmt.body)
         if update is not None and _keeps_operands(stmt, inside, update, storages, target):
             stmt = replace(stmt, unroll=False, by_limit=False)
     return map_children(stmt, lambda child: roll_terms(child, storages, target))
 
 
-def _straight(stmt: NestStmt) -> tuple[Path, Assign | None]:
+def _unrolled_nest(stmt: NestStmt) -> tuple[Path, Assign | None]:
     """The unrolled loops from here to the one statement in them, if there is one."""
     loops: list[NestLoop] = []
     while isinstance(stmt, NestLoop) and (stmt.unroll or stmt.is_vector):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from metasched.compiler.lower.arg_positions import compared_where_shared, positions_of
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, loads, many
-from metasched.compiler.lower.quotients import decided
+from metasched.compiler.lower.arg_positions import compare_shared_positions, positions_of
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, join_statements, loads
+from metasched.compiler.lower.quotients import drop_zero_quotients
 from metasched.compiler.policy import lanes_used
 from metasched.dtypes import INDEX
 from metasched.errors import BuildError
@@ -71,25 +71,25 @@ def build(func: Func) -> NestStmt:
         func = in_vector_form(func)
     except Mismatch as error:
         raise BuildError("tensorized nest changed", str(error)) from None
-    return compared_where_shared(_stmt(func.body, _Context({}, {})))
+    return compare_shared_positions(_stmt(func.body, _Context({}, {})))
 
 
 def _stmt(stmt: Stmt, context: _Context) -> NestStmt:
     if isinstance(stmt, Seq):
-        return many([_together(name, stmts, context) for name, stmts in phases(stmt)])
+        return join_statements([_build_region(name, stmts, context) for name, stmts in phases(stmt)])
     if isinstance(stmt, For):
         return _loop(stmt, context)
     assert isinstance(stmt, Block)
     return _block(stmt, context)
 
 
-def _together(region: str, stmts: tuple[Stmt, ...], context: _Context) -> NestStmt:
+def _build_region(region: str, stmts: tuple[Stmt, ...], context: _Context) -> NestStmt:
     """Statements that share a parallel region, or one that shares none."""
     if len(stmts) == 1 or context.parallel:
-        return many([_stmt(child, context) for child in stmts])
+        return join_statements([_stmt(child, context) for child in stmts])
     inside = [_phase(f"{region}.{n}", child, context) for n, child in enumerate(stmts)]
     found = [phase for phase in inside if phase is not None]
-    return NestRegion(tuple(found)) if len(found) > 1 else many(found)
+    return NestRegion(tuple(found)) if len(found) > 1 else join_statements(found)
 
 
 def _phase(name: str, stmt: Stmt, context: _Context) -> NestStmt | None:
@@ -105,33 +105,37 @@ def _phase(name: str, stmt: Stmt, context: _Context) -> NestStmt | None:
     return NestLoop(name, 1, body, LoopKind.PARALLEL)
 
 
-def _constant(e: Expr, what: str) -> int:
+def _require_constant(e: Expr, what: str) -> int:
     value = as_int(e)
     if value is None:
         raise BuildError("extent not constant", f"{what}: the program has free variables; apply it with decisions")
     return value
 
 
-def _limit(annotations: tuple[Annotation, ...], default: int | None) -> int | None:
+def _unroll_limit(annotations: tuple[Annotation, ...], default: int | None) -> int | None:
     found = _number(unroll_limit, annotations)
     return default if found is None else found
 
 
 def _number(key: AnnotationKey, annotations: tuple[Annotation, ...]) -> int | None:
     value = key.expression(annotations)
-    return None if value is None else _constant(value, key.name)
+    return None if value is None else _require_constant(value, key.name)
 
 
 def _loop(loop: For, context: _Context) -> NestStmt:
-    extent = _constant(loop.extent, f"loop `{loop.var}`")
-    limit = _limit(loop.annotations, context.limit)
+    extent = _require_constant(loop.extent, f"loop `{loop.var}`")
+    limit = _unroll_limit(loop.annotations, context.limit)
     if extent == 0:
         return Many(())
     if extent == 1 and not _leaves_out_terms(loop):
         inner = replace(context, values={**context.values, loop.var: ZERO}, limit=limit)
         return _stmt(loop.body, inner)
     kind = LoopKind.SERIAL if loop.kind is LoopKind.PARALLEL and context.parallel else loop.kind
-    lanes = _constant(loop.lanes, f"lanes of `{loop.var}`") if loop.lanes is not None and loop.kind is _VECTOR else 1
+    lanes = (
+        _require_constant(loop.lanes, f"lanes of `{loop.var}`")
+        if loop.lanes is not None and loop.kind is _VECTORIZED
+        else 1
+    )
     inner = _Context(
         context.values,
         {**context.ranges, loop.var: const(extent)},
@@ -139,7 +143,7 @@ def _loop(loop: For, context: _Context) -> NestStmt:
         limit,
     )
     ahead, tile = (_number(key, loop.annotations) or 0 for key in (prefetch, prefetch_tile))
-    unroll = kind is LoopKind.UNROLLED or (kind is _VECTOR and extent <= lanes)
+    unroll = kind is LoopKind.UNROLLED or (kind is _VECTORIZED and extent <= lanes)
     kind = LoopKind.SERIAL if kind is LoopKind.UNROLLED else kind
     body = _stmt(loop.body, inner)
     # Registers of more lanes would not be told apart by where they start.
@@ -160,7 +164,7 @@ def _loop(loop: For, context: _Context) -> NestStmt:
     )
 
 
-_VECTOR = LoopKind.VECTORIZED
+_VECTORIZED = LoopKind.VECTORIZED
 
 
 def _leaves_out_terms(loop: For) -> bool:
@@ -175,14 +179,14 @@ def _leaves_out_terms(loop: For) -> bool:
 
 
 def _block(block: Block, context: _Context) -> NestStmt:
-    bindings = [decided(simplify(substitute(b, context.values)), context.ranges) for b in block.bindings]
+    bindings = [drop_zero_quotients(simplify(substitute(b, context.values)), context.ranges) for b in block.bindings]
     values = {iv.name: b for iv, b in zip(block.iters, bindings, strict=True)}
     bound = replace(block, bindings=tuple(bindings))
     reduced, spatial = query.reduced_loops(bound), query.spatial_loops(bound)
-    value = _fold(substitute(block.store.value, values), context.ranges)
+    value = _fold_constants(substitute(block.store.value, values), context.ranges)
     guards = _guards(block, context)
     if block.init is not None and any(free_vars(g) & (reduced - spatial) and free_vars(g) & spatial for g in guards):
-        guards += _beyond(block, bindings, context)
+        guards += _element_guards(block, bindings, context)
     assign = Assign(
         block=block.name,
         array=block.store.buffer,
@@ -190,18 +194,18 @@ def _block(block: Block, context: _Context) -> NestStmt:
         value=value,
         guards=without_implied(guards, context.ranges, reduced),
         reducer=block.reducer,
-        init=None if block.init is None else _fold(substitute(block.init, values), context.ranges),
+        init=None if block.init is None else _fold_constants(substitute(block.init, values), context.ranges),
         reduction=reduced,
         spatial=spatial,
-        limit=_limit(block.annotations, None),
+        limit=_unroll_limit(block.annotations, None),
         fast=bool(_number(fastmath, block.annotations)),
         streams=bool(_number(non_temporal, block.annotations)),
         block_length=_number(blocked_sum, block.annotations) or 0,
         common_factor=bool(_number(common_factor, block.annotations)),
     )
     if block.index is not None:
-        position = _fold(substitute(block.index.value, values), context.ranges)
-        return _pair(block, assign, position, context.ranges)
+        position = _fold_constants(substitute(block.index.value, values), context.ranges)
+        return _add_position(block, assign, position, context.ranges)
     if assign.reducer is not None and assign.init is not None and not reduced:
         # One term: the element is computed in a single step.
         single = Binary(assign.reducer.operation, assign.init, value)
@@ -209,8 +213,8 @@ def _block(block: Block, context: _Context) -> NestStmt:
     return assign
 
 
-def _pair(block: Block, assign: Assign, position: Expr, ranges: Mapping[str, Expr]) -> Assign:
-    """A value and its position."""
+def _add_position(block: Block, assign: Assign, position: Expr, ranges: Mapping[str, Expr]) -> Assign:
+    """Add the position of a value to an assignment."""
     assert block.index is not None
     if assign.reducer is None or (assign.init is not None and not assign.reduction):
         # One term, or what a reduction starts from.
@@ -226,43 +230,43 @@ def conjuncts(e: Expr) -> list[Expr]:
 def _guards(block: Block, context: _Context) -> tuple[Expr, ...]:
     kept: dict[Expr, None] = {}
     for guard in block.guards:
-        for cond in conjuncts(decided(simplify(substitute(guard, context.values)), context.ranges)):
-            if _decide(cond, context.ranges) is not True:
+        for cond in conjuncts(drop_zero_quotients(simplify(substitute(guard, context.values)), context.ranges)):
+            if _decide_condition(cond, context.ranges) is not True:
                 kept[cond] = None
     return tuple(kept)
 
 
-def _beyond(block: Block, bindings: Sequence[Expr], context: _Context) -> tuple[Expr, ...]:
+def _element_guards(block: Block, bindings: Sequence[Expr], context: _Context) -> tuple[Expr, ...]:
     """Guards of elements alone, where those of the schedule are about elements and terms at once: where loops of both
     were fused and split, what the sums start from would be written to elements beyond the last."""
     spatial = [(iv, b) for iv, b in zip(block.iters, bindings, strict=True) if iv.kind is IterKind.SPATIAL]
     inside = (Binary(BinOp.LT, b, iv.extent) for iv, b in spatial)
-    return tuple(guard for guard in inside if _decide(guard, context.ranges) is not True)
+    return tuple(guard for guard in inside if _decide_condition(guard, context.ranges) is not True)
 
 
-def _fold(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+def _fold_constants(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     """`e` with index arithmetic in normal form, and conditions that the loops' ranges decide resolved."""
     if isinstance(e, Const):
         return e
     if e.dtype is INDEX and not any(True for _ in loads(e)):
         return simplify(e)
-    folded = e.map(lambda child: _fold(child, ranges))
+    folded = e.map(lambda child: _fold_constants(child, ranges))
     if isinstance(folded, Binary) and folded.op.is_comparison:
-        known = _decide(folded, ranges)
+        known = _decide_condition(folded, ranges)
         return folded if known is None else Const(known, folded.dtype)
     if isinstance(folded, Binary) and folded.op.is_logical:
-        return _logical(folded)
+        return _fold_logical(folded)
     if isinstance(folded, Select) and isinstance(folded.cond, Const):
         return folded.then if folded.cond.value else folded.otherwise
     return folded
 
 
-def _decide(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
-    """What the loops' ranges say of a condition. A scalar argument may have any value, and decides nothing."""
+def _decide_condition(cond: Expr, ranges: Mapping[str, Expr]) -> bool | None:
+    """Whether a condition holds by the loops' ranges; None where they do not decide it, as with scalar arguments."""
     return prove(cond, ranges) if free_vars(cond) <= ranges.keys() else None
 
 
-def _logical(e: Binary) -> Expr:
+def _fold_logical(e: Binary) -> Expr:
     for side, other in ((e.a, e.b), (e.b, e.a)):
         if isinstance(side, Const):
             neutral = bool(side.value) is (e.op is BinOp.AND)

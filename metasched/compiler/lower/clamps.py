@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise, product
 
-from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt, Path, assigns, many, map_children
+from metasched.compiler.lower.nest import (
+    Assign,
+    NameSupply,
+    NestLoop,
+    NestStmt,
+    Path,
+    assigns,
+    join_statements,
+    map_children,
+)
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import const, free_vars
 from metasched.ir.data import depends_on_data
@@ -26,13 +35,13 @@ def cut_at_clamps(stmt: NestStmt, names: NameSupply, path: Path = ()) -> NestStm
     if not isinstance(stmt, NestLoop):
         return map_children(stmt, lambda child: cut_at_clamps(child, names, path))
     parts: list[NestStmt] = [
-        replace(part, body=cut_at_clamps(part.body, names, (*path, part))) for part in _parts(stmt, names, path)
+        replace(part, body=cut_at_clamps(part.body, names, (*path, part))) for part in _split_at_cuts(stmt, names, path)
     ]
-    return many(parts)
+    return join_statements(parts)
 
 
-def _parts(loop: NestLoop, names: NameSupply, path: Path) -> list[NestLoop]:
-    cuts = _cuts(loop, path)
+def _split_at_cuts(loop: NestLoop, names: NameSupply, path: Path) -> list[NestLoop]:
+    cuts = _cut_iterations(loop, path)
     if not cuts:
         return [loop]
     parts = []
@@ -44,8 +53,8 @@ def _parts(loop: NestLoop, names: NameSupply, path: Path) -> list[NestLoop]:
     return parts
 
 
-def _cuts(loop: NestLoop, path: Path) -> list[int]:
-    """Where parts after the first begin."""
+def _cut_iterations(loop: NestLoop, path: Path) -> list[int]:
+    """The iterations at which parts after the first begin."""
     found = list(assigns(loop.body))
     if len(found) != 1 or loop.kind is LoopKind.PARALLEL or loop.unroll or loop.tensor is not None:
         return []
@@ -58,11 +67,11 @@ def _cuts(loop: NestLoop, path: Path) -> list[int]:
         return []  # Sums under way, in registers, are those of one nest.
     others = {x.var: const(x.extent) for x in around if x is not loop}
     cuts = set()
-    for extremum in _clamps(statement, vector):
+    for extremum in _lane_extrema(statement, vector):
         if loop.var not in free_vars(extremum):
             continue
-        for a, b in product(_sides(extremum.a), _sides(extremum.b)):
-            cuts |= set(_changes(a, b, loop, others))
+        for a, b in product(_resolve_extrema(extremum.a), _resolve_extrema(extremum.b)):
+            cuts |= set(_crossings(a, b, loop, others))
     return sorted(cut for cut in cuts if 0 < cut < loop.extent)
 
 
@@ -74,7 +83,7 @@ def _is_straight(loop: NestLoop) -> bool:
     return isinstance(body, Assign)
 
 
-def _clamps(statement: Assign, vector: str) -> Iterator[Binary]:
+def _lane_extrema(statement: Assign, vector: str) -> Iterator[Binary]:
     """The minima and maxima in indices of what is read that depend on the lane."""
     for load in statement.reads:
         for index in load.indices:
@@ -88,19 +97,19 @@ def _clamps(statement: Assign, vector: str) -> Iterator[Binary]:
                     yield node
 
 
-def _sides(e: Expr) -> list[Expr]:
+def _resolve_extrema(e: Expr) -> list[Expr]:
     """An expression for every way in which the minima and maxima in it may be decided."""
     found = next((node for node in e.walk() if isinstance(node, Binary) and node.op in _EXTREMA), None)
     if found is None:
         return [e]
-    return [way for side in (found.a, found.b) for way in _sides(_replaced(e, found, side))]
+    return [way for side in (found.a, found.b) for way in _resolve_extrema(_replace_node(e, found, side))]
 
 
-def _replaced(e: Expr, old: Expr, new: Expr) -> Expr:
-    return new if e is old else e.map(lambda child: _replaced(child, old, new))
+def _replace_node(e: Expr, old: Expr, new: Expr) -> Expr:
+    return new if e is old else e.map(lambda child: _replace_node(child, old, new))
 
 
-def _changes(a: Expr, b: Expr, loop: NestLoop, others: Mapping[str, Expr]) -> Iterator[int]:
+def _crossings(a: Expr, b: Expr, loop: NestLoop, others: Mapping[str, Expr]) -> Iterator[int]:
     """The iterations, at whole vectors, between which one is the larger for all values of other loops."""
     unit = loop.lanes
     for op in (BinOp.LE, BinOp.GE):

@@ -18,8 +18,8 @@ from metasched.compiler.lower.nest import (
     NestStmt,
     When,
     assigns,
-    many,
-    with_body,
+    join_statements,
+    replace_body,
 )
 from metasched.ir.nodes import LoopKind
 from metasched.support.data_classes import dataclass
@@ -52,53 +52,55 @@ class NestCounters:
         self._threads = threads
         self._most = most
 
-    def around(self, stmt: NestStmt) -> NestStmt:
-        """A whole nest with counters."""
-        return self._sequence(stmt.stmts if isinstance(stmt, Many) else (stmt,), None, 1.0)
+    def count_nest(self, stmt: NestStmt) -> NestStmt:
+        """Put counters into a whole nest."""
+        return self._count_sequence(stmt.stmts if isinstance(stmt, Many) else (stmt,), None, 1.0)
 
-    def _sequence(self, stmts: tuple[NestStmt, ...], parent: int | None, runs: float) -> NestStmt:
+    def _count_sequence(self, stmts: tuple[NestStmt, ...], parent: int | None, runs: float) -> NestStmt:
         found: list[NestStmt] = []
-        for blocks, together in _in_rows(stmts):
+        for blocks, together in _group_by_blocks(stmts):
             number = self._add(blocks, together, parent, False)
-            found.append(CountedNest(number, many([self._inside(stmt, number, runs) for stmt in together])))
-        return many(found)
+            found.append(
+                CountedNest(number, join_statements([self._count_inside(stmt, number, runs) for stmt in together]))
+            )
+        return join_statements(found)
 
     def _add(self, blocks: tuple[str, ...], stmts: tuple[NestStmt, ...], parent: int | None, on_threads: bool) -> int:
         only = stmts[0]
-        loops = _run(only) if len(stmts) == 1 else ()
+        loops = _nested_loops(only) if len(stmts) == 1 else ()
         self.parts.append(CountedPart(blocks, loops, parent, on_threads))
         return len(self.parts) - 1
 
-    def _inside(self, stmt: NestStmt, parent: int, runs: float) -> NestStmt:
+    def _count_inside(self, stmt: NestStmt, parent: int, runs: float) -> NestStmt:
         """A statement with counters in the first sequence that it comes to, and around loops on threads."""
         if isinstance(stmt, NestRegion):
-            return NestRegion(tuple(self._inside(phase, parent, runs) for phase in stmt.phases))
+            return NestRegion(tuple(self._count_inside(phase, parent, runs) for phase in stmt.phases))
         if isinstance(stmt, When):
-            return When(stmt.conds, self._inside(stmt.body, parent, runs))
+            return When(stmt.conds, self._count_inside(stmt.body, parent, runs))
         if isinstance(stmt, Many):
-            rows = _in_rows(stmt.stmts)
+            rows = _group_by_blocks(stmt.stmts)
             if len(rows) == 1:
-                return many([self._inside(child, parent, runs) for child in stmt.stmts])
-            return self._sequence(stmt.stmts, parent, runs) if runs * len(rows) <= self._most else stmt
+                return join_statements([self._count_inside(child, parent, runs) for child in stmt.stmts])
+            return self._count_sequence(stmt.stmts, parent, runs) if runs * len(rows) <= self._most else stmt
         if not isinstance(stmt, NestLoop) or stmt.is_vector or stmt.unroll or stmt.tensor is not None:
             return stmt
         if stmt.kind is LoopKind.PARALLEL and self._threads > 1:
-            number = self._add(_blocks(stmt), (stmt,), parent, True)
+            number = self._add(_block_names(stmt), (stmt,), parent, True)
             each = runs * -(-stmt.extent // self._threads)
-            return replace(stmt, counter=number, body=self._inside(stmt.body, number, each))
-        return with_body(stmt, self._inside(stmt.body, parent, runs * stmt.extent))
+            return replace(stmt, counter=number, body=self._count_inside(stmt.body, number, each))
+        return replace_body(stmt, self._count_inside(stmt.body, parent, runs * stmt.extent))
 
 
-def _in_rows(stmts: tuple[NestStmt, ...]) -> list[tuple[tuple[str, ...], tuple[NestStmt, ...]]]:
-    """Statements in a row of the same blocks, with these."""
-    return [(blocks, tuple(group)) for blocks, group in groupby(stmts, _blocks)]
+def _group_by_blocks(stmts: tuple[NestStmt, ...]) -> list[tuple[tuple[str, ...], tuple[NestStmt, ...]]]:
+    """Group neighbouring statements by the names of their blocks."""
+    return [(blocks, tuple(group)) for blocks, group in groupby(stmts, _block_names)]
 
 
-def _blocks(stmt: NestStmt) -> tuple[str, ...]:
+def _block_names(stmt: NestStmt) -> tuple[str, ...]:
     return tuple(dict.fromkeys(assign.block for _, assign in assigns(stmt)))
 
 
-def _run(stmt: NestStmt) -> tuple[tuple[str, int], ...]:
+def _nested_loops(stmt: NestStmt) -> tuple[tuple[str, int], ...]:
     """The loops that a statement is, one right inside the other, outermost first."""
     found: list[tuple[str, int]] = []
     while isinstance(stmt, NestLoop | When):

@@ -19,11 +19,11 @@ from metasched.compiler.lower.nest import (
     NestRegion,
     NestStmt,
     When,
-    with_body,
+    replace_body,
 )
-from metasched.compiler.lower.prefetch import TilePrefetch, ahead_of
-from metasched.compiler.lower.storage import Storage, relative
-from metasched.compiler.lower.tensors import statement_of
+from metasched.compiler.lower.prefetch import TilePrefetch, prefetch_ahead
+from metasched.compiler.lower.storage import Storage, array_indices
+from metasched.compiler.lower.tensors import tensor_statement
 from metasched.dtypes import INDEX, DType, fits
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.data import depends_on_data
@@ -32,9 +32,9 @@ from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Load, LoopKind,
 
 _MODES = {LoopKind.SERIAL: lir.LoopMode.SERIAL, LoopKind.PARALLEL: lir.LoopMode.PARALLEL}
 
-_BETTER = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
+_COMPARISONS = {Reducer.ARGMAX: BinOp.GT, Reducer.ARGMIN: BinOp.LT}
 
-_IN_MEMORY = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THREAD)
+_MEMORY_KINDS = (ArrayKind.INPUT, ArrayKind.OUTPUT, ArrayKind.SHARED, ArrayKind.THREAD)
 
 
 def flatten(stmt: NestStmt, storages: Mapping[str, Storage]) -> lir.LStmt:
@@ -57,64 +57,64 @@ class _Flattener:
     def stmt(self, stmt: NestStmt, depths: Mapping[str, int]) -> lir.LStmt:
         """`depths` numbers the loops around, from the outermost."""
         if isinstance(stmt, Assign):
-            return self._assign(stmt, depths)
+            return self._flatten_assign(stmt, depths)
         if isinstance(stmt, Many):
             return lir.Body(tuple(self.stmt(child, depths) for child in stmt.stmts))
         if isinstance(stmt, CountedNest):
             return lir.Counted(stmt.number, self.stmt(stmt.body, depths))
         if isinstance(stmt, NestRegion):
-            return lir.Region(tuple(self._phase(phase, depths) for phase in stmt.phases))
+            return lir.Region(tuple(self._flatten_phase(phase, depths) for phase in stmt.phases))
         if isinstance(stmt, When):
             body = self.stmt(stmt.body, depths)
             for cond in reversed(stmt.conds):
-                body = lir.If(self._index(cond, depths), body)
+                body = lir.If(self._flatten_index(cond, depths), body)
             return body
         assert isinstance(stmt, NestLoop)
         if stmt.tensor is not None:
-            return statement_of(
+            return tensor_statement(
                 stmt,
-                lambda access: self._element(access.buffer, access.indices, depths),
-                lambda e: ordered(e, depths),
+                lambda access: self._flat_index(access.buffer, access.indices, depths),
+                lambda e: order_terms(e, depths),
             )
-        return self._loop(stmt, depths)
+        return self._flatten_loop(stmt, depths)
 
-    def _phase(self, stmt: NestStmt, depths: Mapping[str, int]) -> lir.Loop:
+    def _flatten_phase(self, stmt: NestStmt, depths: Mapping[str, int]) -> lir.Loop:
         """A phase of a region as a parallel loop: conditions around it go inside."""
         conds: list[Expr] = []
         while isinstance(stmt, When):
             conds += stmt.conds
             stmt = stmt.body
         assert isinstance(stmt, NestLoop)
-        loop = self._loop(with_body(stmt, When(tuple(conds), stmt.body) if conds else stmt.body), depths)
+        loop = self._flatten_loop(replace_body(stmt, When(tuple(conds), stmt.body) if conds else stmt.body), depths)
         assert isinstance(loop, lir.Loop)
         assert loop.mode is lir.LoopMode.PARALLEL
         return loop
 
-    def _loop(self, loop: NestLoop, depths: Mapping[str, int]) -> lir.LStmt:
+    def _flatten_loop(self, loop: NestLoop, depths: Mapping[str, int]) -> lir.LStmt:
         inside = {**depths, loop.var: len(depths)}
         body = self.stmt(loop.body, inside)
         if loop.prefetch:
-            body = ahead_of(
+            body = prefetch_ahead(
                 loop.var,
                 loop.prefetch,
                 body,
                 self._bytes_in_memory,
-                lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
+                lambda e, loops: order_terms(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
             )
         if loop.prefetch_tile:
             body = TilePrefetch(
                 loop.var,
                 loop.prefetch_tile,
                 self._bytes_in_memory,
-                lambda e, loops: ordered(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
-            ).within(body)
+                lambda e, loops: order_terms(e, inside | {x.var: len(inside) + n for n, x in enumerate(loops)}),
+            ).add_prefetches(body)
         if loop.place is not None:
-            return lir.AtPlace(loop.var, self._index(loop.place, depths), loop.extent, body)
+            return lir.AtPlace(loop.var, self._flatten_index(loop.place, depths), loop.extent, body)
         if loop.rereads:
             body = lir.Body((lir.Reread(), body))
         extent: Expr = const(loop.extent)
         for clip in loop.clips:
-            extent = Binary(BinOp.MIN, extent, ordered(clip, depths))
+            extent = Binary(BinOp.MIN, extent, order_terms(clip, depths))
         if loop.is_vector:
             return lir.VectorLoop(loop.var, extent, loop.lanes, loop.unroll, body)
         mode = lir.LoopMode.UNROLLED if loop.unroll else _MODES[loop.kind]
@@ -123,82 +123,82 @@ class _Flattener:
     def _bytes_in_memory(self, array: str) -> int:
         """Bytes of an element; 0 of an array that is in no memory."""
         storage = self._storages[array]
-        return storage.dtype.bytes if storage.kind in _IN_MEMORY else 0
+        return storage.dtype.bytes if storage.kind in _MEMORY_KINDS else 0
 
-    def _assign(self, a: Assign, depths: Mapping[str, int]) -> lir.LStmt:
+    def _flatten_assign(self, a: Assign, depths: Mapping[str, int]) -> lir.LStmt:
         if a.positions is not None:
-            return self._pair(a, a.positions, depths)
-        index = self._element(a.array, a.indices, depths)
-        value = self._value(a.value, depths)
+            return self._flatten_pair(a, a.positions, depths)
+        index = self._flat_index(a.array, a.indices, depths)
+        value = self._flatten_value(a.value, depths)
         if a.reducer is not None:
             value = Binary(a.reducer.operation, Load(a.array, (index,), a.value.dtype), value)
         # An accumulator in memory is read again in the next iteration.
-        streams = a.streams and a.reducer is None and self._storages[a.array].kind in _IN_MEMORY
+        streams = a.streams and a.reducer is None and self._storages[a.array].kind in _MEMORY_KINDS
         return lir.Write(a.array, index, value, a.fast, streams)
 
-    def _pair(self, a: Assign, positions: ArgPositions, depths: Mapping[str, int]) -> lir.LStmt:
-        value, position = self._value(a.value, depths), self._value(positions.value, depths)
-        index = self._element(a.array, a.indices, depths)
-        at = self._element(positions.array, positions.indices, depths)
+    def _flatten_pair(self, a: Assign, positions: ArgPositions, depths: Mapping[str, int]) -> lir.LStmt:
+        value, position = self._flatten_value(a.value, depths), self._flatten_value(positions.value, depths)
+        index = self._flat_index(a.array, a.indices, depths)
+        at = self._flat_index(positions.array, positions.indices, depths)
         if a.reducer is None:
             return lir.Body((lir.Write(a.array, index, value, a.fast), lir.Write(positions.array, at, position)))
         values = Load(a.array, (index,), value.dtype)
         lowest = Load(positions.array, (at,), position.dtype)
-        return lir.ArgReduction(values, lowest, value, position, _BETTER[a.reducer], positions.rising, a.fast)
+        return lir.ArgReduction(values, lowest, value, position, _COMPARISONS[a.reducer], positions.rising, a.fast)
 
-    def _value(self, e: Expr, depths: Mapping[str, int]) -> Expr:
+    def _flatten_value(self, e: Expr, depths: Mapping[str, int]) -> Expr:
         if isinstance(e, Load):
-            return Load(e.buffer, (self._element(e.buffer, e.indices, depths),), e.type)
+            return Load(e.buffer, (self._flat_index(e.buffer, e.indices, depths),), e.type)
         if e.dtype is INDEX or e.dtype.is_bool:
-            return self._index(e, depths)
-        return e.map(lambda child: self._value(child, depths))
+            return self._flatten_index(e, depths)
+        return e.map(lambda child: self._flatten_value(child, depths))
 
-    def _index(self, e: Expr, depths: Mapping[str, int]) -> Expr:
+    def _flatten_index(self, e: Expr, depths: Mapping[str, int]) -> Expr:
         """Index arithmetic in order, inside conditions and casts; reads inside it flattened."""
         if isinstance(e, Load):
-            return self._value(e, depths)
+            return self._flatten_value(e, depths)
         if e.dtype is INDEX and not any(isinstance(x, Load) for x in e.walk()):
-            return ordered(simplify(e), depths)
-        return e.map(lambda child: self._value(child, depths))
+            return order_terms(simplify(e), depths)
+        return e.map(lambda child: self._flatten_value(child, depths))
 
-    def _element(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
+    def _flat_index(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
         key = (name, indices)
         found = self._flat.get(key)
         if found is None:
-            found = self._flat[key] = self._flatten(name, indices, depths)
+            found = self._flat[key] = self._flatten_indices(name, indices, depths)
         return found
 
-    def _flatten(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
+    def _flatten_indices(self, name: str, indices: tuple[Expr, ...], depths: Mapping[str, int]) -> Expr:
         storage = self._storages[name]
         flat: Expr = ZERO
-        for index, size, stride in zip(relative(storage, indices), storage.shape, storage.strides, strict=True):
+        for index, size, stride in zip(array_indices(storage, indices), storage.shape, storage.strides, strict=True):
             if size == 1:
                 continue  # Its one element, however a fused loop's part of the index is written.
             if depends_on_data(index):
-                index = _held(self._index(index, depths), size)
+                index = _clamp_if_needed(self._flatten_index(index, depths), size)
             flat = Binary(BinOp.ADD, flat, Binary(BinOp.MUL, index, const(stride)))
-        return ordered(simplify(flat), depths)
+        return order_terms(simplify(flat), depths)
 
 
-def _held(index: Expr, size: int) -> Expr:
+def _clamp_if_needed(index: Expr, size: int) -> Expr:
     """An index such that no read leaves its array, whatever the data is: held to it where it may be elsewhere."""
     if isinstance(index, Cast) and index.dtype is INDEX and index.value.dtype.is_integer:
         narrow = index.value.dtype
         if fits(narrow, 0, size - 1):
-            return Cast(_clamped(index.value, size, narrow), INDEX)  # In more lanes than 64 bits have.
-    return _clamped(index, size, INDEX)
+            return Cast(_clamp_index(index.value, size, narrow), INDEX)  # In more lanes than 64 bits have.
+    return _clamp_index(index, size, INDEX)
 
 
-def _clamped(index: Expr, size: int, dtype: DType) -> Expr:
+def _clamp_index(index: Expr, size: int, dtype: DType) -> Expr:
     lo, hi = data_range(index)
     if hi >= size:
         index = Binary(BinOp.MIN, index, Const(size - 1, dtype))
     return Binary(BinOp.MAX, index, Const(0, dtype)) if lo < 0 else index
 
 
-def ordered(e: Expr, depths: Mapping[str, int]) -> Expr:
+def order_terms(e: Expr, depths: Mapping[str, int]) -> Expr:
     """A simplified sum with its terms in the order of the loops they depend on, the constant last."""
-    terms = _terms(e)
+    terms = _signed_terms(e)
     if len(terms) < 2:
         return e
 
@@ -216,9 +216,9 @@ def ordered(e: Expr, depths: Mapping[str, int]) -> Expr:
     return out
 
 
-def _terms(e: Expr) -> list[tuple[int, Expr]]:
+def _signed_terms(e: Expr) -> list[tuple[int, Expr]]:
     if isinstance(e, Binary) and e.op is BinOp.ADD:
-        return _terms(e.a) + _terms(e.b)
+        return _signed_terms(e.a) + _signed_terms(e.b)
     if isinstance(e, Binary) and e.op is BinOp.SUB:
-        return _terms(e.a) + [(-sign, term) for sign, term in _terms(e.b)]
+        return _signed_terms(e.a) + [(-sign, term) for sign, term in _signed_terms(e.b)]
     return [(1, e)]

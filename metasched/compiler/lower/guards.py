@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, many
+from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, When, join_statements
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import ZERO, NotAffine, as_int, const, free_vars, linear, simplify
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
@@ -21,10 +21,10 @@ Conds = tuple[Expr, ...]
 def place_guards(stmt: NestStmt) -> NestStmt:
     """`stmt` with no guards left on assignments."""
     body, pending = _resolve(stmt, frozenset())
-    return _when(pending, body)
+    return _guard_body(pending, body)
 
 
-def _when(conds: Conds, body: NestStmt) -> NestStmt:
+def _guard_body(conds: Conds, body: NestStmt) -> NestStmt:
     return When(conds, body) if conds else body
 
 
@@ -33,9 +33,9 @@ def _resolve(stmt: NestStmt, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     if isinstance(stmt, Assign):
         return (replace(stmt, guards=()) if stmt.guards else stmt), stmt.guards
     if isinstance(stmt, Many):
-        return _sequence([_resolve(child, lanes) for child in stmt.stmts])
+        return _group_by_conditions([_resolve(child, lanes) for child in stmt.stmts])
     if isinstance(stmt, NestRegion):
-        return _phases([_resolve(child, lanes) for child in stmt.phases])
+        return _guard_phases([_resolve(child, lanes) for child in stmt.phases])
     if isinstance(stmt, When):
         body, pending = _resolve(stmt.body, lanes)
         return When(stmt.conds, body), pending
@@ -47,7 +47,7 @@ def _loop(stmt: NestLoop, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     body, pending = _resolve(stmt.body, lanes | {stmt.var} if stmt.is_vector else lanes)
     whole = stmt.unroll or stmt.kind is LoopKind.PARALLEL or stmt.place is not None
     fixed = whole or stmt.tensor is not None
-    start = 0 if fixed else max((_start(cond, stmt.var) or 0 for cond in pending), default=0)
+    start = 0 if fixed else max((_first_iteration(cond, stmt.var) or 0 for cond in pending), default=0)
     if 0 < start < stmt.extent:
         shifted = substitute_loops(stmt.body, {stmt.var: Var(stmt.var) + start})
         return _loop(replace(stmt, extent=stmt.extent - start, body=shifted), lanes)
@@ -56,10 +56,10 @@ def _loop(stmt: NestLoop, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     clips: list[Expr] = []
     kept: list[Expr] = []
     for cond in inside:
-        first = None if fixed else _start(cond, stmt.var)
+        first = None if fixed else _first_iteration(cond, stmt.var)
         if first is not None and first <= 0:
             continue  # All iterations meet it.
-        clip = None if whole else _clip(cond, stmt.var)
+        clip = None if whole else _clipped_extent(cond, stmt.var)
         if clip is None or not lanes.isdisjoint(free_vars(clip)):
             kept.append(cond)
         else:
@@ -67,40 +67,40 @@ def _loop(stmt: NestLoop, lanes: frozenset[str]) -> tuple[NestStmt, Conds]:
     known = [most for clip in clips if (most := as_int(clip)) is not None and most > 0]
     open_ = tuple(clip for clip in clips if as_int(clip) not in known)
     extent = min([stmt.extent, *known])
-    return replace(stmt, extent=extent, body=_when(tuple(kept), body), clips=open_), outside
+    return replace(stmt, extent=extent, body=_guard_body(tuple(kept), body), clips=open_), outside
 
 
-def _sequence(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
-    shared = _shared(children)
+def _group_by_conditions(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
+    shared = _shared_conditions(children)
     out: list[NestStmt] = []
     group: list[NestStmt] = []
     under: Conds = ()
     for stmt, conds in children:
         own = tuple(g for g in conds if g not in shared)
         if group and set(own) != set(under):
-            out.append(_when(under, many(group)))
+            out.append(_guard_body(under, join_statements(group)))
             group = []
         group.append(stmt)
         under = own
     if group:
-        out.append(_when(under, many(group)))
-    return many(out), shared
+        out.append(_guard_body(under, join_statements(group)))
+    return join_statements(out), shared
 
 
-def _phases(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
-    """As `_sequence`, where each statement stays one by itself."""
-    shared = _shared(children)
+def _guard_phases(children: list[tuple[NestStmt, Conds]]) -> tuple[NestStmt, Conds]:
+    """Guard each phase of a region by itself, under what `_group_by_conditions` would put around several."""
+    shared = _shared_conditions(children)
     own = [tuple(g for g in conds if g not in shared) for _, conds in children]
-    return NestRegion(tuple(_when(conds, stmt) for (stmt, _), conds in zip(children, own, strict=True))), shared
+    return NestRegion(tuple(_guard_body(conds, stmt) for (stmt, _), conds in zip(children, own, strict=True))), shared
 
 
-def _shared(children: list[tuple[NestStmt, Conds]]) -> Conds:
+def _shared_conditions(children: list[tuple[NestStmt, Conds]]) -> Conds:
     return tuple(g for g in children[0][1] if all(g in conds for _, conds in children)) if children else ()
 
 
-def _clip(cond: Expr, var: str) -> Expr | None:
+def _clipped_extent(cond: Expr, var: str) -> Expr | None:
     """The extent that `cond` leaves to `var`, when it is an upper limit on it."""
-    found = _below_zero(cond, var)
+    found = _split_limit(cond, var)
     if found is None or found[0] <= 0:
         return None
     step, rest = found
@@ -108,9 +108,9 @@ def _clip(cond: Expr, var: str) -> Expr | None:
     return simplify(room if step == 1 else Binary(BinOp.CEILDIV, room, const(step)))
 
 
-def _start(cond: Expr, var: str) -> int | None:
+def _first_iteration(cond: Expr, var: str) -> int | None:
     """The first value that `cond` leaves to `var`, when it is a lower limit on it that is known."""
-    found = _below_zero(cond, var)
+    found = _split_limit(cond, var)
     if found is None or found[0] >= 0:
         return None
     step, rest = found
@@ -118,14 +118,14 @@ def _start(cond: Expr, var: str) -> int | None:
     return None if first is None else first // -step + 1
 
 
-def _below_zero(cond: Expr, var: str) -> tuple[int, Expr] | None:
+def _split_limit(cond: Expr, var: str) -> tuple[int, Expr] | None:
     """`step, rest` such that `cond` is `step * var + rest < 0`; None where it is nothing of the kind.
 
     A quotient becomes a multiple: `var // 3 >= 1` is `var >= 3`.
     """
-    if not (isinstance(cond, Binary) and cond.op in _UPPER):
+    if not (isinstance(cond, Binary) and cond.op in _UPPER_LIMITS):
         return None
-    flip, slack = _UPPER[cond.op]
+    flip, slack = _UPPER_LIMITS[cond.op]
     a, b = (cond.b, cond.a) if flip else (cond.a, cond.b)
     try:
         rest, terms = linear(Binary(BinOp.SUB, Binary(BinOp.SUB, a, b), const(slack)), frozenset({var}))
@@ -144,9 +144,9 @@ def _below_zero(cond: Expr, var: str) -> tuple[int, Expr] | None:
         return None
     assert isinstance(atom, Binary)
     if step == 1:  # a // d < -rest
-        return _below_zero(Binary(BinOp.LT, atom.a, Binary(BinOp.MUL, simplify(ZERO - rest), const(divisor))), var)
-    return _below_zero(Binary(BinOp.GE, atom.a, Binary(BinOp.MUL, simplify(rest + 1), const(divisor))), var)
+        return _split_limit(Binary(BinOp.LT, atom.a, Binary(BinOp.MUL, simplify(ZERO - rest), const(divisor))), var)
+    return _split_limit(Binary(BinOp.GE, atom.a, Binary(BinOp.MUL, simplify(rest + 1), const(divisor))), var)
 
 
 # Comparison -> whether the sides are to be swapped, and what is added to the right to make it strict.
-_UPPER = {BinOp.LT: (False, 0), BinOp.LE: (False, 1), BinOp.GT: (True, 0), BinOp.GE: (True, 1)}
+_UPPER_LIMITS = {BinOp.LT: (False, 0), BinOp.LE: (False, 1), BinOp.GT: (True, 0), BinOp.GE: (True, 1)}

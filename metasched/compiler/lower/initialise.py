@@ -17,11 +17,11 @@ from metasched.compiler.lower.nest import (
     NestRegion,
     NestStmt,
     Path,
-    around,
     assigns,
-    many,
+    clone_over_elements,
+    join_statements,
     map_children,
-    over_elements,
+    wrap_loops,
 )
 from metasched.compiler.lower.strip_mining import substitute_loops
 from metasched.ir.affine import free_vars, free_vars_of
@@ -31,19 +31,19 @@ from metasched.ir.nodes import Var
 def place_inits(stmt: NestStmt, names: NameSupply) -> NestStmt:
     """`stmt` with the start of every reduction as statements of its own, marked `starts`."""
     if isinstance(stmt, Many):
-        return many([place_inits(child, names) for child in stmt.stmts])
+        return join_statements([place_inits(child, names) for child in stmt.stmts])
     if isinstance(stmt, NestRegion):
         return map_children(stmt, lambda phase: place_inits(phase, names))
     if not isinstance(stmt, NestLoop):
         return stmt
     # A reduction that starts here has this loop as its outermost; one that starts further in is placed further in.
     here = [(path, a) for path, a in assigns(stmt) if a.init is not None and stmt.var in a.reduction]
-    starts = [_start(path, a, names) for path, a in here]
-    body = place_inits(_cleared_of(stmt.body, {a.block for _, a in here}), names)
-    return many([*starts, replace(stmt, body=body)])
+    starts = [_start_statement(path, a, names) for path, a in here]
+    body = place_inits(_clear_inits(stmt.body, {a.block for _, a in here}), names)
+    return join_statements([*starts, replace(stmt, body=body)])
 
 
-def _start(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
+def _start_statement(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
     own = assign.reduction - assign.spatial
     guards = tuple(g for g in assign.guards if own.isdisjoint(free_vars(g)))
     needed = assign.spatial | free_vars_of(guards)
@@ -55,15 +55,15 @@ def _start(path: Path, assign: Assign, names: NameSupply) -> NestStmt:
         start = replace(start, positions=replace(assign.positions, value=assign.positions.init))
     body: NestStmt = replace(start, value=assign.init, guards=guards)
     loops = [loop for loop in path if loop.var in needed]
-    clones = [over_elements(loop, names.fresh(f"{loop.var}_init")) for loop in loops]
+    clones = [clone_over_elements(loop, names.fresh(f"{loop.var}_init")) for loop in loops]
     old = [loop.var for loop in loops]
     body = substitute_loops(body, {var: Var(loop.var) for var, loop in zip(old, clones, strict=True)})
     assert isinstance(body, Assign)
     body = replace(body, begins=assign.init)
-    return around(clones, body)
+    return wrap_loops(clones, body)
 
 
-def _cleared_of(stmt: NestStmt, blocks: set[str]) -> NestStmt:
+def _clear_inits(stmt: NestStmt, blocks: set[str]) -> NestStmt:
     if isinstance(stmt, Assign):
         return replace(stmt, init=None) if stmt.block in blocks else stmt
-    return map_children(stmt, lambda child: _cleared_of(child, blocks))
+    return map_children(stmt, lambda child: _clear_inits(child, blocks))

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from metasched.compiler.lower.nest import NestLoop, NestStmt, assigns, many, map_assigns, map_children
-from metasched.compiler.lower.specialise import shortened
+from metasched.compiler.lower.nest import NestLoop, NestStmt, assigns, join_statements, map_assigns, map_children
+from metasched.compiler.lower.specialise import shorten_loop
 from metasched.compiler.lower.strip_mining import substitute_loops
-from metasched.compiler.policy import MOST_IN_TWO_BLOCKS
+from metasched.compiler.policy import MOST_STATEMENTS_IN_TWO_BLOCKS
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear
 from metasched.ir.nodes import Binary, BinOp, Expr, LoopKind, Var
 from metasched.ir.ranges import bounds
@@ -25,9 +25,9 @@ def peel_last_blocks(stmt: NestStmt, copies: int = 1) -> NestStmt:
     """`stmt` with such loops ended before their last iteration, which follows them. Unrolled loops around make so many
     copies of it."""
     if isinstance(stmt, NestLoop) and _is_over_blocks(stmt, copies):
-        whole = _whole_blocks(stmt)
+        whole = _count_whole_blocks(stmt)
         if whole:
-            return _peeled(stmt, whole)
+            return _peel_last(stmt, whole)
     if isinstance(stmt, NestLoop) and stmt.unroll:
         copies *= stmt.steps
     return map_children(stmt, lambda child: peel_last_blocks(child, copies))
@@ -43,18 +43,18 @@ def _is_over_blocks(loop: NestLoop, copies: int) -> bool:
     if not straight or any(a.reducer is None or loop.var not in a.reduction - a.spatial for _, a in found):
         return False
     statements = copies * sum(prod(inner.steps for inner in path) for path, _ in found)
-    return loop.unroll or statements <= MOST_IN_TWO_BLOCKS
+    return loop.unroll or statements <= MOST_STATEMENTS_IN_TWO_BLOCKS
 
 
-def _whole_blocks(loop: NestLoop) -> int:
+def _count_whole_blocks(loop: NestLoop) -> int:
     """How many of the first iterations all guards hold in that are about a loop's blocks; 0 where it has none, or where
     more than the last iteration is left."""
-    ends = [found for path, a in assigns(loop.body) for g in a.guards if (found := _ends(g, loop.var, path))]
+    ends = [found for path, a in assigns(loop.body) for g in a.guards if (found := _guard_ends(g, loop.var, path))]
     whole, last = min((w for w, _ in ends), default=0), min((e for _, e in ends), default=0)
     return whole if whole < min(last, loop.extent) == whole + 1 else 0
 
 
-def _ends(guard: Expr, var: str, inside: tuple[NestLoop, ...]) -> tuple[int, int] | None:
+def _guard_ends(guard: Expr, var: str, inside: tuple[NestLoop, ...]) -> tuple[int, int] | None:
     """In how many of the first iterations of a loop a guard always holds, and in how many it holds at all; None where
     it is about anything but the loop and those inside."""
     extents: dict[str, Expr] = {loop.var: const(loop.extent) for loop in inside}
@@ -75,22 +75,22 @@ def _ends(guard: Expr, var: str, inside: tuple[NestLoop, ...]) -> tuple[int, int
     return max(-(high // step), 0), max(-(low // step), 0)
 
 
-def _peeled(loop: NestLoop, whole: int) -> NestStmt:
+def _peel_last(loop: NestLoop, whole: int) -> NestStmt:
     inside = {inner.var: inner for path, _ in assigns(loop.body) for inner in path}
     path = tuple(inside.values())
 
-    def always(guard: Expr) -> bool:
-        ends = _ends(guard, loop.var, path)
+    def always_holds(guard: Expr) -> bool:
+        ends = _guard_ends(guard, loop.var, path)
         return ends is not None and ends[0] >= whole
 
-    body = map_assigns(loop.body, lambda a: replace(a, guards=tuple(g for g in a.guards if not always(g))))
+    body = map_assigns(loop.body, lambda a: replace(a, guards=tuple(g for g in a.guards if not always_holds(g))))
     first = replace(loop, extent=whole, body=body) if whole > 1 else substitute_loops(body, {loop.var: const(0)})
     last = substitute_loops(loop.body, {loop.var: const(whole)})
-    return many([first, _without_absent(last)])
+    return join_statements([first, _drop_absent_terms(last)])
 
 
-def _without_absent(stmt: NestStmt) -> NestStmt:
+def _drop_absent_terms(stmt: NestStmt) -> NestStmt:
     """`stmt` without the terms that the last block lacks. Vectors have masks: those of an accumulator are all of
     one length."""
-    stmt = map_children(stmt, _without_absent)
-    return shortened(stmt) if isinstance(stmt, NestLoop) and not stmt.is_vector else stmt
+    stmt = map_children(stmt, _drop_absent_terms)
+    return shorten_loop(stmt) if isinstance(stmt, NestLoop) and not stmt.is_vector else stmt

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Assign, NestLoop, NestStmt, map_children
-from metasched.compiler.lower.storage import whole
+from metasched.compiler.lower.storage import whole_storage
 from metasched.errors import BuildError
 from metasched.ir.affine import NotAffine, const
 from metasched.ir.index_map import image, image_shape, resolve
@@ -26,8 +26,8 @@ def apply_layouts(func: Func, stmt: NestStmt) -> tuple[Func, NestStmt]:
     layouts = {b.name: b.layout for b in func.buffers() if b.layout is not None}
     if not layouts:
         return func, stmt
-    inputs, outputs, temps = (tuple(map(_in_memory, group)) for group in (func.inputs, func.outputs, func.temps))
-    return replace(func, inputs=inputs, outputs=outputs, temps=temps), _stmt(stmt, layouts, {})
+    inputs, outputs, temps = (tuple(map(_memory_buffer, group)) for group in (func.inputs, func.outputs, func.temps))
+    return replace(func, inputs=inputs, outputs=outputs, temps=temps), _apply_to_stmt(stmt, layouts, {})
 
 
 def memory_shape(buffer: Buffer) -> tuple[int, ...]:
@@ -35,11 +35,11 @@ def memory_shape(buffer: Buffer) -> tuple[int, ...]:
 
     Raises BuildError when it is not constant.
     """
-    storage = whole(_in_memory(buffer), ArrayKind.INPUT)
+    storage = whole_storage(_memory_buffer(buffer), ArrayKind.INPUT)
     return (storage.size,) if buffer.alignments else storage.shape
 
 
-def _in_memory(buffer: Buffer) -> Buffer:
+def _memory_buffer(buffer: Buffer) -> Buffer:
     if buffer.layout is None:
         return buffer
     try:
@@ -48,26 +48,28 @@ def _in_memory(buffer: Buffer) -> Buffer:
         raise BuildError("layout not understood", f"`{buffer.name}`: {error}") from None
 
 
-def _stmt(stmt: NestStmt, layouts: Layouts, ranges: Mapping[str, Expr]) -> NestStmt:
+def _apply_to_stmt(stmt: NestStmt, layouts: Layouts, ranges: Mapping[str, Expr]) -> NestStmt:
     if isinstance(stmt, Assign):
-        indices = _indices(stmt.array, stmt.indices, layouts, ranges)
-        begins = None if stmt.begins is None else _value(stmt.begins, layouts, ranges)
+        indices = _image_indices(stmt.array, stmt.indices, layouts, ranges)
+        begins = None if stmt.begins is None else _apply_to_value(stmt.begins, layouts, ranges)
         positions = stmt.positions
         if positions is not None:
-            places = _indices(positions.array, positions.indices, layouts, ranges)
-            positions = replace(positions, indices=places, value=_value(positions.value, layouts, ranges))
-        value = _value(stmt.value, layouts, ranges)
+            places = _image_indices(positions.array, positions.indices, layouts, ranges)
+            positions = replace(positions, indices=places, value=_apply_to_value(positions.value, layouts, ranges))
+        value = _apply_to_value(stmt.value, layouts, ranges)
         return replace(stmt, indices=indices, value=value, begins=begins, positions=positions)
     inner = {**ranges, stmt.var: const(stmt.extent)} if isinstance(stmt, NestLoop) else ranges
-    return map_children(stmt, lambda child: _stmt(child, layouts, inner))
+    return map_children(stmt, lambda child: _apply_to_stmt(child, layouts, inner))
 
 
-def _value(e: Expr, layouts: Layouts, ranges: Mapping[str, Expr]) -> Expr:
-    e = e.map(lambda child: _value(child, layouts, ranges))
-    return replace(e, indices=_indices(e.buffer, e.indices, layouts, ranges)) if isinstance(e, Load) else e
+def _apply_to_value(e: Expr, layouts: Layouts, ranges: Mapping[str, Expr]) -> Expr:
+    e = e.map(lambda child: _apply_to_value(child, layouts, ranges))
+    return replace(e, indices=_image_indices(e.buffer, e.indices, layouts, ranges)) if isinstance(e, Load) else e
 
 
-def _indices(buffer: str, indices: tuple[Expr, ...], layouts: Layouts, ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
+def _image_indices(
+    buffer: str, indices: tuple[Expr, ...], layouts: Layouts, ranges: Mapping[str, Expr]
+) -> tuple[Expr, ...]:
     layout = layouts.get(buffer)
     if layout is None:
         return indices

@@ -161,7 +161,7 @@ Path = tuple[NestLoop, ...]
 T = TypeVar("T", bound=NestStmt)
 
 
-def many(stmts: list[NestStmt] | tuple[NestStmt, ...]) -> NestStmt:
+def join_statements(stmts: list[NestStmt] | tuple[NestStmt, ...]) -> NestStmt:
     """A statement of several, flattened."""
     flat: list[NestStmt] = []
     for stmt in stmts:
@@ -174,32 +174,32 @@ def sequence(stmt: NestStmt) -> tuple[NestStmt, ...]:
     return stmt.stmts if isinstance(stmt, Many) else stmt.phases if isinstance(stmt, NestRegion) else ()
 
 
-def in_threads(path: Path) -> bool:
+def runs_in_threads(path: Path) -> bool:
     """Whether what is inside these loops runs on several threads at once."""
     return any(loop.kind is LoopKind.PARALLEL and loop.extent > 1 for loop in path)
 
 
-def with_body(loop: NestLoop, body: NestStmt) -> NestLoop:
+def replace_body(loop: NestLoop, body: NestStmt) -> NestLoop:
     return loop if body is loop.body else replace(loop, body=body)
 
 
-def over_elements(loop: NestLoop, var: str) -> NestLoop:
+def clone_over_elements(loop: NestLoop, var: str) -> NestLoop:
     """A clone of a loop, for a statement about every element that its terms go to."""
     kind = LoopKind.SERIAL if loop.kind is LoopKind.SCATTERED else loop.kind
     return replace(loop, var=var, kind=kind, tensor=None, prefetch=0, prefetch_tile=0)
 
 
-def around(loops: Path | list[NestLoop], body: NestStmt) -> NestStmt:
+def wrap_loops(loops: Path | list[NestLoop], body: NestStmt) -> NestStmt:
     """`body` inside `loops`, given outermost first."""
     for loop in reversed(loops):
-        body = with_body(loop, body)
+        body = replace_body(loop, body)
     return body
 
 
 def map_children(stmt: NestStmt, fn: Callable[[NestStmt], NestStmt]) -> NestStmt:
     """`stmt` with the statements directly inside rewritten."""
     if isinstance(stmt, NestLoop):
-        return with_body(stmt, fn(stmt.body))
+        return replace_body(stmt, fn(stmt.body))
     if isinstance(stmt, When):
         body = fn(stmt.body)
         return stmt if body is stmt.body else When(stmt.conds, body)
@@ -208,7 +208,7 @@ def map_children(stmt: NestStmt, fn: Callable[[NestStmt], NestStmt]) -> NestStmt
         return stmt if all(a is b for a, b in zip(phases, stmt.phases, strict=True)) else NestRegion(phases)
     if isinstance(stmt, Many):
         stmts = [fn(child) for child in stmt.stmts]
-        return stmt if all(a is b for a, b in zip(stmts, stmt.stmts, strict=True)) else many(stmts)
+        return stmt if all(a is b for a, b in zip(stmts, stmt.stmts, strict=True)) else join_statements(stmts)
     return stmt
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt, Path, around, map_children
+from metasched.compiler.lower.nest import Assign, NameSupply, NestLoop, NestStmt, Path, map_children, wrap_loops
 from metasched.compiler.lower.registers import registers_needed
 from metasched.compiler.lower.storage import Storage
 from metasched.compiler.lower.strip_mining import split_strip
@@ -30,11 +30,11 @@ from metasched.target import Target
 def order_operands(stmt: NestStmt, storages: Mapping[str, Storage], target: Target, names: NameSupply) -> NestStmt:
     """`stmt` with the loops of its register tiles in the order that takes the fewest registers, where these are
     short."""
-    tile = _tile(stmt, storages)
+    tile = _find_tile(stmt, storages)
     if tile is None:
         return map_children(stmt, lambda child: order_operands(child, storages, target, names))
     storage = storages[tile.update.array]
-    return tile.ordered(tile.accumulators(storage, target), target, target.lanes(storage.dtype), names)
+    return tile.order_update(tile.accumulators(storage, target), target, target.lanes(storage.dtype), names)
 
 
 @dataclass(frozen=True)
@@ -53,42 +53,44 @@ class _Tile:
     def accumulators(self, storage: Storage, target: Target) -> int:
         return registers_needed(storage.size, self.lanes.lanes, storage.dtype, target)
 
-    def ordered(self, accumulators: int, target: Target, lanes: int, names: NameSupply) -> NestStmt:
+    def order_update(self, accumulators: int, target: Target, lanes: int, names: NameSupply) -> NestStmt:
         """The update in the order that suits the registers left beside so many accumulators, each of so many lanes."""
-        narrow = self._in_registers(lanes)
-        order = operand_order(*narrow.counts(), accumulators, target.registers)
+        narrow = self._narrow_to_registers(lanes)
+        order = operand_order(*narrow.operand_counts(), accumulators, target.registers)
         if order is OperandOrder.AS_WRITTEN:
-            return around(self.loops, self.update)
+            return wrap_loops(self.loops, self.update)
         if order is OperandOrder.BY_BROADCASTS:
-            return self.one_by_one(self.broadcast)
-        strips = narrow.in_strips(names)
+            return self.order_by_operand(self.broadcast)
+        strips = narrow.split_into_strips(names)
         if order is OperandOrder.BY_VECTORS:
-            return strips.one_by_one(strips.vector)
-        return strips.rereading(strips.vector if order is OperandOrder.REREADING_BROADCASTS else strips.broadcast)
+            return strips.order_by_operand(strips.vector)
+        return strips.order_and_reread(
+            strips.vector if order is OperandOrder.REREADING_BROADCASTS else strips.broadcast
+        )
 
-    def _in_registers(self, lanes: int) -> _Tile:
+    def _narrow_to_registers(self, lanes: int) -> _Tile:
         """The tile with a register at a time in its last loop, as each is an operand, where vectors are wider."""
         if self.lanes.lanes <= lanes or self.lanes.extent % lanes:
             return self
         return replace(self, loops=(*self.loops[:-1], replace(self.lanes, lanes=lanes)))
 
-    def counts(self) -> tuple[int, int]:
+    def operand_counts(self) -> tuple[int, int]:
         """How many vectors and broadcasts a term has; none where one loop is over both."""
-        vectors, broadcasts = self._along(self.vector), self._along(self.broadcast)
+        vectors, broadcasts = self._operand_loops(self.vector), self._operand_loops(self.broadcast)
         if set(vectors) & set(broadcasts):
             return 0, 0
         return prod(loop.steps for loop in vectors), prod(loop.steps for loop in broadcasts)
 
-    def one_by_one(self, operand: Load) -> NestStmt:
-        """Each element of an operand with all that it is multiplied by, before the next one."""
-        return self._with(self._over(operand), operand)
+    def order_by_operand(self, operand: Load) -> NestStmt:
+        """Use each element of an operand with all that it is multiplied by, before the next one."""
+        return self._nest_with(self._operand_steps(operand), operand)
 
-    def rereading(self, operand: Load) -> NestStmt:
-        """As `one_by_one`, and every iteration reads the other operands from memory again."""
-        *outer, last = self._over(operand)
-        return self._with((*outer, replace(last, rereads=True)), operand)
+    def order_and_reread(self, operand: Load) -> NestStmt:
+        """Order as `order_by_operand` does, and have every iteration read the other operands from memory again."""
+        *outer, last = self._operand_steps(operand)
+        return self._nest_with((*outer, replace(last, rereads=True)), operand)
 
-    def in_strips(self, names: NameSupply) -> _Tile:
+    def split_into_strips(self, names: NameSupply) -> _Tile:
         """The tile with a vector in its last loop, and a loop over its vectors around that."""
         if self.lanes.steps == 1:
             return self
@@ -97,30 +99,30 @@ class _Tile:
         assert isinstance(inner, NestLoop)
         update = inner.body
         assert isinstance(update, Assign)
-        vector = next(load for load in update.reads if inner.var in _used(load))
+        vector = next(load for load in update.reads if inner.var in _index_variables(load))
         return replace(self, loops=(*self.loops[:-1], strip, inner), update=update, vector=vector)
 
-    def _along(self, operand: Load) -> Path:
+    def _operand_loops(self, operand: Load) -> Path:
         """The loops that an operand of one term depends on."""
-        used = _used(operand) - self.update.reduction
+        used = _index_variables(operand) - self.update.reduction
         return tuple(loop for loop in self.loops if loop.var in used)
 
-    def _over(self, operand: Load) -> Path:
+    def _operand_steps(self, operand: Load) -> Path:
         """The loops over an operand of one term, whole vectors counting as one."""
-        return tuple(loop for loop in self._along(operand) if loop is not self.lanes)
+        return tuple(loop for loop in self._operand_loops(operand) if loop is not self.lanes)
 
-    def _with(self, outer: Path, operand: Load) -> NestStmt:
+    def _nest_with(self, outer: Path, operand: Load) -> NestStmt:
         """A term of the sums at a time, with the loops over an operand, as `outer`, around the others."""
         terms = tuple(loop for loop in self.loops if loop.var in self.update.reduction)
-        apart = (*terms, *self._over(operand))
-        return around([*terms, *outer, *(loop for loop in self.loops if loop not in apart)], self.update)
+        apart = (*terms, *self._operand_steps(operand))
+        return wrap_loops([*terms, *outer, *(loop for loop in self.loops if loop not in apart)], self.update)
 
 
-def _used(load: Load) -> frozenset[str]:
+def _index_variables(load: Load) -> frozenset[str]:
     return free_vars_of(load.indices)
 
 
-def _tile(body: NestStmt, storages: Mapping[str, Storage]) -> _Tile | None:
+def _find_tile(body: NestStmt, storages: Mapping[str, Storage]) -> _Tile | None:
     """The tile that a statement is, if it is straight code that updates accumulators."""
     loops: list[NestLoop] = []
     while isinstance(body, NestLoop):
@@ -141,7 +143,7 @@ def _tile(body: NestStmt, storages: Mapping[str, Storage]) -> _Tile | None:
         return None
     if lanes.var in body.reduction:
         return None  # each lane has a sum of its own
-    vectors = [load for load in reads if lanes.var in _used(load)]
+    vectors = [load for load in reads if lanes.var in _index_variables(load)]
     broadcasts = [load for load in reads if load not in vectors]
     if len(vectors) != 1 or any(storages[load.buffer].kind is ArrayKind.REGISTER for load in reads):
         return None

@@ -22,12 +22,12 @@ from metasched.target import CACHE_LINE
 _Loops = tuple[lir.Loop | lir.VectorLoop, ...]
 
 # Of smaller tiles the hardware finds the next in time.
-_LEAST_BYTES = 1024
+_LEAST_TILE_BYTES = 1024
 # The cache that a tile is asked into: it is used when another has been, which goes through the first.
-_SECOND = 2
+_SECOND_CACHE = 2
 
 
-def ahead_of(
+def prefetch_ahead(
     var: str,
     distance: int,
     body: lir.LStmt,
@@ -45,14 +45,14 @@ def ahead_of(
         index, size = load.indices[0], bytes_of(load.buffer)
         if not size or var not in free_vars(index) or any(isinstance(x, Load) for x in index.walk()):
             continue
-        step = _step(index, var)
+        step = _index_step(index, var)
         if step is not None and abs(step) * size < CACHE_LINE:
             continue
         kept = tuple(x for x in loops if x.var in free_vars(index) and _is_straight(x))
         values: dict[str, Expr] = {x.var: ZERO for x in loops if x not in kept}
         values[var] = later
         place = ordered(simplify(substitute(index, values)), kept)
-        asked[_around(kept, lir.Prefetch(load.buffer, place))] = None
+        asked[_wrap_loops(kept, lir.Prefetch(load.buffer, place))] = None
     return lir.Body((*asked, body)) if asked else body
 
 
@@ -69,39 +69,41 @@ class TilePrefetch:
     bytes_of: Callable[[str], int]
     ordered: Callable[[Expr, _Loops], Expr]
 
-    def within(self, body: lir.LStmt) -> lir.LStmt:
-        """The body of the loop over `var`, with what asks."""
-        return self._inside(body, ())
+    def add_prefetches(self, body: lir.LStmt) -> lir.LStmt:
+        """Add prefetches to the body of the loop over `var`."""
+        return self._prefetch_inside(body, ())
 
-    def _inside(self, stmt: lir.LStmt, around: tuple[lir.Loop, ...]) -> lir.LStmt:
-        """A statement whose serial loops, which are in the loops `around`, ask."""
+    def _prefetch_inside(self, stmt: lir.LStmt, around: tuple[lir.Loop, ...]) -> lir.LStmt:
+        """Add prefetches to the serial loops of a statement, which is inside the loops `around`."""
         if isinstance(stmt, lir.Loop) and not _is_straight(stmt):
             inside = (*around, stmt)
-            body = self._inside(stmt.body, inside)
-            asked = dict.fromkeys(each for load in _straight_reads(stmt.body) for each in self._asking(*load, inside))
+            body = self._prefetch_inside(stmt.body, inside)
+            asked = dict.fromkeys(
+                each for load in _straight_reads(stmt.body) for each in self._tile_prefetches(*load, inside)
+            )
             body = lir.Body((*asked, body)) if asked else body
             return lir.Loop(stmt.var, stmt.extent, stmt.mode, body, stmt.counter)
-        return stmt.map(lambda child: self._inside(child, around) if isinstance(child, lir.LStmt) else child)
+        return stmt.map(lambda child: self._prefetch_inside(child, around) if isinstance(child, lir.LStmt) else child)
 
-    def _asking(self, straight: _Loops, load: Load, around: tuple[lir.Loop, ...]) -> Iterator[lir.LStmt]:
-        """What asks, in a pass of the serial loops `around`, for its part of the tile that `load` reads later."""
-        tile = self._tile(load, straight, around)
+    def _tile_prefetches(self, straight: _Loops, load: Load, around: tuple[lir.Loop, ...]) -> Iterator[lir.LStmt]:
+        """The prefetches, in a pass of the serial loops `around`, of its part of the tile that `load` reads later."""
+        tile = self._find_tile(load, straight, around)
         if tile is None:
             return
-        pass_number, passes = _pass_of([x for x in around if x.var not in tile.gaps])
+        pass_number, passes = _pass_number([x for x in around if x.var not in tile.gaps])
         each = -(-tile.length // passes)
         for offset in range(0, each, CACHE_LINE // self.bytes_of(load.buffer)):
             part = Binary(BinOp.MUL, pass_number, const(each))
             place = Binary(BinOp.ADD, tile.first, Binary(BinOp.ADD, part, const(offset)))
-            yield lir.Prefetch(load.buffer, self.ordered(simplify(place), around), _SECOND)
+            yield lir.Prefetch(load.buffer, self.ordered(simplify(place), around), _SECOND_CACHE)
 
-    def _tile(self, load: Load, straight: _Loops, around: tuple[lir.Loop, ...]) -> _Tile | None:
-        """What the loops read by `load` some iterations later; None where it is no tile, or not to be asked for."""
+    def _find_tile(self, load: Load, straight: _Loops, around: tuple[lir.Loop, ...]) -> _Tile | None:
+        """The tile that the loops read by `load` some iterations later; None where none is to be asked for."""
         index, size, loops = load.indices[0], self.bytes_of(load.buffer), (*around, *straight)
-        if not size or not _follows(index, self.var) or any(isinstance(x, Load) for x in index.walk()):
+        if not size or not _moves_each_iteration(index, self.var) or any(isinstance(x, Load) for x in index.walk()):
             return None
         used = free_vars(index)
-        steps = {x.var: _step(index, x.var) for x in loops if x.var in used}
+        steps = {x.var: _index_step(index, x.var) for x in loops if x.var in used}
         if any(step is None or step < 0 for step in steps.values()):
             return None
         length, gaps = 1, set[str]()
@@ -110,12 +112,12 @@ class TilePrefetch:
             if step > length:
                 gaps.add(loop.var)
             else:
-                length += step * (_most(loop.extent) - 1)
-        reused = any(_most(x.extent) > 1 for x in loops if x.var not in used)
+                length += step * (_most_iterations(loop.extent) - 1)
+        reused = any(_most_iterations(x.extent) > 1 for x in loops if x.var not in used)
         if not reused or any(x.var in gaps for x in straight):
             return None
-        runs = prod(_most(x.extent) for x in around if x.var in gaps)
-        if length * size < CACHE_LINE or runs * length * size < _LEAST_BYTES:
+        runs = prod(_most_iterations(x.extent) for x in around if x.var in gaps)
+        if length * size < CACHE_LINE or runs * length * size < _LEAST_TILE_BYTES:
             return None
         later = Binary(BinOp.ADD, Var(self.var), const(self.distance))
         values: dict[str, Expr] = {x.var: ZERO for x in loops if x.var not in gaps} | {self.var: later}
@@ -131,20 +133,22 @@ class _Tile:
     gaps: frozenset[str]
 
 
-def _follows(index: Expr, var: str) -> bool:
+def _moves_each_iteration(index: Expr, var: str) -> bool:
     """Whether most iterations of a loop read elsewhere than the one before; what quotients alone decide does not."""
     if isinstance(index, Binary) and index.op is BinOp.FLOORDIV:
         return False
-    return index == Var(var) or any(_follows(child, var) for child in index.children() if isinstance(child, Expr))
+    return index == Var(var) or any(
+        _moves_each_iteration(child, var) for child in index.children() if isinstance(child, Expr)
+    )
 
 
-def _step(index: Expr, var: str) -> int | None:
+def _index_step(index: Expr, var: str) -> int | None:
     """How far an index moves with a variable, where that is known."""
     moved = substitute(index, {var: Binary(BinOp.ADD, Var(var), ONE)})
     return as_int(simplify(Binary(BinOp.SUB, moved, index)))
 
 
-def _most(extent: Expr) -> int:
+def _most_iterations(extent: Expr) -> int:
     """The iterations of a loop where nothing clips it."""
     while isinstance(extent, Binary) and extent.op is BinOp.MIN:
         extent = extent.a
@@ -152,13 +156,13 @@ def _most(extent: Expr) -> int:
     return 1 if known is None else max(known, 1)
 
 
-def _pass_of(loops: Sequence[lir.Loop]) -> tuple[Expr, int]:
+def _pass_number(loops: Sequence[lir.Loop]) -> tuple[Expr, int]:
     """The number of a pass of nested loops, and how many there are."""
     number: Expr = ZERO
     count = 1
     for loop in reversed(loops):
         number = Binary(BinOp.ADD, number, Binary(BinOp.MUL, Var(loop.var), const(count)))
-        count *= _most(loop.extent)
+        count *= _most_iterations(loop.extent)
     return number, count
 
 
@@ -174,7 +178,7 @@ def _is_straight(loop: lir.Loop | lir.VectorLoop) -> bool:
     return isinstance(loop, lir.VectorLoop) or loop.mode is lir.LoopMode.UNROLLED
 
 
-def _around(loops: _Loops, stmt: lir.LStmt) -> lir.LStmt:
+def _wrap_loops(loops: _Loops, stmt: lir.LStmt) -> lir.LStmt:
     for loop in reversed(loops):
         if isinstance(loop, lir.VectorLoop):
             stmt = lir.VectorLoop(loop.var, loop.extent, loop.lanes, loop.unroll_strips, stmt)

@@ -12,18 +12,18 @@ from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.ranges import bounds
 
 
-def decided(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+def drop_zero_quotients(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     """`e`, index arithmetic in normal form, without the divisions whose quotient is 0 all over the loops' ranges."""
     if not any(isinstance(x, Binary) and x.op in _DIVISIONS for x in e.walk()):
         return e
-    return simplify(_decided(e, ranges))
+    return simplify(_drop_quotients(e, ranges))
 
 
 _DIVISIONS = (BinOp.MOD, BinOp.FLOORDIV)
 
 
-def _decided(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
-    e = e.map(lambda child: _decided(child, ranges))
+def _drop_quotients(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+    e = e.map(lambda child: _drop_quotients(child, ranges))
     if isinstance(e, Binary) and e.op in _DIVISIONS and _is_below(e.a, as_int(e.b), ranges):
         return e.a if e.op is BinOp.MOD else ZERO
     return e

@@ -49,19 +49,19 @@ class RegisterWarnings:
         self._reasons: dict[str, TooManyRegisters | LoopsNotUnrolled] = {}
         self._promoted: set[str] = set()
 
-    def too_many(self, block: str, needed: int, left: int) -> None:
-        """The accumulators of a block take more registers than are left."""
+    def note_too_many(self, block: str, needed: int, left: int) -> None:
+        """Note that the accumulators of a block take more registers than are left."""
         if not isinstance(self._reasons.get(block), TooManyRegisters):
             self._reasons[block] = TooManyRegisters(needed, left)
 
-    def rolled(self, block: str, needed: int, tile: Sequence[NestLoop], inner: Sequence[NestLoop]) -> None:
-        """They would fit if all loops of `tile` were unrolled. `inner` are the loops around the block."""
+    def note_rolled(self, block: str, needed: int, tile: Sequence[NestLoop], inner: Sequence[NestLoop]) -> None:
+        """Note that accumulators would fit if all loops of `tile` were unrolled; `inner` are those around the block."""
         repeated = inner[inner.index(tile[0]) :]
         reason = LoopsNotUnrolled(needed, tuple(loop.var for loop in tile), prod(loop.steps for loop in repeated))
         self._reasons.setdefault(block, reason)
 
-    def promoted(self, block: str) -> None:
-        """Accumulators of a block are in registers, though perhaps not around all of its reduction."""
+    def note_promoted(self, block: str) -> None:
+        """Note that a block's accumulators are in registers, though perhaps not around all of its reduction."""
         self._promoted.add(block)
 
     @property

@@ -24,9 +24,9 @@ def place_terms(stmt: NestStmt, path: Path = ()) -> NestStmt:
     if stmt.kind is not LoopKind.SCATTERED:
         return map_children(stmt, lambda child: place_terms(child, (*path, stmt)))
     found = [a for _, a in assigns(stmt)]
-    if all(a.reducer is None or _is_nothing(a) for a in found):
+    if all(a.reducer is None or _has_no_terms(a) for a in found):
         return replace(stmt, kind=LoopKind.SERIAL)  # Each element has one term, and is written whatever it is, or none.
-    place = _place(stmt, found, path)
+    place = _find_place(stmt, found, path)
     if place is None:
         raise BuildError(
             "scattered loop without a place",
@@ -36,12 +36,12 @@ def place_terms(stmt: NestStmt, path: Path = ()) -> NestStmt:
     return replace(stmt, place=place.index, body=place_terms(body, (*path, stmt)))
 
 
-def _is_nothing(assign: Assign) -> bool:
+def _has_no_terms(assign: Assign) -> bool:
     """Whether no iteration has a term, as a condition that never holds leaves it."""
     return assign.reducer is not None and assign.value == assign.reducer.identity(assign.value.dtype)
 
 
-def _place(loop: NestLoop, found: list[Assign], path: Path) -> TermPlace | None:
+def _find_place(loop: NestLoop, found: list[Assign], path: Path) -> TermPlace | None:
     if len(found) != 1:
         return None
     inside = next(inner for inner, _ in assigns(loop.body))
@@ -51,12 +51,12 @@ def _place(loop: NestLoop, found: list[Assign], path: Path) -> TermPlace | None:
         return None
     used = free_vars_of((place.index, *place.conds))
     # What the place reads may only be there where conditions hold that are left inside.
-    kept = [g for g in found[0].guards if loop.var in free_vars(g)] + _conditions(loop.body)
+    kept = [g for g in found[0].guards if loop.var in free_vars(g)] + _inner_conditions(loop.body)
     changed = used & {x.var for x in inside}
     return None if changed or any(used & free_vars(cond) for cond in kept) else place
 
 
-def _conditions(stmt: NestStmt) -> list[Expr]:
+def _inner_conditions(stmt: NestStmt) -> list[Expr]:
     if isinstance(stmt, When):
-        return [*stmt.conds, *_conditions(stmt.body)]
-    return _conditions(stmt.body) if isinstance(stmt, NestLoop) else []
+        return [*stmt.conds, *_inner_conditions(stmt.body)]
+    return _inner_conditions(stmt.body) if isinstance(stmt, NestLoop) else []

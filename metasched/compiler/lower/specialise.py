@@ -22,11 +22,11 @@ from metasched.compiler.lower.nest import (
     Path,
     When,
     assigns,
-    many,
+    join_statements,
     map_assigns,
     map_children,
 )
-from metasched.compiler.policy import CASES
+from metasched.compiler.policy import SPECIALISED_CASES
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Load, Var
 from metasched.ir.ranges import bounds
@@ -67,12 +67,12 @@ class _Split:
 
 def specialise(stmt: NestStmt) -> NestStmt:
     """`stmt` with the imperfect tiles of its unrolled loops split into cases."""
-    return _visit(clipped(stmt), (), CASES)
+    return _visit(shorten_loops(stmt), (), SPECIALISED_CASES)
 
 
 def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     if isinstance(stmt, Many):
-        return many([_visit(child, path, copies) for child in stmt.stmts])
+        return join_statements([_visit(child, path, copies) for child in stmt.stmts])
     if isinstance(stmt, NestRegion):
         return map_children(stmt, lambda phase: _visit(phase, path, copies))
     if isinstance(stmt, When):
@@ -82,14 +82,14 @@ def _visit(stmt: NestStmt, path: Path, copies: int) -> NestStmt:
     inside = (*path, stmt)
     body = stmt.body
     if copies > 1:
-        for split in _splits(stmt, inside):
+        for split in _find_splits(stmt, inside):
             forked = _split_cases(body, split, inside, copies)
             if forked is not body:
                 return replace(stmt, body=forked)
     return replace(stmt, body=_visit(body, inside, copies))
 
 
-def _splits(loop: NestLoop, path: Path) -> list[_Split]:
+def _find_splits(loop: NestLoop, path: Path) -> list[_Split]:
     """The guards below a loop whose base depends on it, and on no loop below it.
 
     Not those that are known when they are emitted: cases for them, inside a reduction, would keep its accumulators in
@@ -98,16 +98,16 @@ def _splits(loop: NestLoop, path: Path) -> list[_Split]:
     found: dict[tuple[Expr, Expr], _Split] = {}
     for inner, assign in assigns(loop.body):
         for guard in assign.guards:
-            split = _split(guard, path, inner, assign)
+            split = _find_split(guard, path, inner, assign)
             if split is None or loop.var not in free_vars(split.base):
                 continue
-            if not all(_repeated(x) for x in path if x.var in free_vars(split.base)):
+            if not all(_is_straight_code(x) for x in path if x.var in free_vars(split.base)):
                 found.setdefault((split.base, const(split.limit)), split)
     return list(found.values())
 
 
-def _split(guard: Expr, path: Path, inner: Path, assign: Assign) -> _Split | None:
-    """What a guard of an assignment says, where the loops `inner` are those below `path`."""
+def _find_split(guard: Expr, path: Path, inner: Path, assign: Assign) -> _Split | None:
+    """The split that a guard of an assignment makes, where the loops `inner` are below `path`; None without one."""
     if not (isinstance(guard, Binary) and guard.op is BinOp.LT):
         return None
     used = free_vars(guard)
@@ -115,17 +115,17 @@ def _split(guard: Expr, path: Path, inner: Path, assign: Assign) -> _Split | Non
     outer = {x.var for x in path if x.var in used}
     if not tile or not outer or used != outer | tile.keys():
         return None
-    if not used <= assign.spatial - assign.reduction or not all(_repeated(x) for x in tile.values()):
+    if not used <= assign.spatial - assign.reduction or not all(_is_straight_code(x) for x in tile.values()):
         return None
-    return _parts(guard, outer, tile)
+    return _split_guard(guard, outer, tile)
 
 
-def _repeated(loop: NestLoop) -> bool:
+def _is_straight_code(loop: NestLoop) -> bool:
     """Whether a loop is straight code, so that a constant condition on its variable is decided in emission."""
     return loop.unroll or (loop.is_vector and loop.extent <= loop.lanes)
 
 
-def _parts(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split | None:
+def _split_guard(guard: Binary, outer: set[str], tile: dict[str, NestLoop]) -> _Split | None:
     """`base + inner < limit`, where `base` grows with the outer loops and never is negative."""
     difference = simplify(Binary(BinOp.SUB, guard.a, guard.b))
     zero = dict.fromkeys((*outer, *tile), const(0))
@@ -156,18 +156,20 @@ def _split_cases(stmt: NestStmt, split: _Split, path: Path, copies: int, crossed
 
     `crossed` are the loops between those of `path` and `stmt`.
     """
-    if _all_under(stmt, split, path):
-        if not (_holds_reductions(stmt, crossed) or _transposes(stmt) or _picks_lanes(stmt)):
+    if _all_guarded(stmt, split, path):
+        if not (_holds_reductions(stmt, crossed) or _is_transposition(stmt) or _picks_apart_lanes(stmt)):
             return stmt
-        full = _guarded(stmt, split, path, lambda own: ())
+        full = _replace_guard(stmt, split, path, lambda own: ())
         if not split.is_even:
-            whole = _again(full, path, copies, crossed)  # the others are a single copy, whatever other guards there are
+            whole = _visit_case(
+                full, path, copies, crossed
+            )  # the others are a single copy, whatever other guards there are
             return Many((When((split.is_full,), whole), When((split.is_any_part,), stmt)))
         if not split.rest:  # the tile is perfect, and some are left out altogether
-            return When((split.is_full,), _again(full, path, copies, crossed))
-        part = clipped(_guarded(stmt, split, path, lambda own: (own.in_rest,)))
+            return When((split.is_full,), _visit_case(full, path, copies, crossed))
+        part = shorten_loops(_replace_guard(stmt, split, path, lambda own: (own.in_rest,)))
         cases = [(split.is_full, full), (split.is_partial, part)]
-        return Many(tuple(When((cond,), _again(case, path, copies // 2, crossed)) for cond, case in cases))
+        return Many(tuple(When((cond,), _visit_case(case, path, copies // 2, crossed)) for cond, case in cases))
     if isinstance(stmt, Many):
         return _split_sequence(stmt, split, path, copies, crossed)
     if isinstance(stmt, NestRegion):
@@ -183,11 +185,11 @@ def _split_inside(stmt: NestStmt, split: _Split, path: Path, copies: int, crosse
     return stmt
 
 
-def _again(stmt: NestStmt, path: Path, copies: int, crossed: Path) -> NestStmt:
-    """The other guards of a case, those included whose base belongs to a loop between the split and the case."""
+def _visit_case(stmt: NestStmt, path: Path, copies: int, crossed: Path) -> NestStmt:
+    """Visit a case for its other guards, those included whose base belongs to a loop between the split and the case."""
     inside = (*path, *crossed)
     for loop in (path[-1], *crossed) if copies > 1 else ():
-        for split in _splits(replace(loop, body=stmt), inside):
+        for split in _find_splits(replace(loop, body=stmt), inside):
             forked = _split_cases(stmt, split, inside, copies)
             if forked is not stmt:
                 return forked
@@ -203,14 +205,14 @@ def _split_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed:
     def close() -> bool:
         if not group:
             return False
-        together = many(group)
+        together = join_statements(group)
         forked = _split_cases(together, split, path, copies, crossed)
         out.append(forked)
         group.clear()
         return forked is not together
 
     for child in stmt.stmts:
-        if _all_under(child, split, path):
+        if _all_guarded(child, split, path):
             group.append(child)
             continue
         changed = close() or changed
@@ -218,20 +220,20 @@ def _split_sequence(stmt: Many, split: _Split, path: Path, copies: int, crossed:
         changed = changed or forked is not child
         out.append(forked)
     changed = close() or changed
-    return many(out) if changed else stmt
+    return join_statements(out) if changed else stmt
 
 
-def _all_under(stmt: NestStmt, split: _Split, path: Path) -> bool:
+def _all_guarded(stmt: NestStmt, split: _Split, path: Path) -> bool:
     """Whether every assignment is guarded alike, each over its own loops of the tile; `path` is around the split."""
     found = list(assigns(stmt))
-    under = all(_own(a, split, path, inner) is not None for inner, a in found)
+    under = all(_matching_guard(a, split, path, inner) is not None for inner, a in found)
     return bool(found) and under
 
 
-def _own(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | None:
+def _matching_guard(assign: Assign, split: _Split, path: Path, inner: Path) -> _Split | None:
     """The guard of an assignment that leaves out what `split` does."""
     for guard in assign.guards:
-        own = _split(guard, path, inner, assign)
+        own = _find_split(guard, path, inner, assign)
         if own is not None and (own.base, own.limit, own.tile) == (split.base, split.limit, split.tile):
             return own
     return None
@@ -256,27 +258,29 @@ def _stays_held(assign: Assign, inner: Path, crossed: Path) -> bool:
     if last is None:
         return True
     deeper = (*crossed[last + 1 :], *inner)
-    moves = any(x.var in assign.spatial and x.var not in assign.reduction and not _repeated(x) for x in deeper)
+    moves = any(x.var in assign.spatial and x.var not in assign.reduction and not _is_straight_code(x) for x in deeper)
     return moves or any(x.var in assign.reduction and not x.unroll for x in inner)
 
 
-def _transposes(stmt: NestStmt) -> bool:
+def _is_transposition(stmt: NestStmt) -> bool:
     """Whether lanes read apart what iterations of an unrolled loop read side by side, and nothing is reduced.
 
     Whole tiles are transposed in registers, which takes code without conditions.
     """
-    return all(a.reducer is None and _transposed(inner, a) for inner, a in assigns(stmt))
+    return all(a.reducer is None and _reads_transposed(inner, a) for inner, a in assigns(stmt))
 
 
-def _picks_lanes(stmt: NestStmt) -> bool:
+def _picks_apart_lanes(stmt: NestStmt) -> bool:
     """Whether lanes read what is not side by side, and nothing is reduced.
 
     What is near is loaded and shuffled, but under conditions gathered.
     """
-    return all(a.reducer is None for _, a in assigns(stmt)) and any(_picked(inner, a) for inner, a in assigns(stmt))
+    return all(a.reducer is None for _, a in assigns(stmt)) and any(
+        _reads_apart(inner, a) for inner, a in assigns(stmt)
+    )
 
 
-def _picked(inner: Path, assign: Assign) -> bool:
+def _reads_apart(inner: Path, assign: Assign) -> bool:
     lanes = {x.var for x in inner if x.is_vector}
     return any(
         isinstance(load, Load) and load.indices != assign.indices and _is_apart(load.indices, lanes)
@@ -298,7 +302,7 @@ def _is_apart(indices: tuple[Expr, ...], lanes: set[str]) -> bool:
     return any(not isinstance(atom, Var) or as_int(step) != 1 for atom, step in terms.items())
 
 
-def _transposed(inner: Path, assign: Assign) -> bool:
+def _reads_transposed(inner: Path, assign: Assign) -> bool:
     lanes = {x.var for x in inner if x.is_vector}
     repeated = {x.var for x in inner if x.unroll and not x.is_vector}
     for load in assign.value.walk():
@@ -309,12 +313,14 @@ def _transposed(inner: Path, assign: Assign) -> bool:
     return False
 
 
-def _guarded(stmt: NestStmt, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]) -> NestStmt:
+def _replace_guard(
+    stmt: NestStmt, split: _Split, path: Path, instead: Callable[[_Split], tuple[Expr, ...]]
+) -> NestStmt:
     """`stmt` with what `instead` gives in place of the guard."""
 
     def rewrite(inner: Path, stmt: NestStmt) -> NestStmt:
         if isinstance(stmt, Assign):
-            own = _own(stmt, split, path, inner)
+            own = _matching_guard(stmt, split, path, inner)
             assert own is not None
             return replace(stmt, guards=tuple(g for g in stmt.guards if g != own.guard) + instead(own))
         deeper = (*inner, stmt) if isinstance(stmt, NestLoop) else inner
@@ -323,29 +329,31 @@ def _guarded(stmt: NestStmt, split: _Split, path: Path, instead: Callable[[_Spli
     return rewrite((), stmt)
 
 
-def clipped(stmt: NestStmt) -> NestStmt:
+def shorten_loops(stmt: NestStmt) -> NestStmt:
     """`stmt` with loops whose every iteration from some on is left out shortened."""
     if not isinstance(stmt, NestLoop):
-        return map_children(stmt, clipped)
-    return shortened(replace(stmt, body=clipped(stmt.body)))
+        return map_children(stmt, shorten_loops)
+    return shorten_loop(replace(stmt, body=shorten_loops(stmt.body)))
 
 
-def shortened(loop: NestLoop) -> NestLoop:
+def shorten_loop(loop: NestLoop) -> NestLoop:
     """A loop without the iterations from which on all of it is left out."""
     body = loop.body
-    limits = {guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _limit(guard, loop.var))}
+    limits = {
+        guard: extent for _, a in assigns(body) for guard in a.guards if (extent := _guard_limit(guard, loop.var))
+    }
     for guard, extent in limits.items():
         if extent > 0 and all(guard in a.guards for _, a in assigns(body)):
-            return replace(loop, extent=min(extent, loop.extent), body=_without(body, guard))
+            return replace(loop, extent=min(extent, loop.extent), body=_drop_guard(body, guard))
     return loop
 
 
-def _limit(guard: Expr, var: str) -> int | None:
+def _guard_limit(guard: Expr, var: str) -> int | None:
     """The extent that a guard `var + N < M` leaves."""
     if not (isinstance(guard, Binary) and guard.op is BinOp.LT) or free_vars(guard) != {var}:
         return None
     return as_int(Binary(BinOp.SUB, guard.b, Binary(BinOp.SUB, guard.a, Var(var))))
 
 
-def _without(stmt: NestStmt, guard: Expr) -> NestStmt:
+def _drop_guard(stmt: NestStmt, guard: Expr) -> NestStmt:
     return map_assigns(stmt, lambda a: replace(a, guards=tuple(g for g in a.guards if g != guard)))

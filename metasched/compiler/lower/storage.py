@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.compiler.lir import ArrayKind
-from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, in_threads, map_children
+from metasched.compiler.lower.nest import NestLoop, NestStmt, Path, assigns, map_children, runs_in_threads
 from metasched.compiler.lower.registers import registers_needed
 from metasched.dtypes import DType
 from metasched.errors import BuildError
@@ -94,19 +94,21 @@ class BufferAccess:
     path: Path
     indices: tuple[Expr, ...]
 
-    def inside(self, owner: Path) -> Inside:
+    def loops_inside(self, owner: Path) -> Inside:
         """The loops between `owner` and the access."""
         return {loop.var: loop for loop in self.path[len(owner) :]}
 
 
-def whole(buffer: Buffer, kind: ArrayKind) -> Storage:
+def whole_storage(buffer: Buffer, kind: ArrayKind) -> Storage:
     """A buffer as it is."""
-    shape = tuple(_size(e, buffer.name) for e in buffer.shape)
-    aligned = tuple((a.axis, _size(a.factor, buffer.name), _size(a.offset, buffer.name)) for a in buffer.alignments)
+    shape = tuple(_require_size(e, buffer.name) for e in buffer.shape)
+    aligned = tuple(
+        (a.axis, _require_size(a.factor, buffer.name), _require_size(a.offset, buffer.name)) for a in buffer.alignments
+    )
     return Storage(buffer.name, buffer.dtype, shape, (ZERO,) * len(shape), kind, tuple(range(len(shape))), aligned)
 
 
-def _size(e: Expr, name: str) -> int:
+def _require_size(e: Expr, name: str) -> int:
     value = as_int(e)
     if value is None:
         raise BuildError("extent not constant", f"a dimension of `{name}` depends on free variables")
@@ -129,27 +131,28 @@ def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) ->
 
     Raises BuildError when a buffer of scope `register` cannot be in registers.
     """
-    storages = {b.name: whole(b, ArrayKind.INPUT) for b in func.inputs}
-    storages |= {b.name: whole(b, ArrayKind.OUTPUT) for b in func.outputs}
+    storages = {b.name: whole_storage(b, ArrayKind.INPUT) for b in func.inputs}
+    storages |= {b.name: whole_storage(b, ArrayKind.OUTPUT) for b in func.outputs}
     found = accesses(stmt)
     used = [buffer for buffer in func.temps if buffer.name in found]
-    storages |= {b.name: whole(b, ArrayKind.SHARED) for b in used}
+    storages |= {b.name: whole_storage(b, ArrayKind.SHARED) for b in used}
     for buffer in _registers_first(func, used, found):
-        owner = _owner([a.path for a in found[buffer.name]], func, buffer)
-        full = whole(buffer, ArrayKind.THREAD if in_threads(owner) else ArrayKind.SHARED)
-        tile = shrink(full, [(a.indices, a.inside(owner)) for a in found[buffer.name]])
-        storage = _folded(_at_most(tile, full), buffer)
+        owner = _owner_loops([a.path for a in found[buffer.name]], func, buffer)
+        full = whole_storage(buffer, ArrayKind.THREAD if runs_in_threads(owner) else ArrayKind.SHARED)
+        tile = shrink_to_use(full, [(a.indices, a.loops_inside(owner)) for a in found[buffer.name]])
+        storage = _fold_to_window(_limit_to_full(tile, full), buffer)
         if buffer.scope is Scope.REGISTER:
             stmt = _unroll_over(stmt, tile, found[buffer.name], owner)
             found = accesses(stmt)
-        laid_out = in_registers(tile, [(a.indices, a.inside(owner)) for a in found[buffer.name]], target)
-        if laid_out is not None and laid_out[1] <= budget.left(owner):
+        laid_out = lay_out_in_registers(tile, [(a.indices, a.loops_inside(owner)) for a in found[buffer.name]], target)
+        if laid_out is not None and laid_out[1] <= budget.remaining_registers(owner):
             storage = laid_out[0]
-            budget.take(owner, laid_out[1])
+            budget.take_registers(owner, laid_out[1])
         elif buffer.scope is Scope.REGISTER:
             why = "its indices are not constant" if laid_out is None else f"it takes {laid_out[1]} vector registers"
             raise BuildError(
-                "register tile does not fit", f"`{buffer.name}`: {why}; {budget.left(owner)} registers are left"
+                "register tile does not fit",
+                f"`{buffer.name}`: {why}; {budget.remaining_registers(owner)} registers are left",
             )
         storages[buffer.name] = storage
     return stmt, storages
@@ -157,11 +160,11 @@ def place_storage(func: Func, stmt: NestStmt, target: Target, budget: Budget) ->
 
 def _registers_first(func: Func, temps: list[Buffer], found: Mapping[str, list[BufferAccess]]) -> list[Buffer]:
     """Intermediates in the order in which they get registers: those that must have some, then from the inside out."""
-    depth = {b.name: len(_owner([a.path for a in found[b.name]], func, b)) for b in temps}
+    depth = {b.name: len(_owner_loops([a.path for a in found[b.name]], func, b)) for b in temps}
     return sorted(temps, key=lambda b: (b.scope is not Scope.REGISTER, -depth[b.name]))
 
 
-def _owner(paths: list[Path], func: Func, buffer: Buffer) -> Path:
+def _owner_loops(paths: list[Path], func: Func, buffer: Buffer) -> Path:
     """The loops around all of the paths, up to the first vectorised one, or to where a rolling buffer is stored."""
     shared = query.common_loops(*paths)
     outside = storage_loops(func, buffer) if buffer.roll is not None else None
@@ -171,18 +174,18 @@ def _owner(paths: list[Path], func: Func, buffer: Buffer) -> Path:
     return shared
 
 
-def _folded(storage: Storage, buffer: Buffer) -> Storage:
+def _fold_to_window(storage: Storage, buffer: Buffer) -> Storage:
     """`storage` with just the window of a rolling buffer, where that is less."""
     if buffer.roll is None:
         return storage
-    axis, window = buffer.roll.axis, _size(buffer.roll.window, buffer.name)
+    axis, window = buffer.roll.axis, _require_size(buffer.roll.window, buffer.name)
     if storage.shape[axis] <= window:
         return storage
     shape = (*storage.shape[:axis], window, *storage.shape[axis + 1 :])
     return replace(storage, shape=shape, fold=(axis, window))
 
 
-def shrink(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storage:
+def shrink_to_use(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storage:
     """`full` with each dimension the region indexed while the loops inside run, guarded away or not.
 
     So it may be larger than `full`; a dimension of unknown region stays.
@@ -192,13 +195,13 @@ def shrink(full: Storage, used: list[tuple[tuple[Expr, ...], Inside]]) -> Storag
     ]
     shape, bases = list(full.shape), list(full.base)
     for d in range(len(shape)):
-        found = _region([(indices[d], ranges) for indices, ranges in regions])
+        found = _joined_region([(indices[d], ranges) for indices, ranges in regions])
         if found is not None:
             bases[d], shape[d] = found
     return replace(full, shape=tuple(shape), base=tuple(bases), fold=None)
 
 
-def _at_most(tile: Storage, full: Storage) -> Storage:
+def _limit_to_full(tile: Storage, full: Storage) -> Storage:
     """`tile`, with a dimension that is no smaller than that of `full` as it is there."""
     dimensions = [
         (tile.base[d], size) if size < full.shape[d] else (full.base[d], full.shape[d])
@@ -207,7 +210,7 @@ def _at_most(tile: Storage, full: Storage) -> Storage:
     return replace(tile, base=tuple(b for b, _ in dimensions), shape=tuple(n for _, n in dimensions))
 
 
-def _region(used: list[tuple[Expr, dict[str, Expr]]]) -> tuple[Expr, int] | None:
+def _joined_region(used: list[tuple[Expr, dict[str, Expr]]]) -> tuple[Expr, int] | None:
     """Base and size of what the indices touch; None when unknown."""
     first: Expr | None = None
     low, high = 0, 0
@@ -224,18 +227,18 @@ def _region(used: list[tuple[Expr, dict[str, Expr]]]) -> tuple[Expr, int] | None
     return None if first is None else (simplify(Binary(BinOp.ADD, first, const(low))), high - low)
 
 
-def relative(storage: Storage, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def array_indices(storage: Storage, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """`indices` of the buffer as indices of its array."""
-    return tuple(_place(storage, axis, _minus(indices[axis], storage.base[axis])) for axis in storage.axes)
+    return tuple(_fold_index(storage, axis, _subtract_base(indices[axis], storage.base[axis])) for axis in storage.axes)
 
 
-def _place(storage: Storage, axis: int, index: Expr) -> Expr:
+def _fold_index(storage: Storage, axis: int, index: Expr) -> Expr:
     if storage.fold is None or storage.fold[0] != axis:
         return index
     return simplify(Binary(BinOp.MOD, index, const(storage.fold[1])))
 
 
-def _minus(index: Expr, base: Expr) -> Expr:
+def _subtract_base(index: Expr, base: Expr) -> Expr:
     return index if base is ZERO else simplify(Binary(BinOp.SUB, index, base))
 
 
@@ -245,7 +248,7 @@ def _minus(index: Expr, base: Expr) -> Expr:
 def _unroll_over(stmt: NestStmt, storage: Storage, used: list[BufferAccess], owner: Path) -> NestStmt:
     """`stmt` with every loop that indexes the array unrolled."""
     own = {loop.var for loop in owner}
-    names = {v for a in used for i in relative(storage, a.indices) for v in free_vars(i)} - own
+    names = {v for a in used for i in array_indices(storage, a.indices) for v in free_vars(i)} - own
 
     def mark(s: NestStmt) -> NestStmt:
         s = map_children(s, mark)
@@ -254,7 +257,7 @@ def _unroll_over(stmt: NestStmt, storage: Storage, used: list[BufferAccess], own
     return mark(stmt)
 
 
-def in_registers(
+def lay_out_in_registers(
     storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], target: Target
 ) -> tuple[Storage, int] | None:
     """`storage` laid out in registers, and how many vector registers it takes.
@@ -264,7 +267,7 @@ def in_registers(
     storage = replace(storage, alignments=())
     lanes: set[tuple[int, int] | None] = set()
     for indices, inside in used:
-        here = relative(storage, indices)
+        here = array_indices(storage, indices)
         names = free_vars_of(here)
         if any(depends_on_data(i) for i in here):
             return None
@@ -273,35 +276,35 @@ def in_registers(
         if not all(name in inside and inside[name].unroll for name in names):
             return None
         try:
-            lanes.add(_vector(here, inside))
+            lanes.add(_vector_dimension(here, inside))
         except NotAffine:
             return None
     if len(lanes) != 1:
         return None
     (found,) = lanes
     if found is None:
-        return replace(storage, kind=ArrayKind.REGISTER), _rows(storage, used, None)
-    laid_out = _vector_last(storage, *found)
-    elements = _rows(storage, used, found[0]) * laid_out.shape[-1]
+        return replace(storage, kind=ArrayKind.REGISTER), _count_rows(storage, used, None)
+    laid_out = _move_vector_last(storage, *found)
+    elements = _count_rows(storage, used, found[0]) * laid_out.shape[-1]
     return laid_out, registers_needed(elements, found[1], storage.dtype, target)
 
 
-def _rows(storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None) -> int:
+def _count_rows(storage: Storage, used: list[tuple[tuple[Expr, ...], Inside]], along: int | None) -> int:
     """How many rows along a dimension are accessed, or elements without one.
 
     What a stride leaves out takes no registers: each element of an unrolled tile is a value of its own.
     """
-    accesses = [(relative(storage, indices), inside) for indices, inside in used]
+    accesses = [(array_indices(storage, indices), inside) for indices, inside in used]
     count = 1
     for d, size in enumerate(storage.shape):
         if d != along:
-            found = [_positions(here[d], inside) for here, inside in accesses]
+            found = [_index_values(here[d], inside) for here, inside in accesses]
             known = [positions for positions in found if positions is not None]
             count *= min(size, len(frozenset[int]().union(*known))) if len(known) == len(found) else size
     return count
 
 
-def _positions(index: Expr, inside: Inside) -> frozenset[int] | None:
+def _index_values(index: Expr, inside: Inside) -> frozenset[int] | None:
     """The values that an index takes; None where they are not known, or more than there are registers for."""
     names = free_vars(index)
     try:
@@ -317,7 +320,7 @@ def _positions(index: Expr, inside: Inside) -> frozenset[int] | None:
     return None if found is None else frozenset(found)
 
 
-def _vector(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:
+def _vector_dimension(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None:
     """The dimension that lanes run along, and how many; None for a scalar. Raises NotAffine when neither."""
     for loop in inside.values():
         along = [d for d, i in enumerate(indices) if loop.is_vector and loop.var in free_vars(i)]
@@ -334,7 +337,7 @@ def _vector(indices: tuple[Expr, ...], inside: Inside) -> tuple[int, int] | None
     return None
 
 
-def _vector_last(storage: Storage, d: int, lanes: int) -> Storage:
+def _move_vector_last(storage: Storage, d: int, lanes: int) -> Storage:
     """Dimension `d` last, and a multiple of the lanes, so that no vector straddles two rows."""
     order = [*(n for n in range(len(storage.shape)) if n != d), d]
     shape = [storage.shape[n] for n in order]
@@ -349,15 +352,15 @@ class Budget:
         self._total = total
         self._live: list[tuple[tuple[str, ...], int]] = []
 
-    def left(self, path: Path) -> int:
+    def remaining_registers(self, path: Path) -> int:
         here = tuple(loop.var for loop in path)
         return self._total - sum(
             count for there, count in self._live if all(a == b for a, b in zip(here, there, strict=False))
         )
 
-    def used(self, path: Path) -> int:
-        """How many are taken by what lives around or inside a place."""
-        return self._total - self.left(path)
+    def used_registers(self, path: Path) -> int:
+        """The number of registers taken by what lives around or inside a place."""
+        return self._total - self.remaining_registers(path)
 
-    def take(self, path: Path, count: int) -> None:
+    def take_registers(self, path: Path, count: int) -> None:
         self._live.append((tuple(loop.var for loop in path), count))

@@ -39,7 +39,7 @@ def split_strips(stmt: NestStmt, names: NameSupply) -> NestStmt:
             raise BuildError(
                 f"{inner.kind.value} loop inside a vectorized loop", f"`{inner.var}` is inside `{stmt.var}`"
             )
-    if stmt.extent <= stmt.lanes or isinstance(stmt.body, Assign) or (stmt.unroll and _straight(stmt.body)):
+    if stmt.extent <= stmt.lanes or isinstance(stmt.body, Assign) or (stmt.unroll and _is_straight_code(stmt.body)):
         return stmt
     return split_strip(stmt, names)
 
@@ -61,9 +61,9 @@ def _require_independent(loop: NestLoop) -> None:
             )
 
 
-def _straight(body: NestStmt) -> bool:
+def _is_straight_code(body: NestStmt) -> bool:
     """Whether only unrolled loops are inside, so that repeating all of it makes straight code."""
-    return isinstance(body, Assign) or (isinstance(body, NestLoop) and body.unroll and _straight(body.body))
+    return isinstance(body, Assign) or (isinstance(body, NestLoop) and body.unroll and _is_straight_code(body.body))
 
 
 def split_strip(loop: NestLoop, names: NameSupply) -> NestLoop:

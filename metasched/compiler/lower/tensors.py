@@ -45,21 +45,21 @@ def tensor_nest(loop: NestLoop) -> TensorNest:
     return TensorNest(intrinsic, loops, inside)
 
 
-def statement_of(loop: NestLoop, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall | lir.TileMove:
-    """What a nest of a loop with an intrinsic is: a use of it, or a move of its output to or from tile registers."""
+def tensor_statement(loop: NestLoop, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall | lir.TileMove:
+    """The statement of a nest with an intrinsic: a call of it, or a move of its output to or from tile registers."""
     inside: NestStmt = loop
     while isinstance(inside, NestLoop):
         inside = inside.body
     if isinstance(inside, Assign) and inside.reducer is None and _is_move(inside.value):
-        return _move_of(loop, inside, flat, order)
-    return use_of(tensor_nest(loop), flat, order)
+        return _tile_move(loop, inside, flat, order)
+    return intrinsic_call(tensor_nest(loop), flat, order)
 
 
 def _is_move(value: Expr) -> bool:
     return isinstance(value, Load | Const)
 
 
-def _move_of(loop: NestLoop, assign: Assign, flat: Flat, order: Callable[[Expr], Expr]) -> lir.TileMove:
+def _tile_move(loop: NestLoop, assign: Assign, flat: Flat, order: Callable[[Expr], Expr]) -> lir.TileMove:
     assert loop.tensor is not None
     intrinsic = intrinsics()[loop.tensor]
     wanted = intrinsic.operands[0]
@@ -75,24 +75,24 @@ def _move_of(loop: NestLoop, assign: Assign, flat: Flat, order: Callable[[Expr],
     source = assign.value if isinstance(assign.value, Load) else None
     return lir.TileMove(
         intrinsic.name,
-        _operand(nest, wanted, written, flat, order),
-        None if source is None else _operand(nest, wanted, source, flat, order),
+        _flat_operand(nest, wanted, written, flat, order),
+        None if source is None else _flat_operand(nest, wanted, source, flat, order),
     )
 
 
-def use_of(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall:
-    """The statement; `order` puts the terms of an index in the order of loops. Raises BuildError."""
-    assignments = _assignments(nest, flat)
+def intrinsic_call(nest: TensorNest, flat: Flat, order: Callable[[Expr], Expr]) -> lir.IntrinsicCall:
+    """The call of a nest's intrinsic; `order` puts the terms of an index in the order of loops. Raises BuildError."""
+    assignments = _operand_assignments(nest, flat)
     if not assignments:
         raise BuildError("tensorized nest changed", f"block `{nest.update.block}` is no more `{nest.intrinsic.name}`")
     operands = [
-        _operand(nest, wanted, access, flat, order)
+        _flat_operand(nest, wanted, access, flat, order)
         for wanted, access in zip(nest.intrinsic.operands, assignments[0], strict=True)
     ]
     return lir.IntrinsicCall(nest.intrinsic.name, operands[0], tuple(operands[1:]))
 
 
-def _assignments(nest: TensorNest, flat: Flat) -> list[tuple[Load, ...]]:
+def _operand_assignments(nest: TensorNest, flat: Flat) -> list[tuple[Load, ...]]:
     """The accesses that can be the intrinsic's operands: each moves with no other axes than the operand's own.
 
     Two of one element type can change places in a product.
@@ -103,10 +103,14 @@ def _assignments(nest: TensorNest, flat: Flat) -> list[tuple[Load, ...]]:
     except Mismatch:
         return []
     patterns = nest.intrinsic.operands
-    return [each for each in found if all(_is_still(nest, *pair, flat) for pair in zip(patterns, each, strict=True))]
+    return [
+        each
+        for each in found
+        if all(_ignores_other_axes(nest, *pair, flat) for pair in zip(patterns, each, strict=True))
+    ]
 
 
-def _is_still(nest: TensorNest, wanted: Load, access: Load, flat: Flat) -> bool:
+def _ignores_other_axes(nest: TensorNest, wanted: Load, access: Load, flat: Flat) -> bool:
     """Whether an access does not depend on the axes that an operand does not have."""
     own = {axis.name for axis in wanted.indices if isinstance(axis, Var)}
     others = {loop.var for axis, loop in nest.loops.items() if axis not in own}
@@ -114,7 +118,9 @@ def _is_still(nest: TensorNest, wanted: Load, access: Load, flat: Flat) -> bool:
     return not free_vars(resolve(flat(access), ranges)) & others
 
 
-def _operand(nest: TensorNest, wanted: Load, access: Load, flat: Flat, order: Callable[[Expr], Expr]) -> lir.Operand:
+def _flat_operand(
+    nest: TensorNest, wanted: Load, access: Load, flat: Flat, order: Callable[[Expr], Expr]
+) -> lir.Operand:
     ranges = {loop.var: const(loop.extent) for loop in nest.loops.values()}
     index = resolve(flat(access), ranges)
     first = order(simplify(substitute(index, dict.fromkeys(ranges, ZERO))))

@@ -29,12 +29,12 @@ class Tiles:
 
     def storage(self, name: str, like: Storage) -> Storage:
         """The array of all tile registers up to the last one."""
-        rows = tuple(_extent(self.nest, index) for index in self.indices[1:])
+        rows = tuple(_loop_extent(self.nest, index) for index in self.indices[1:])
         shape = (self.first + self.count, *rows)
         return Storage(name, like.dtype, shape, (ZERO,) * len(shape), ArrayKind.TILE, tuple(range(len(shape))))
 
 
-def tiled_nest(inner: Path) -> NestLoop | None:
+def find_tile_nest(inner: Path) -> NestLoop | None:
     """The loop of a nest by an intrinsic with tiles, where an update is in one."""
     found = next((loop for loop in inner if loop.tensor is not None), None)
     return found if found is not None and found.tensor and intrinsics()[found.tensor].tiles else None
@@ -53,10 +53,10 @@ def tiles_for(update: Assign, nest: NestLoop, loop: NestLoop, path: Path, inner:
     if not all(x.unroll and not x.clips for x in apart):
         return None
     count = prod(x.extent for x in apart)
-    if count > budget.left((*path, loop)):
+    if count > budget.remaining_registers((*path, loop)):
         return None
-    first = budget.used((*path, loop))
-    budget.take((*path, loop), count)
+    first = budget.used_registers((*path, loop))
+    budget.take_registers((*path, loop), count)
     number: Expr = const(first)
     for n, x in enumerate(apart):
         step = const(prod(y.extent for y in apart[n + 1 :]))
@@ -70,9 +70,9 @@ def starts_at_zero(start: Assign) -> bool:
     return isinstance(start.begins, Const) and start.begins.value == 0
 
 
-def _extent(nest: NestLoop, index: Expr) -> int:
+def _loop_extent(nest: NestLoop, index: Expr) -> int:
     assert isinstance(index, Var)
     return next(x.extent for x in loops_in(nest) if x.var == index.name)
 
 
-__all__ = ["Tiles", "starts_at_zero", "tiled_nest", "tiles_for"]
+__all__ = ["Tiles", "find_tile_nest", "starts_at_zero", "tiles_for"]

@@ -11,8 +11,18 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from metasched.compiler.lower.nest import Assign, Many, NestLoop, NestRegion, NestStmt, Path, When, many, sequence
-from metasched.compiler.lower.residues import without_multiples
+from metasched.compiler.lower.nest import (
+    Assign,
+    Many,
+    NestLoop,
+    NestRegion,
+    NestStmt,
+    Path,
+    When,
+    join_statements,
+    sequence,
+)
+from metasched.compiler.lower.residues import drop_multiples
 from metasched.compiler.policy import MAX_COPIES, joins_unrolled
 from metasched.errors import BuildError
 from metasched.ir.affine import const, free_vars, substitute
@@ -20,7 +30,7 @@ from metasched.ir.nodes import Expr, LoopKind
 from metasched.ir.ranges import prove
 from metasched.support.data_classes import dataclass
 
-_MOST_LOOKED_AT = 256
+_MOST_CHECKED_VALUES = 256
 
 
 @dataclass(frozen=True)
@@ -34,21 +44,21 @@ class _Run:
 
 def mark_unrolled(stmt: NestStmt) -> NestStmt:
     """`stmt` with `unroll` set on every loop that is to be unrolled."""
-    return _mark(stmt)[0]
+    return _mark_loops(stmt)[0]
 
 
-def _mark(stmt: NestStmt) -> tuple[NestStmt, _Run]:
+def _mark_loops(stmt: NestStmt) -> tuple[NestStmt, _Run]:
     if isinstance(stmt, Assign):
         return stmt, _Run(1, stmt.limit)
     if isinstance(stmt, Many):
-        return many([_mark(child)[0] for child in stmt.stmts]), _Run(None, None)
+        return join_statements([_mark_loops(child)[0] for child in stmt.stmts]), _Run(None, None)
     if isinstance(stmt, NestRegion):
-        return NestRegion(tuple(_mark(child)[0] for child in stmt.phases)), _Run(None, None)
+        return NestRegion(tuple(_mark_loops(child)[0] for child in stmt.phases)), _Run(None, None)
     assert isinstance(stmt, NestLoop)
-    body, run = _mark(stmt.body)
+    body, run = _mark_loops(stmt.body)
     innermost = isinstance(stmt.body, Assign)
     nearest = stmt.limit if innermost else run.nearest
-    by_limit = not stmt.unroll and _joins(stmt, run, nearest)
+    by_limit = not stmt.unroll and _joins_run(stmt, run, nearest)
     unroll = stmt.unroll or by_limit
     # Of a scattered loop one iteration is run, in straight code.
     straight = unroll or stmt.kind is LoopKind.SCATTERED
@@ -58,7 +68,7 @@ def _mark(stmt: NestStmt) -> tuple[NestStmt, _Run]:
     return replace(stmt, body=body, unroll=unroll, by_limit=by_limit), _Run(copies, run.limit, nearest)
 
 
-def _joins(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
+def _joins_run(loop: NestLoop, run: _Run, nearest: int | None) -> bool:
     if run.copies is None or loop.kind in (LoopKind.PARALLEL, LoopKind.SCATTERED):
         return False
     limit = run.limit if run.limit is not None else nearest if loop.limit is not None else None
@@ -70,36 +80,36 @@ def check_copies(stmt: NestStmt) -> None:
 
     Copies that a condition on unrolled loops alone leaves out do not count.
     """
-    copies = _copies(stmt, ())
+    copies = _count_copies(stmt, ())
     if copies > MAX_COPIES:
         raise BuildError("unroll too large", f"unrolling makes {copies} statements; at most {MAX_COPIES} are emitted")
 
 
-def _copies(stmt: NestStmt, unrolled: Path) -> int:
+def _count_copies(stmt: NestStmt, unrolled: Path) -> int:
     """The copies of statements inside these unrolled loops."""
     if isinstance(stmt, NestLoop):
         if stmt.tensor is not None:
             return 1
-        return _copies(stmt.body, (*unrolled, stmt) if stmt.unroll else unrolled)
+        return _count_copies(stmt.body, (*unrolled, stmt) if stmt.unroll else unrolled)
     if isinstance(stmt, Many | NestRegion):
-        return sum(_copies(child, unrolled) for child in sequence(stmt))
+        return sum(_count_copies(child, unrolled) for child in sequence(stmt))
     if isinstance(stmt, When):
-        return _copies(stmt.body, unrolled)
+        return _count_copies(stmt.body, unrolled)
     assert isinstance(stmt, Assign)
     made = prod(loop.steps for loop in unrolled)
     counted: set[str] = set()
-    for guard in map(without_multiples, stmt.guards):
+    for guard in map(drop_multiples, stmt.guards):
         inside = [loop for loop in unrolled if loop.var in free_vars(guard)]
         names = {loop.var for loop in inside}
         if free_vars(guard) <= names and counted.isdisjoint(names):
             counted |= names
-            made -= made * _left_out(guard, inside) // prod(loop.extent for loop in inside)
+            made -= made * _count_left_out(guard, inside) // prod(loop.extent for loop in inside)
     return made
 
 
-def _left_out(guard: Expr, loops: list[NestLoop]) -> int:
+def _count_left_out(guard: Expr, loops: list[NestLoop]) -> int:
     """For how many values of the loops a condition does not hold; 0 where there are too many to look at."""
-    if any(loop.is_vector for loop in loops) or prod(loop.extent for loop in loops) > _MOST_LOOKED_AT:
+    if any(loop.is_vector for loop in loops) or prod(loop.extent for loop in loops) > _MOST_CHECKED_VALUES:
         return 0
     values = product(*(range(loop.extent) for loop in loops))
     names = [loop.var for loop in loops]

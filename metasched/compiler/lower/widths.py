@@ -24,11 +24,11 @@ from metasched.ir.printer import print_expr
 
 Interval = tuple[int, int]  # inclusive
 
-_RING = (BinOp.ADD, BinOp.SUB, BinOp.MUL)
+_RING_OPS = (BinOp.ADD, BinOp.SUB, BinOp.MUL)
 # Where the magnitudes of all terms add up to less, no part of their sum leaves 64 bits, in whatever order it is taken.
-_COMFORTABLE = 2**61
+_NO_WRAP_LIMIT = 2**61
 # A parallel loop's iterations are shared out by multiplying them with the number of chunks.
-_MOST_PARALLEL = 2**48
+_MOST_PARALLEL_ITERATIONS = 2**48
 
 
 def index_arithmetic_wraps(body: lir.LStmt) -> bool:
@@ -38,7 +38,7 @@ def index_arithmetic_wraps(body: lir.LStmt) -> bool:
         BuildError: where it would change one.
     """
     widths = _Widths()
-    widths.enter(body)
+    widths.enter_body(body)
     return widths.wraps
 
 
@@ -49,21 +49,25 @@ class _Widths:
         self._intervals: dict[Expr, Interval] = {}
         self._magnitudes: dict[Expr, int] = {}
 
-    def enter(self, body: lir.LStmt) -> None:
+    def enter_body(self, body: lir.LStmt) -> None:
         # Loops come before what is inside them. Copies of a loop share its name: the longest counts.
         for node in body.walk():
             if isinstance(node, lir.Loop | lir.VectorLoop):
-                longest = self._fitting(node.extent, "the iterations of a loop")[1]
-                if isinstance(node, lir.Loop) and node.mode is lir.LoopMode.PARALLEL and longest > _MOST_PARALLEL:
+                longest = self._require_fit(node.extent, "the iterations of a loop")[1]
+                if (
+                    isinstance(node, lir.Loop)
+                    and node.mode is lir.LoopMode.PARALLEL
+                    and longest > _MOST_PARALLEL_ITERATIONS
+                ):
                     raise BuildError("parallel loop too long", f"`{node.var}` has {longest} iterations")
-                self._enter(node.var, longest)
+                self._record_loop(node.var, longest)
             elif isinstance(node, lir.AtPlace):
-                self._enter(node.var, node.extent)
+                self._record_loop(node.var, node.extent)
         for node in body.walk():
             for e in _expressions(node):
                 self._interval(e)
 
-    def _enter(self, var: str, longest: int) -> None:
+    def _record_loop(self, var: str, longest: int) -> None:
         if longest > self._loops.get(var, 0):
             self._loops[var] = longest
             self._intervals.clear()
@@ -71,14 +75,14 @@ class _Widths:
     def _interval(self, e: Expr) -> Interval:
         found = self._intervals.get(e)
         if found is None:
-            found = self._of(e)
+            found = self._new_interval(e)
             wraps = e.dtype.is_integer and (e.dtype is not INDEX or depends_on_data(e))
             if wraps and not fits(e.dtype, *found):
                 found = integer_range(e.dtype)
             self._intervals[e] = found
         return found
 
-    def _fitting(self, e: Expr, what: str) -> Interval:
+    def _require_fit(self, e: Expr, what: str) -> Interval:
         """The interval of an expression that has to fit."""
         found = self._interval(e)
         if e.dtype is INDEX and not fits(INDEX, *found):
@@ -89,7 +93,7 @@ class _Widths:
             )
         return found
 
-    def _of(self, e: Expr) -> Interval:
+    def _new_interval(self, e: Expr) -> Interval:
         if isinstance(e, Const) and e.type.is_integer:
             return int(e.value), int(e.value)
         if isinstance(e, Var) and not isinstance(e, ScalarVar) and e.dtype is INDEX:
@@ -98,7 +102,7 @@ class _Widths:
             return self._arithmetic(e)
         if isinstance(e, Unary) and e.op is UnOp.NEG and e.dtype is INDEX:
             lo, hi = self._interval(e.a)
-            self._note(e)
+            self._note_wrap(e)
             return -hi, -lo
         if isinstance(e, Select):
             self._interval(e.cond)
@@ -111,18 +115,18 @@ class _Widths:
         modular = isinstance(e, Load) or (isinstance(e, Cast) and e.dtype.is_integer)
         for child in e.children():
             if isinstance(child, Expr):
-                self._interval(child) if modular else self._fitting(child, "an operand")
+                self._interval(child) if modular else self._require_fit(child, "an operand")
         return integer_range(e.dtype) if e.dtype.is_integer else (0, 0)
 
     def _arithmetic(self, e: Binary) -> Interval:
-        if e.op in _RING:
+        if e.op in _RING_OPS:
             (a, b), (c, d) = self._interval(e.a), self._interval(e.b)
-            self._note(e)
+            self._note_wrap(e)
             if e.op is BinOp.MUL:
                 corners = [x * y for x, y in product((a, b), (c, d))]
                 return min(corners), max(corners)
             return (a + c, b + d) if e.op is BinOp.ADD else (a - d, b - c)
-        (a, b), (c, d) = self._fitting(e.a, "an operand"), self._fitting(e.b, "an operand")
+        (a, b), (c, d) = self._require_fit(e.a, "an operand"), self._require_fit(e.b, "an operand")
         if e.op.is_of_bits or e.op.is_shift:
             found = range_of_bits(e.op, (a, b), (c, d))
             return found if fits(e.dtype, *found) else integer_range(e.dtype)
@@ -140,14 +144,14 @@ class _Widths:
         most = max(abs(a), abs(b), abs(c), abs(d))
         return -most, most
 
-    def _note(self, e: Expr) -> None:
-        self.wraps = self.wraps or (e.dtype is INDEX and self._magnitude(e) > _COMFORTABLE)
+    def _note_wrap(self, e: Expr) -> None:
+        self.wraps = self.wraps or (e.dtype is INDEX and self._magnitude(e) > _NO_WRAP_LIMIT)
 
     def _magnitude(self, e: Expr) -> int:
         """A limit on every part of a sum, in whatever order its terms are added."""
         found = self._magnitudes.get(e)
         if found is None:
-            if isinstance(e, Binary) and e.dtype is INDEX and e.op in _RING:
+            if isinstance(e, Binary) and e.dtype is INDEX and e.op in _RING_OPS:
                 a, b = self._magnitude(e.a), self._magnitude(e.b)
                 found = a * b if e.op is BinOp.MUL else a + b
             elif isinstance(e, Unary) and e.dtype is INDEX:

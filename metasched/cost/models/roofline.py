@@ -9,7 +9,7 @@ from metasched.cost.features import Features
 from metasched.cost.footprint import Array
 from metasched.cost.model import Model
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED
+from metasched.cost.trained import UNTRAINED_MODEL
 from metasched.cost.training import residual
 
 
@@ -17,12 +17,12 @@ class Roofline:
     """The cycles of the roofline, of which only the length of one is learned: that ranks nothing differently."""
 
     def __init__(self) -> None:
-        self._offset = UNTRAINED.offset
+        self._offset = UNTRAINED_MODEL.offset
 
     def fit(self, own: TaskTimes) -> None:
         """Fit the seconds of a cycle."""
-        timed = own.at(np.flatnonzero(np.isfinite(own.seconds) & ~own.bounds))
-        self._offset = float(np.median(residual(timed))) if len(timed) else UNTRAINED.offset
+        timed = own.select(np.flatnonzero(np.isfinite(own.seconds) & ~own.bounds))
+        self._offset = float(np.median(residual(timed))) if len(timed) else UNTRAINED_MODEL.offset
 
     def predict(self, features: Features) -> Array:
         """-log2 of the seconds expected, shape (n,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.cost.model import CostModel, Model
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 
 
 def model(seed: int) -> Model:
@@ -11,4 +11,4 @@ def model(seed: int) -> Model:
 
     Raises ModelError where what is installed does not go with the features.
     """
-    return CostModel(seed, shipped(), threads=1)
+    return CostModel(seed, read_shipped_model(), threads=1)

@@ -169,7 +169,7 @@ class JitFunction:
         if any(isinstance(array, TracedOperand) for array in call.given):
             return self.function(*args, **kwargs)  # called by a function that is being traced
         result = _called(self._found(call), call.arrays)
-        library = Library.of(call.given)
+        library = Library.find(call.given)
         return result if library is None else _of_library(library, result)
 
     def _found(self, call: _Call) -> _Compiled:

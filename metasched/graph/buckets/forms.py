@@ -41,7 +41,7 @@ class SizeForm:
             for name in names:
                 factor *= sizes[name]
             total += factor
-        return self.kind.of(total)
+        return self.kind.convert(total)
 
     def described(self) -> list[Any]:
         """The form as JSON."""

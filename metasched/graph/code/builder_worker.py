@@ -56,11 +56,11 @@ class TaskBuilder(Worker):
     @classmethod
     def warm(cls) -> None:
         from metasched.compiler.cpu.first_use import import_code_generator
-        from metasched.cost.trained import shipped
+        from metasched.cost.trained import read_shipped_model
         from metasched.graph.code.default_choice import read_what_guesses_need
 
         import_code_generator()
-        shipped()
+        read_shipped_model()
         read_what_guesses_need()
 
     def preload(self) -> None:

@@ -11,7 +11,7 @@ import sys
 
 from metasched.graph.ir import Array
 from metasched.graph.value_type import ValueType
-from metasched.runtime.addresses import aligned_empty, aligned_in, room_for
+from metasched.runtime.addresses import aligned_empty, array_at_cache_line, cache_line_buffer
 from metasched.runtime.child_locks import lock_of_calls
 
 # What is smaller comes from memory that the process has: C libraries take pages from the system for more than this.
@@ -39,7 +39,7 @@ class OutputMemory:
         with self._lock:
             for room in self._kept:
                 if sys.getrefcount(room) == _OURS:
-                    return aligned_in(room, shape, dtype)
-            room = room_for(self._type.nbytes)
+                    return array_at_cache_line(room, shape, dtype)
+            room = cache_line_buffer(self._type.nbytes)
             self._kept = [*self._kept, room][-_KEPT:]
-            return aligned_in(room, shape, dtype)
+            return array_at_cache_line(room, shape, dtype)

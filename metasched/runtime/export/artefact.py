@@ -42,9 +42,9 @@ _FEATURES = {
     "amx-bf16": "amx_bf16",
 }
 # What an exported file imports, and what that imports.
-_HIDDEN = frozenset({"numpy", "ml_dtypes", *sys.stdlib_module_names})
+_RESERVED_MODULES = frozenset({"numpy", "ml_dtypes", *sys.stdlib_module_names})
 EXPORTED_MACHINE = "x86_64"
-_FUTURE = "from __future__ import annotations\n"
+_FUTURE_IMPORT = "from __future__ import annotations\n"
 _POOL_IMPORT = "from metasched.runtime.shared_pool import PoolCode, shared_pool\n"
 
 
@@ -84,7 +84,7 @@ def _require_module(path: Path) -> None:
             f"`{path.name}` cannot be imported: `{path.stem}` is no name in Python",
             hint="name it by letters, digits and `_`, and no digit first",
         )
-    if path.stem in _HIDDEN:
+    if path.stem in _RESERVED_MODULES:
         raise KernelError(
             f"`{path.name}` would hide the module `{path.stem}` from all that is imported beside it",
             hint="name it after the kernel",
@@ -127,7 +127,7 @@ def cpu_flags(target: Target) -> list[str]:
 def inlined_loader() -> str:
     """The loader's source, with what it imports of this package in its place."""
     runtime_files = resources.files("metasched.runtime")
-    pool = runtime_files.joinpath("shared_pool.py").read_text().partition(_FUTURE)[2]
+    pool = runtime_files.joinpath("shared_pool.py").read_text().partition(_FUTURE_IMPORT)[2]
     return runtime_files.joinpath("export", "loader.py").read_text().replace(_POOL_IMPORT, pool)
 
 

@@ -26,12 +26,12 @@ from metasched.runtime.shared_pool import PoolCode, shared_pool
 _PAGE = mmap.PAGESIZE
 _ALLOCATED = 0x2
 _EXECUTABLE = 0x4
-_NO_BITS = 8
+_SECTION_WITHOUT_BITS = 8
 _RELOCATIONS = 4
 _SYMBOLS = 2
-_ABSOLUTE_64 = 1
-_NO_TILES = 3
-_ANY = ctypes.c_void_p
+_ABSOLUTE_64_RELOCATION = 1
+_NO_TILES_STATUS = 3
+_Pointer = ctypes.c_void_p
 _SCALARS = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
@@ -54,12 +54,12 @@ class Image:
         sections_at, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
         self._data = data
         self._sections = [struct.unpack_from("<IIQQQQIIQQ", data, sections_at + 64 * n) for n in range(count)]
-        self._place()
+        self._load_sections()
         self.symbols = self._read_symbols()
         self._relocate()
         self._protect()
 
-    def _place(self) -> None:
+    def _load_sections(self) -> None:
         """Every section that lives in memory on pages of its own kind: code, and data."""
         self._offsets: dict[int, int] = {}
         size = 0
@@ -77,7 +77,7 @@ class Image:
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         for n, offset in self._offsets.items():
             kind, start, length = self._sections[n][1], self._sections[n][4], self._sections[n][5]
-            if kind != _NO_BITS:
+            if kind != _SECTION_WITHOUT_BITS:
                 self.memory[offset : offset + length] = self._data[start : start + length]
 
     def _read_symbols(self) -> dict[str, int]:
@@ -94,7 +94,7 @@ class Image:
                 address = self.base + self._offsets[section] + value
                 found[name] = address
             else:
-                address = _external(name) if name and not section else 0
+                address = _c_library_address(name) if name and not section else 0
             self._addresses.append(address)
         return found
 
@@ -104,14 +104,14 @@ class Image:
                 continue
             for n in range(section[5] // 24):
                 offset, info, addend = struct.unpack_from("<QQq", self._data, section[4] + 24 * n)
-                if info & 0xFFFFFFFF != _ABSOLUTE_64:
+                if info & 0xFFFFFFFF != _ABSOLUTE_64_RELOCATION:
                     raise ImportError(f"relocation {info & 0xFFFFFFFF} is not one that this loader knows")
                 address = (self._addresses[info >> 32] + addend) % (1 << 64)
                 struct.pack_into("<Q", self.memory, self._offsets[section[7]] + offset, address)
 
     def _protect(self) -> None:
         library = ctypes.CDLL(None, use_errno=True)
-        if self._code_size and library.mprotect(_ANY(self.base), ctypes.c_size_t(self._code_size), 1 | 4):
+        if self._code_size and library.mprotect(_Pointer(self.base), ctypes.c_size_t(self._code_size), 1 | 4):
             raise ImportError(f"the system does not let memory be made executable (error {ctypes.get_errno()})")
 
 
@@ -120,10 +120,10 @@ def _memory(nbytes: int) -> mmap.mmap:
     return mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _external(name: str) -> int:
+def _c_library_address(name: str) -> int:
     for library in (None, "libm.so.6", "libpthread.so.0"):
         try:
-            return ctypes.cast(getattr(ctypes.CDLL(library), name), _ANY).value or 0
+            return ctypes.cast(getattr(ctypes.CDLL(library), name), _Pointer).value or 0
         except (AttributeError, OSError):
             continue  # it may be in the next one
     raise ImportError(f"the C library has no `{name}`")
@@ -203,24 +203,24 @@ class ExportedKernel:
             found = shared_pool(pool.load)
             for slot, function in functions:
                 self._state[slot] = found[function]
-        _ANY.from_address(self._image.symbols[state]).value = ctypes.addressof(self._state)
+        _Pointer.from_address(self._image.symbols[state]).value = ctypes.addressof(self._state)
         inputs = [p for p in self.parameters if not p[3]]
         self._given, fixed = inputs[: len(inputs) - len(held)], inputs[len(inputs) - len(held) :]
         self._held = [_array(p, text) for p, text in zip(fixed, held, strict=True)]
-        kinds: list[Any] = [_ANY if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _ANY)(self._image.symbols[entry])
+        kinds: list[Any] = [_Pointer if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _Pointer)(self._image.symbols[entry])
 
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         made = [p for p in self.parameters if p[3]]
         given = [p for p in self.parameters if not p[3]]
-        inputs = (*self._in_order(inputs, named), *self._held)
+        inputs = (*self._order_arguments(inputs, named), *self._held)
         if out is None:
             out = tuple(np.empty(p[2], p[1]) for p in made)
         outputs = out if isinstance(out, tuple) else (out,)
         if len(outputs) != len(made):
-            raise TypeError(f"{self.name} has {_count(len(made), 'output')}, not {len(outputs)}")
-        values = [self._value(p, x) for p, x in zip(given, inputs, strict=True)]
-        values += [self._value(p, x) for p, x in zip(made, outputs, strict=True)]
+            raise TypeError(f"{self.name} has {_count_text(len(made), 'output')}, not {len(outputs)}")
+        values = [self._ctypes_value(p, x) for p, x in zip(given, inputs, strict=True)]
+        values += [self._ctypes_value(p, x) for p, x in zip(made, outputs, strict=True)]
         for p, x in zip(made, outputs, strict=True):
             if not x.flags.writeable:
                 raise ValueError(f"`{p[0]}` is read-only")
@@ -231,16 +231,16 @@ class ExportedKernel:
             ):
                 raise ValueError(f"`{made[n - len(inputs)][0]}` overlaps another argument")
         status = self._function(*values, None)
-        if status == _NO_TILES:
+        if status == _NO_TILES_STATUS:
             raise OSError(f"{self.name}: this system does not give the process AMX's tile registers")
         if status:
             raise MemoryError(f"{self.name}: no memory for its workspace (status {status})")
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    def _order_arguments(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments in calling order, of which some may be given by name."""
         names = [p[0] for p in self._given]
-        takes = f"{self.name} takes {_count(len(names), 'argument')} ({', '.join(names)})"
+        takes = f"{self.name} takes {_count_text(len(names), 'argument')} ({', '.join(names)})"
         if len(inputs) > len(names) or (len(inputs) < len(names) and not named):
             raise TypeError(f"{takes}, not {len(inputs)}")
         for name in named:
@@ -253,7 +253,7 @@ class ExportedKernel:
             raise TypeError(f"{self.name} is called without {', '.join(missing)}; {takes}")
         return (*inputs, *(named[name] for name in names[len(inputs) :]))
 
-    def _value(self, parameter: Parameter, x: Any) -> Any:
+    def _ctypes_value(self, parameter: Parameter, x: Any) -> Any:
         name, dtype, shape, _ = parameter
         if shape is None:
             return _scalar(name, dtype, x)
@@ -267,7 +267,7 @@ class ExportedKernel:
         return x.ctypes.data
 
 
-def _count(n: int, what: str) -> str:
+def _count_text(n: int, what: str) -> str:
     return f"{n} {what}" + ("" if n == 1 else "s")
 
 

@@ -26,14 +26,14 @@ from metasched.runtime.export.loader import Image, _dtype, _memory, _require
 from metasched.runtime.shared_pool import PoolCode, shared_pool
 
 _POINTER = ctypes.c_void_p
-_STATUSES = 256
-_NO_TILES = 3
-_ENDLESS = 2**63 - 1
+_STATUSES_PER_STEP = 256
+_NO_TILES_STATUS = 3
+_NO_TIME_LIMIT_NS = 2**63 - 1
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-def _address(array: np.ndarray[Any, Any]) -> int:
+def _array_address(array: np.ndarray[Any, Any]) -> int:
     return int(array.ctypes.data)
 
 
@@ -69,24 +69,24 @@ class _Member:
         """The results for arrays of all inputs, states among them, which are next then."""
         made = [np.empty(shape, dtype) for dtype, shape, *_ in self._results]
         written = [array for array, result in zip(made, self._results, strict=True) if result[2]]
-        moved = [self._moved_part(part, inputs) for part in self._moved]
+        moved = [self._state_part_address(part, inputs) for part in self._moved]
         arena = self._arena()
-        addresses = [*map(_address, (arena, self._weights, *inputs, *written)), *moved, *[0] * self._moving]
+        addresses = [*map(_array_address, (arena, self._weights, *inputs, *written)), *moved, *[0] * self._moving]
         roots = (ctypes.c_int64 * len(addresses))(*addresses)
-        status = self._run(self._table, len(self._names), roots, _ENDLESS)
+        status = self._run(self._table, len(self._names), roots, _NO_TIME_LIMIT_NS)
         if not status:
             for root, (found, offset), nbytes in self._kept:
                 ctypes.memmove(roots[root], roots[found] + offset, nbytes)
             for n, (array, (_, _, _, copied, count)) in enumerate(zip(made, self._results, strict=True)):
                 if copied is not None:
-                    ctypes.memmove(_address(array), roots[copied[0]] + copied[1], array.nbytes)
+                    ctypes.memmove(_array_address(array), roots[copied[0]] + copied[1], array.nbytes)
                 if count is not None:
                     (root, offset), axis = count
                     number = ctypes.c_int64.from_address(roots[root] + offset).value
                     made[n] = np.ascontiguousarray(array[(*(slice(None),) * axis, slice(number))])
         self._arenas.append(arena)
         if status:
-            raise self._error(*divmod(status, _STATUSES))
+            raise self._status_error(*divmod(status, _STATUSES_PER_STEP))
         return made
 
     def _arena(self) -> Array:
@@ -96,16 +96,16 @@ class _Member:
         except IndexError:  # asked for without a look before: another thread may take the last one after that
             return np.frombuffer(_memory(self._arena_bytes), np.uint8)
 
-    def _moved_part(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
-        """Where the part of a state is that begins at a position."""
+    def _state_part_address(self, part: Sequence[Any], inputs: Sequence[Array]) -> int:
+        """The address of the part of a state that begins at a position."""
         state, name, offset, number, position_of, lowest, highest, step = part
         position = int(inputs[number].reshape(-1)[0])
         if not lowest <= position <= highest:
             raise ValueError(f"`{position_of}` is {position}; the state `{name}` has room for {lowest} to {highest}")
-        return _address(inputs[state]) + int(offset) + position * int(step)
+        return _array_address(inputs[state]) + int(offset) + position * int(step)
 
-    def _error(self, step: int, status: int) -> Exception:
-        if status == _NO_TILES:
+    def _status_error(self, step: int, status: int) -> Exception:
+        if status == _NO_TILES_STATUS:
             return OSError(f"{self._names[step]}: this system does not give the process AMX's tile registers")
         return RuntimeError(f"{self._names[step]}: the kernel returned the status {status}")
 
@@ -122,14 +122,14 @@ class ExportedNetwork:
         self.inputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["inputs"]]
         self.outputs = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["outputs"]]
         self._parts = said["parts"]
-        weights = self._mapped(folder / "weights.bin", int(said["weight_bytes"]))
+        weights = self._map_weights(folder / "weights.bin", int(said["weight_bytes"]))
         codes, run = self._load_code(said, (folder / "code.bin").read_bytes())
         self._members = [_Member(member, codes, run, weights) for member in said["members"]]
         self._forms: dict[tuple[int, tuple[int, ...]], Any] = {}
         self._states = [(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in said["states"]]
-        self.begin()
+        self.allocate_state()
 
-    def begin(self) -> None:
+    def allocate_state(self) -> None:
         """Hold a new state, zeros."""
         self.state = {name: np.zeros(shape, dtype) for name, dtype, shape in self._states}
         self._lock = lock_of_calls()
@@ -137,7 +137,7 @@ class ExportedNetwork:
     def session(self) -> ExportedNetwork:
         """A network that shares the code and weights, with a state of its own, zeros at first."""
         other = copy.copy(self)
-        other.begin()
+        other.allocate_state()
         return other
 
     def __copy__(self) -> ExportedNetwork:
@@ -157,7 +157,7 @@ class ExportedNetwork:
             for array in self.state.values():
                 array[...] = 0
 
-    def _mapped(self, path: Path, nbytes: int) -> Array:
+    def _map_weights(self, path: Path, nbytes: int) -> Array:
         """The weights: pages of the file, which processes share, and which are read when they are first used. A hash
         of them would read them all at load.
         """
@@ -192,30 +192,30 @@ class ExportedNetwork:
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network. Raises TypeError and ValueError for inputs that it does not take."""
-        given = [np.asarray(x) for x in self._ordered(inputs, named)]
-        part, sizes = self._part(given)
+        given = [np.asarray(x) for x in self._order_inputs(inputs, named)]
+        part, sizes = self._find_part(given)
         if part["forms"] is None:
-            results = self._grown(part, given)
+            results = self._run_at_length(part, given)
         else:
-            results = self._in_bucket(part["forms"], self._members[part["members"][0]], given, sizes)
+            results = self._run_padded(part["forms"], self._members[part["members"][0]], given, sizes)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, member: _Member, given: Sequence[Array]) -> list[Array]:
         """Run a member on arrays for all inputs that are no states."""
         new = iter(given)
         if not self.state:
-            return member.run([_checked(self.name, spec, next(new)) for spec in member.inputs])
+            return member.run([_require_spec(self.name, spec, next(new)) for spec in member.inputs])
         with self._lock:
             taken = [
-                self.state[spec[0]] if spec[0] in self.state else _checked(self.name, spec, next(new))
+                self.state[spec[0]] if spec[0] in self.state else _require_spec(self.name, spec, next(new))
                 for spec in member.inputs
             ]
             return member.run(taken)
 
     # --- sizes that are ranges
 
-    def _part(self, given: Sequence[Array]) -> tuple[Mapping[str, Any], dict[str, int]]:
-        """What a call runs on, and its sizes that are ranges."""
+    def _find_part(self, given: Sequence[Array]) -> tuple[Mapping[str, Any], dict[str, int]]:
+        """The exported part that a call runs on, and the call's sizes that are ranges."""
         names = {name for part in self._parts for name in part["sizes"]}
         sizes: dict[str, int] = {}
         for (name, _, shape), array in zip(self.inputs, given, strict=True):
@@ -227,9 +227,9 @@ class ExportedNetwork:
         for part in self._parts:
             if all(low <= sizes[name] <= high for name, (low, high) in part["sizes"].items()):
                 return part, sizes
-        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}; it takes {self._ranges()}")
+        raise ValueError(f"{self.name} was not exported for these sizes: {sizes}; it takes {self._ranges_text()}")
 
-    def _ranges(self) -> str:
+    def _ranges_text(self) -> str:
         """The sizes that calls may have, as text."""
         told = []
         for name in self._parts[0]["sizes"]:
@@ -237,17 +237,17 @@ class ExportedNetwork:
             told.append(f"`{name}` from {min(low for low, _ in bounds)} to {max(high for _, high in bounds)}")
         return ", ".join(told)
 
-    def _in_bucket(
+    def _run_padded(
         self, forms: Mapping[str, Any], member: _Member, given: Sequence[Array], sizes: Mapping[str, int]
     ) -> list[Array]:
         """The results of a call on kernels that have room for more: what lies beyond its sizes counts for nothing."""
         key = tuple(sizes.values())
         if (id(forms), key) not in self._forms:
-            self._forms[id(forms), key] = _evaluated(forms, sizes)
+            self._forms[id(forms), key] = _evaluate_forms(forms, sizes)
         wanted, more, cuts = self._forms[id(forms), key]
         padded = []
         for (name, spec), array in zip(((n, s) for n, s in wanted.items() if n not in self.state), given, strict=True):
-            _checked(self.name, (name, *spec), array)
+            _require_spec(self.name, (name, *spec), array)
             made = np.zeros(member.shapes[name], array.dtype)
             made[tuple(map(slice, array.shape))] = array
             padded.append(made)
@@ -257,7 +257,7 @@ class ExportedNetwork:
 
     # --- sizes that grow
 
-    def _grown(self, part: Mapping[str, Any], given: Sequence[Array]) -> list[Array]:
+    def _run_at_length(self, part: Mapping[str, Any], given: Sequence[Array]) -> list[Array]:
         """The results of a call on the member for its length; of a network in which nothing grows, there is one."""
         members = [self._members[number] for number in part["members"]]
         whole = members[-1]
@@ -265,20 +265,20 @@ class ExportedNetwork:
             return self._run(whole, given)
         name, longest, values = whole.growth
         arrays = dict(zip((name for name, _, _ in self.inputs), given, strict=True))
-        length = _length(name, longest, arrays[name])
+        length = _require_length(name, longest, arrays[name])
         member = next(one for one in members if length <= one.growth[1])
         arrays[name] = np.asarray(length, np.int64)
         for own, offsets in values.items():
             if own in arrays:
-                arrays[own] = _extended(own, arrays[own], offsets, length, whole.shapes[own], member.shapes[own])
+                arrays[own] = _fit_to_room(own, arrays[own], offsets, length, whole.shapes[own], member.shapes[own])
         results = self._run(member, list(arrays.values()))
         found = []
         for label, array in zip(member.labels, results, strict=True):
-            shape = _at_length(values.get(label), array.shape, length)
+            shape = _shape_at_length(values.get(label), array.shape, length)
             found.append(array[tuple(slice(0, n) for n in shape)])
         return found
 
-    def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    def _order_inputs(self, inputs: Sequence[Any], named: dict[str, Any]) -> list[Any]:
         names = [name for name, _, _ in self.inputs]
         takes = f"{self.name} takes ({', '.join(names)})"
         wrong = [name for name in named if name not in names[len(inputs) :]]
@@ -304,14 +304,14 @@ def _description(folder: Path) -> dict[str, Any]:
     return said
 
 
-def _checked(network: str, spec: tuple[str, np.dtype[Any], tuple[int, ...]], array: Array) -> Array:
+def _require_spec(network: str, spec: tuple[str, np.dtype[Any], tuple[int, ...]], array: Array) -> Array:
     name, dtype, shape = spec
     if array.dtype != dtype or array.shape != shape:
         raise ValueError(f"`{name}` is {array.dtype}{array.shape}; {network} takes {dtype}{shape}")
     return np.require(array, requirements=("C", "A"))
 
 
-def _length(name: str, longest: int, array: Array) -> int:
+def _require_length(name: str, longest: int, array: Array) -> int:
     if array.size != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"`{name}` is one whole number, how long the caches are")
     length = int(array.reshape(-1)[0])
@@ -320,13 +320,13 @@ def _length(name: str, longest: int, array: Array) -> int:
     return length
 
 
-def _at_length(offsets: Sequence[int | None] | None, shape: tuple[int, ...], length: int) -> tuple[int, ...]:
+def _shape_at_length(offsets: Sequence[int | None] | None, shape: tuple[int, ...], length: int) -> tuple[int, ...]:
     if offsets is None:
         return shape
     return tuple(n if offset is None else length + offset for n, offset in zip(shape, offsets, strict=True))
 
 
-def _extended(
+def _fit_to_room(
     name: str,
     array: Array,
     offsets: Sequence[int | None],
@@ -335,7 +335,7 @@ def _extended(
     room: tuple[int, ...],
 ) -> Array:
     """An input that grows, in an array that has a member's room. It may have the room of the longest, too."""
-    shape = _at_length(offsets, whole, length)
+    shape = _shape_at_length(offsets, whole, length)
     if array.shape == whole:
         array = array[tuple(slice(0, n) for n in shape)]
     if array.shape != shape:
@@ -345,8 +345,8 @@ def _extended(
     return made
 
 
-def _evaluated(forms: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any, Any]:
-    """What a call of some sizes takes: types of inputs, arrays of numbers that follow, and outputs by factors."""
+def _evaluate_forms(forms: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any, Any]:
+    """The types of inputs, arrays of numbers that follow, and outputs by factors, of a call of some sizes."""
     inputs = {
         name: (_dtype(dtype), tuple(int(_number(form, sizes)) for form in dims))
         for name, (dtype, dims) in forms["inputs"].items()
@@ -372,7 +372,7 @@ class NumberKind(Enum):
         """The element type of arrays of such numbers."""
         return np.int64 if self is NumberKind.WHOLE else np.float64
 
-    def of(self, total: Fraction) -> float:
+    def convert(self, total: Fraction) -> float:
         """The number for a sum."""
         if self is NumberKind.WHOLE:
             return int(total)
@@ -390,7 +390,7 @@ def _number(form: Sequence[Any], sizes: Mapping[str, int]) -> float:
         for name in names:
             factor *= sizes[name]
         total += factor
-    return NumberKind(kind).of(total)
+    return NumberKind(kind).convert(total)
 
 
 def without_padding(array: Array, dims: Sequence[Sequence[tuple[int, int]]]) -> Array:

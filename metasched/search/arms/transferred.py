@@ -27,7 +27,7 @@ from metasched.cost.expectation import least_cycles
 from metasched.cost.features import Features
 from metasched.cost.model import CostModel
 from metasched.cost.nest import Analyses
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.errors import ScheduleError
 from metasched.knowledge.anchor import Anchor, anchor_of
 from metasched.knowledge.library import Knowledge, Neighbour, cpu_of
@@ -208,7 +208,7 @@ class _Transferring:
         self._target = target
         self._core = core
         self._analyses = analyses
-        self._model = CostModel(0, shipped())
+        self._model = CostModel(0, read_shipped_model())
         self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
         self._arms: dict[Trace, SketchArm] = {}
         self._rounds = _ROUNDS if least_cycles(space.program.func, target, core) >= _LONG else 1

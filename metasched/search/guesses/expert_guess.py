@@ -9,7 +9,7 @@ from math import log, prod
 from metasched.compiler.cpu.emit.tensor import require_features
 from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.expectation import Expectation, expected
+from metasched.cost.expectation import Expectation, expectation_of
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Func
@@ -185,7 +185,7 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
 
 def _candidate(program: Program, fit: Fit, trace: Trace, target: Target, core: Core) -> ExpertCandidate:
     schedule = _applied(trace, program)
-    estimate = expected(schedule.func, target, core)
+    estimate = expectation_of(schedule.func, target, core)
     carried_over = "" if fit.batch is None else str(fit.batch)
     found = ExpertCandidate(fit.expert.name, trace, schedule, estimate, _distance(fit, program), carried_over)
     return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target, core)
@@ -219,7 +219,7 @@ def _with_threads_where_they_pay(
         return candidate
     written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
     schedule = _applied(written, program)
-    alone = expected(schedule.func, target, core)
+    alone = expectation_of(schedule.func, target, core)
     if candidate.cycles < _WORTH_THREADS * alone.cycles:
         return candidate
     return replace(candidate, written=written, schedule=schedule, expected=alone)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.cost.model import CostModel, Model
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.ir import query
 from metasched.ir.program import Program
 from metasched.schedule.trace import Trace
@@ -42,7 +42,7 @@ def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     """
     if space.first() is None:
         return
-    evolution = Evolution(space, CostModel(seed, shipped()), seed, _effort(space.program))
+    evolution = Evolution(space, CostModel(seed, read_shipped_model()), seed, _effort(space.program))
     first = evolution.propose(1)
     yield from (space.trace_of(one) for one in first)
     more = evolution.propose(_MORE) if first else []

@@ -24,9 +24,9 @@ import numpy as np
 
 from metasched.compiler.lower import lower
 from metasched.cost.core import DEFAULT_CORE, Core
-from metasched.cost.expectation import Expectation, expected, least_cycles, least_transfer_cycles
+from metasched.cost.expectation import Expectation, expectation_of, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.errors import NoRecord, ScheduleError
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import TextReport
@@ -254,7 +254,7 @@ class _Guessing:
         for one in (transferred for transferred in self.arms.transferred if transferred.is_whole is whole):
             func = self._applied(one.trace, one.name)
             if func is not None and obstacle_to(func, self.target) is None:
-                estimate = expected(func, self.target, self.core)
+                estimate = expectation_of(func, self.target, self.core)
                 return _Start(one.trace, func, estimate, neighbour=one, whole=whole)
         return None
 
@@ -269,7 +269,7 @@ class _Guessing:
     def _ratio(self, func: Func, other: Func) -> float:
         """The time that the installed model expects of a program over that of another."""
         features = [features_of(each, self.target, self.core) for each in (func, other)]
-        logs = shipped().log_seconds(np.stack(features))
+        logs = read_shipped_model().log_seconds(np.stack(features))
         return float(np.exp2(logs[0] - logs[1]))
 
     def _favourite(self) -> _Favourite | None:
@@ -280,7 +280,7 @@ class _Guessing:
                 continue
             obstacle = obstacle_to(func, self.target)
             if obstacle is None:
-                return _Favourite(trace, func, expected(func, self.target, self.core))
+                return _Favourite(trace, func, expectation_of(func, self.target, self.core))
             self.refused.append((_LIKED, obstacle))
         return None
 

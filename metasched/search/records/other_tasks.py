@@ -17,7 +17,7 @@ import numpy as np
 
 from metasched.cost.core import Core
 from metasched.cost.features import NAMES, Features
-from metasched.cost.model import spread_over
+from metasched.cost.model import spread_positions
 from metasched.cost.task_times import TaskTimes
 from metasched.database.base import Database
 from metasched.database.record import SearchKey, TaskKey, code_version
@@ -182,7 +182,7 @@ class OtherTasks:
     def _times(self, recorded: _Recorded, summaries: Sequence[Summary]) -> TaskTimes:
         """What some records say, as far as they have features."""
         seconds = np.array([s.search_seconds_or_inf for s in summaries])
-        chosen = [summaries[n] for n in spread_over(seconds, MOST_EACH)]
+        chosen = [summaries[n] for n in spread_positions(seconds, MOST_EACH)]
         numbers = tuple(s.number for s in chosen)
         # The same object as before, where nothing came: who has learned from it need not do so again.
         if recorded.taught is None or recorded.taught[0] != numbers:

@@ -7,7 +7,7 @@ import pytest
 
 import metasched as ms
 from benchmarks.tiles import elementwise, product, reduction
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from tests.support.cross import AVX2, WIDE
 
 TARGET = ms.Target("sapphirerapids", frozenset((*AVX2, *WIDE)), 1, 48 << 10, 2 << 20, 480 << 20)
@@ -67,7 +67,7 @@ def test_functions(value: str, cycles: float) -> None:
 
 
 def assert_near(schedule: ms.Schedule, cycles: float) -> None:
-    assert cycles / FACTOR < expected(schedule.func, TARGET).cycles < cycles * FACTOR
+    assert cycles / FACTOR < expectation_of(schedule.func, TARGET).cycles < cycles * FACTOR
 
 
 def test_a_division_that_inner_loops_do_not_move_is_done_before_them() -> None:
@@ -79,5 +79,5 @@ def test_a_division_that_inner_loops_do_not_move_is_done_before_them() -> None:
     for given in (("M", "i"), ("N", "j")):
         schedule = ms.Schedule(ms.parse_program(program.format(*given)))
         schedule.vectorize(schedule.get_loops(schedule.get_block("C"))[1], lanes=16)
-        cycles.append(expected(schedule.func, TARGET).cycles)
+        cycles.append(expectation_of(schedule.func, TARGET).cycles)
     assert 4 * cycles[0] < cycles[1]

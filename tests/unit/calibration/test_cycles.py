@@ -24,22 +24,22 @@ CHAINS: list[float] = []
 @pytest.mark.parametrize("interrupted", range(6))
 def test_a_chain_that_was_interrupted_makes_no_call_seem_short(counter: CycleCounter, interrupted: int) -> None:
     CHAINS[:] = [50.0 if n == interrupted else 1.0 for n in range(6)]
-    assert counter.least(lambda: 7.0, samples=3) == 7.0
+    assert counter.least_call_cycles(lambda: 7.0, samples=3) == 7.0
     CHAINS[:] = [50.0 if n == interrupted else 1.0 for n in range(6)]
-    assert counter.of(lambda: 7.0, samples=3) == 7.0
+    assert counter.call_cycles(lambda: 7.0, samples=3) == 7.0
 
 
 def test_calls_that_were_interrupted_are_not_counted(counter: CycleCounter) -> None:
     seconds = iter([90.0, 7.0, 8.0, 90.0, 7.0, 8.0])
     CHAINS[:] = [1.0] * 12
-    assert counter.least(lambda: next(seconds), samples=3) == 7.0
-    assert counter.of(lambda: next(seconds), samples=3) == 8.0
+    assert counter.least_call_cycles(lambda: next(seconds), samples=3) == 7.0
+    assert counter.call_cycles(lambda: next(seconds), samples=3) == 8.0
 
 
 def test_a_clock_that_changes_does_not_matter(counter: CycleCounter) -> None:
     seconds = iter([14.0, 7.0, 14.0])
     CHAINS[:] = [2.0, 2.0, 1.0, 1.0, 2.0, 2.0]
-    assert counter.of(lambda: next(seconds), samples=3) == 7.0
+    assert counter.call_cycles(lambda: next(seconds), samples=3) == 7.0
 
 
 def test_each_iteration_of_a_loop_takes_about_as_long_however_many_there_are() -> None:
@@ -49,5 +49,5 @@ def test_each_iteration_of_a_loop_takes_about_as_long_however_many_there_are() -
         counts.append(count)
         sum(range(count))
 
-    assert CycleCounter(Target.detect(threads=1)).each(loop, samples=2) > 0
+    assert CycleCounter(Target.detect(threads=1)).iteration_cycles(loop, samples=2) > 0
     assert counts[-1] == counts[-2] >= 64

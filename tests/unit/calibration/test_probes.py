@@ -6,16 +6,18 @@ from dataclasses import fields
 
 import pytest
 
-from metasched.calibration.probes import PROBES, Measured, Probe, Unit, scaled
+from metasched.calibration.probes import PROBES, Probe, ProbeValue, Unit, scale_defaults
 from metasched.cost.core import DEFAULT_CORE, Core
 
-REFERENCES = {probe.constant: Measured(probe.reference, 2) for probe in PROBES}
+REFERENCES = {probe.constant: ProbeValue(probe.reference, 2) for probe in PROBES}
 TIMES_TWO = Probe("loads", "loads", Unit.A_CYCLE, 2.0)
 
 
 def test_a_machine_like_the_reference_has_the_defaults_whatever_the_noise() -> None:
     for noise in (0.8, 1.0, 1.25):
-        assert scaled({name: Measured(noise * it.value, 2) for name, it in REFERENCES.items()}) == DEFAULT_CORE
+        assert (
+            scale_defaults({name: ProbeValue(noise * it.value, 2) for name, it in REFERENCES.items()}) == DEFAULT_CORE
+        )
 
 
 def test_probes_are_for_constants_of_their_own() -> None:
@@ -27,7 +29,7 @@ def test_probes_are_for_constants_of_their_own() -> None:
 @pytest.mark.parametrize("probe", [probe for probe in PROBES if not probe.blur], ids=lambda probe: probe.constant)
 @pytest.mark.parametrize("times", [0.25, 4.0, 8.0])
 def test_a_constant_is_scaled_by_how_much_a_machine_differs(probe: Probe, times: float) -> None:
-    core = scaled({**REFERENCES, probe.constant: Measured(times * probe.reference, 2)})
+    core = scale_defaults({**REFERENCES, probe.constant: ProbeValue(times * probe.reference, 2)})
     changed = {f.name for f in fields(Core) if getattr(core, f.name) != getattr(DEFAULT_CORE, f.name)}
     assert changed == {probe.constant}
     assert getattr(core, probe.constant) == times * getattr(DEFAULT_CORE, probe.constant)
@@ -35,21 +37,21 @@ def test_a_constant_is_scaled_by_how_much_a_machine_differs(probe: Probe, times:
 
 @pytest.mark.parametrize(("measured", "factor"), [(0.0, 1 / 8), (1e9, 8.0), (2.0 * 1.02, 1.0), (2.0 / 1.02, 1.0)])
 def test_factors_are_bounded_and_rounded(measured: float, factor: float) -> None:
-    assert TIMES_TWO.factor(Measured(measured)) == factor
+    assert TIMES_TWO.factor(ProbeValue(measured)) == factor
 
 
 def test_two_calibrations_that_differ_by_noise_give_one_core() -> None:
     def slow(noise: float) -> Core:
-        twice = {probe.constant: Measured(4 * noise * probe.reference, 2) for probe in PROBES if not probe.blur}
-        return scaled({**REFERENCES, **twice})
+        twice = {probe.constant: ProbeValue(4 * noise * probe.reference, 2) for probe in PROBES if not probe.blur}
+        return scale_defaults({**REFERENCES, **twice})
 
     assert slow(0.8) == slow(1.25) != DEFAULT_CORE
 
 
 def test_one_thread_is_compared_with_one_thread() -> None:
-    alone = {probe.constant: Measured(probe.reference_in(1), 1) for probe in PROBES}
-    assert scaled(alone) == DEFAULT_CORE
-    assert scaled({name: Measured(found.value, 2) for name, found in alone.items()}) != DEFAULT_CORE
+    alone = {probe.constant: ProbeValue(probe.reference_in(1), 1) for probe in PROBES}
+    assert scale_defaults(alone) == DEFAULT_CORE
+    assert scale_defaults({name: ProbeValue(found.value, 2) for name, found in alone.items()}) != DEFAULT_CORE
 
 
 def test_the_best_round_counts_where_other_cores_use_what_is_measured() -> None:
@@ -62,10 +64,10 @@ def test_the_best_round_counts_where_other_cores_use_what_is_measured() -> None:
 @pytest.mark.parametrize(("measured", "factor"), [(5.1, 1.0), (19.0, 1.0), (2.4, 0.25), (41.0, 4.0)])
 def test_what_neighbours_take_of_what_is_shared_is_no_difference(measured: float, factor: float) -> None:
     shared = Probe("l3_bytes", "bytes", Unit.BYTES, 10.0, sure=2.0)
-    assert shared.factor(Measured(measured)) == factor
+    assert shared.factor(ProbeValue(measured)) == factor
 
 
 def test_what_is_known_to_half_a_cycle_is_not_scaled_by_less() -> None:
     overhead = Probe("branch_overhead", "a condition", Unit.CYCLES, 0.1, blur=0.5)
-    assert overhead.factor(Measured(0.0)) == overhead.factor(Measured(0.2)) == 1.0
-    assert overhead.factor(Measured(2.0)) == 4.0
+    assert overhead.factor(ProbeValue(0.0)) == overhead.factor(ProbeValue(0.2)) == 1.0
+    assert overhead.factor(ProbeValue(2.0)) == 4.0

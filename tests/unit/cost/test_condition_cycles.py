@@ -13,7 +13,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 
 SERVER = ms.Target("sapphirerapids", frozenset({"avx512f", "avx512vl", "fma"}), 1, 48 << 10, 2 << 20, 64 << 20)
 
@@ -119,7 +119,7 @@ def padded_in(case: Padded, way: str) -> float:
         sch.vectorize(sch.get_loops(pad)[-1], lanes=16)
     sch.vectorize(lanes, lanes=16)
     sch.annotate(conv, "unroll_limit", 64)
-    return expected(sch.func, SERVER).cycles
+    return expectation_of(sch.func, SERVER).cycles
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -193,7 +193,7 @@ def transposed_in(program: ms.Program, way: str) -> float:
     sch.annotate(conv, "unroll_limit", 64)
     if not way.endswith("strict"):
         sch.annotate(conv, "fastmath", True)
-    return expected(sch.func, SERVER).cycles
+    return expectation_of(sch.func, SERVER).cycles
 
 
 @pytest.mark.parametrize("name", TRANSPOSED)

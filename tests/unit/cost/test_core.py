@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from metasched import operators
 from metasched.cost.core import DEFAULT_CORE, Core, default_core
-from metasched.cost.expectation import Limit, expected, least_cycles
+from metasched.cost.expectation import Limit, expectation_of, least_cycles
 from metasched.cost.features import NAMES, features_of
 from metasched.ir.nodes import Func
 from metasched.search.guesses.guess import guess
@@ -44,8 +44,10 @@ def test_cpus_that_compute_vectors_in_halves_have_constants_of_their_own() -> No
 
 
 def test_estimates_are_by_the_core_that_is_given(func: Func) -> None:
-    slow = expected(func, SERVER, SLOW)
-    assert slow.parts[Limit.OPERATIONS] == pytest.approx(8 * expected(func, SERVER).parts[Limit.OPERATIONS], rel=0.05)
+    slow = expectation_of(func, SERVER, SLOW)
+    assert slow.parts[Limit.OPERATIONS] == pytest.approx(
+        8 * expectation_of(func, SERVER).parts[Limit.OPERATIONS], rel=0.05
+    )
     assert slow.parts[Limit.LAUNCH] >= 1e6
     assert least_cycles(func, SERVER, SLOW) == pytest.approx(8 * least_cycles(func, SERVER))
 

@@ -10,7 +10,7 @@ import metasched as ms
 from metasched import operators
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import Core
-from metasched.cost.expectation import Limit, expected, least_cycles, least_transfer_cycles
+from metasched.cost.expectation import Limit, expectation_of, least_cycles, least_transfer_cycles
 from metasched.cost.features import features_of
 from tests.support.cross import AVX2, WIDE
 
@@ -31,7 +31,7 @@ def scheduled(name: str, **params: int) -> ms.Schedule:
     ],
 )
 def test_the_term_that_limits(name: str, params: dict[str, int], limit: Limit) -> None:
-    found = expected(scheduled(name, **params).func, SERVER)
+    found = expectation_of(scheduled(name, **params).func, SERVER)
     assert found.limit is limit
     assert limit.value in str(found)
     assert ("bound by memory" in str(found)) == (limit is Limit.MEMORY)
@@ -39,7 +39,7 @@ def test_the_term_that_limits(name: str, params: dict[str, int], limit: Limit) -
 
 def test_it_is_the_estimate_that_a_search_starts_from() -> None:
     func = scheduled("softmax.fast", M=256, N=512).func
-    found = expected(func, SERVER)
+    found = expectation_of(func, SERVER)
     assert found.cycles == pytest.approx(2.0 ** -analytic_score(features_of(func, SERVER)[None, :])[0], rel=1e-4)
     assert sum(found.parts.values()) >= found.cycles
 
@@ -48,7 +48,7 @@ def test_no_schedule_goes_below_its_operations() -> None:
     program = operators.load("matmul_nn", M=512, N=512, K=512)
     least = least_cycles(program.func, SERVER)
     assert least == 512**3 / 16 / 2 / 2  # a multiply-add for a vector of 16, two a cycle, on two threads
-    assert expected(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
+    assert expectation_of(scheduled("matmul_nn.small", M=512, N=512, K=512).func, SERVER).cycles > least
     assert least_cycles(program.func, SERVER.with_threads(1)) == 2 * least
 
 
@@ -58,7 +58,7 @@ def test_no_schedule_goes_below_what_it_moves() -> None:
     copied = ms.parse_program(text).func
     least = least_transfer_cycles(copied, SERVER)
     assert least == pytest.approx(2 * 4096**2 * 4 / 5 / 2)  # 5 bytes of memory a cycle of each of two threads
-    assert expected(copied, SERVER.with_threads(1)).cycles > least_transfer_cycles(copied, SERVER.with_threads(1))
+    assert expectation_of(copied, SERVER.with_threads(1)).cycles > least_transfer_cycles(copied, SERVER.with_threads(1))
     assert least_transfer_cycles(ms.parse_program(text, N=1024).func, SERVER) == pytest.approx(3 * 1024**2 * 4 / 12 / 2)
     assert least_transfer_cycles(operators.load("matmul_nn", M=256, N=256, K=256).func, SERVER) == 0
 
@@ -90,7 +90,7 @@ def test_an_intrinsic_of_the_target_does_more_in_a_cycle() -> None:
 def test_accumulators_in_registers_bring_nothing_into_a_cache() -> None:
     """An estimate grows with the work: a tile's sums are stored once, however often the tile runs over its terms."""
     small, large = (
-        expected(scheduled("transpose_batch_matmul.heads", L=length, HEADS=12, D=64).func, SERVER).parts[Limit.L2]
+        expectation_of(scheduled("transpose_batch_matmul.heads", L=length, HEADS=12, D=64).func, SERVER).parts[Limit.L2]
         for length in (256, 1024)
     )
     assert large < 60 * small  # sixteen times the work; more than a hundred times, where every term had moved its sum
@@ -110,12 +110,12 @@ def product(rows: int, columns: int) -> ms.Schedule:
 
 def test_broadcasts_bound_a_tile_where_they_are_instructions_of_their_own() -> None:
     wide, tall, again = (product(*tile).func for tile in ((6, 16), (12, 8), (7, 16)))
-    assert expected(wide, LAPTOP).limit is Limit.OPERATIONS
+    assert expectation_of(wide, LAPTOP).limit is Limit.OPERATIONS
     for func in (tall, again):  # a broadcast for each product; in the second because there are too few registers
-        assert expected(func, LAPTOP).limit is Limit.PORTS
-        assert expected(func, LAPTOP).cycles > 1.5 * expected(wide, LAPTOP).cycles
-        assert expected(func, LAPTOP, Core(broadcasts=2.0)).cycles < 0.75 * expected(func, LAPTOP).cycles
-        assert expected(func, SERVER, Core(broadcasts=0.1)) == expected(func, SERVER)
+        assert expectation_of(func, LAPTOP).limit is Limit.PORTS
+        assert expectation_of(func, LAPTOP).cycles > 1.5 * expectation_of(wide, LAPTOP).cycles
+        assert expectation_of(func, LAPTOP, Core(broadcasts=2.0)).cycles < 0.75 * expectation_of(func, LAPTOP).cycles
+        assert expectation_of(func, SERVER, Core(broadcasts=0.1)) == expectation_of(func, SERVER)
 
 
 WIDE_TARGET = ms.Target("any", frozenset((*AVX2, *WIDE)), 2, 48 << 10, 2 << 20, 100 << 20)
@@ -136,7 +136,7 @@ def cycles_of_columns(text: str, columns: int) -> float:
     sch.parallel(outer)
     sch.vectorize(inner, lanes=16)
     sch.annotate(sch.get_block("V"), "unroll_limit", 256)
-    return expected(sch.func, WIDE_TARGET).cycles
+    return expectation_of(sch.func, WIDE_TARGET).cycles
 
 
 @pytest.mark.parametrize(("text", "most"), [(ARGMAX, 128), (MAXIMUM, 256)], ids=["arg-reduction", "maximum"])

@@ -14,7 +14,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from metasched.ir.program import Program
 from tests.support.cross import AMX, AVX2, WIDE
 
@@ -75,7 +75,7 @@ def estimated(types: str, shape: tuple[int, int, int], way: str) -> float:
     if types == "i8i8":
         text = text.replace("u8i8", "i8i8")
     func = ms.parse_trace(text).apply_to(written, ms.Policy.REPAIR).func
-    return expected(func, TARGET).cycles / CLOCK_GHZ / 1e3
+    return expectation_of(func, TARGET).cycles / CLOCK_GHZ / 1e3
 
 
 @pytest.mark.parametrize(("types", "shape"), MEASURED)

@@ -9,7 +9,7 @@ import pytest
 
 import metasched as ms
 from metasched import operators
-from metasched.cost.expectation import expected, least_cycles
+from metasched.cost.expectation import expectation_of, least_cycles
 from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.ir.prologue import main_part
 from tests.support.targets import AVX512
@@ -38,8 +38,8 @@ def scheduled(text: str, change: Callable[[ms.Schedule], object]) -> ms.Schedule
 
 
 def test_a_copy_of_a_constant_at_the_root_costs_nothing_in_a_call() -> None:
-    ahead = expected(scheduled(TEXT, packed).func, AVX512)
-    plain = expected(scheduled(PLAIN, packed).func, AVX512)
+    ahead = expectation_of(scheduled(TEXT, packed).func, AVX512)
+    plain = expectation_of(scheduled(PLAIN, packed).func, AVX512)
     assert ahead.prologue_cycles > 0
     assert plain.prologue_cycles == 0
     assert ahead.cycles < plain.cycles
@@ -48,10 +48,10 @@ def test_a_copy_of_a_constant_at_the_root_costs_nothing_in_a_call() -> None:
 
 
 def test_a_copy_in_the_main_part_is_paid_in_every_call() -> None:
-    under = expected(scheduled(TEXT, in_the_main_part).func, AVX512)
+    under = expectation_of(scheduled(TEXT, in_the_main_part).func, AVX512)
     assert under.prologue_cycles == 0
-    assert under == expected(scheduled(PLAIN, in_the_main_part).func, AVX512)
-    assert under.cycles > expected(scheduled(TEXT, packed).func, AVX512).cycles
+    assert under == expectation_of(scheduled(PLAIN, in_the_main_part).func, AVX512)
+    assert under.cycles > expectation_of(scheduled(TEXT, packed).func, AVX512).cycles
 
 
 def test_features_are_those_of_the_main_part() -> None:

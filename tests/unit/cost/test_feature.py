@@ -22,7 +22,7 @@ def test_names_and_their_order_are_those_of_models_that_were_saved() -> None:
 
 
 def test_what_is_given_as_it_is() -> None:
-    raw = {name for name, log in zip(NAMES, all_features._LOGS, strict=True) if not log}
+    raw = {name for name, log in zip(NAMES, all_features._HAS_LOG, strict=True) if not log}
     assert raw == {
         *(f"s0.{f.name}" for f in STATEMENT_FEATURES if f.raw),
         *(f"s1.{f.name}" for f in STATEMENT_FEATURES if f.raw and f.second),

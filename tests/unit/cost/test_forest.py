@@ -6,7 +6,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from metasched.cost.forest import LEAVES, Forest, Tree, below, tree_of
+from metasched.cost.forest import LEAVES, Forest, Tree, round_down_to_f32, tree_of
 
 
 def grown(leaves: int, trees: int = 30) -> tuple[lightgbm.Booster, np.ndarray]:
@@ -70,5 +70,5 @@ def test_a_larger_tree_is_refused() -> None:
 
 @pytest.mark.parametrize("threshold", [0.1, 1 / 3, -0.1, 1e-40, 3.0, 16777217.0])
 def test_the_float32_below_a_threshold(threshold: float) -> None:
-    found = below(threshold)
+    found = round_down_to_f32(threshold)
     assert float(found) <= threshold < float(np.nextafter(found, np.float32(np.inf)))

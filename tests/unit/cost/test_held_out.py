@@ -10,10 +10,10 @@ import pytest
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.held_out import KindOfTask, adapted, held_out, trained_on
+from metasched.cost.held_out import KindOfTask, adapt_model, judge_held_out, train_on_all
 from metasched.cost.importance import groups, importances
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED, TaughtTask, TrainedModel
+from metasched.cost.trained import UNTRAINED_MODEL, TaughtTask, TrainedModel
 from metasched.cost.training import residual, train
 from tests.support.targets import AVX512
 
@@ -37,15 +37,15 @@ def test_nothing_is_judged_by_a_model_that_was_trained_on_its_kind() -> None:
     def make(tasks: Sequence[TaskTimes]) -> TrainedModel:
         seen.append(len(tasks))
         assert not any(one is other.times for one in tasks for other in TASKS if other.kind == "ab"[len(seen) - 1])
-        return UNTRAINED
+        return UNTRAINED_MODEL
 
-    judged = held_out(TASKS, make)
+    judged = judge_held_out(TASKS, make)
     assert [one.task for one in judged] == ["a", "a", "b"], "of the last there are too few candidates"
     assert seen == [2, 3]
 
 
 def test_a_model_says_what_it_was_trained_on_and_goes_by() -> None:
-    model = trained_on(TASKS, "2026-11-22", "some versions")
+    model = train_on_all(TASKS, "2026-11-22", "some versions")
     assert TrainedModel.loads(model.dumps()) == model
     assert model.facts.records == 188
     assert model.facts.targets == ("target",)
@@ -55,17 +55,17 @@ def test_a_model_says_what_it_was_trained_on_and_goes_by() -> None:
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert set(groups()) == set(NAMES)
     assert groups()["s0.accumulators"] == "registers"
-    assert importances(UNTRAINED) == {}
+    assert importances(UNTRAINED_MODEL) == {}
 
 
 def test_a_model_that_starts_from_another_has_its_trees_and_learns() -> None:
     base = train([TASKS[0].times])
     slower = [TaskTimes(one.times.features, one.times.seconds * 8) for one in TASKS[1:3]]
-    made = adapted(base, slower)
+    made = adapt_model(base, slower)
     assert [tree.nodes for tree in made.forest.trees] == [tree.nodes for tree in base.forest.trees]
     for one in slower:
         assert abs(residual(one, made)).mean() < 0.2 * abs(residual(one, base)).mean()
-    assert adapted(base, []) == base
+    assert adapt_model(base, []) == base
     assert TrainedModel.loads(made.dumps()) == made
 
 
@@ -78,7 +78,10 @@ def test_a_model_that_starts_from_another_learns_of_tile_registers_in_their_fore
         in_tiles.append(TaskTimes(features, np.exp2(-analytic_score(features) - 0.3 * features[:, PAIRS]) * 1e-9))
     base = train([*others, *in_tiles])
     steeper = [TaskTimes(one.features, one.seconds * np.exp2(-0.3 * one.features[:, PAIRS])) for one in in_tiles]
-    made, by_others = adapted(base, steeper), adapted(base, [TaskTimes(one.features, one.seconds**2) for one in others])
+    made, by_others = (
+        adapt_model(base, steeper),
+        adapt_model(base, [TaskTimes(one.features, one.seconds**2) for one in others]),
+    )
     assert [tree.nodes for tree in made.trees] == [tree.nodes for tree in base.trees]
     first_only = replace(made, tiles=base.tiles)
     assert residual(steeper[0], made).std() < 0.8 * residual(steeper[0], first_only).std()

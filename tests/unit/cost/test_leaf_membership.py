@@ -27,13 +27,13 @@ def rows(*pairs: float, in_tiles: tuple[int, ...] = ()) -> np.ndarray:
 
 
 def test_candidates_have_the_leaves_of_each_forest_in_common_that_judges_both() -> None:
-    found = LeafMembership.of(MODEL, rows(0, 1.5, 4, 0, in_tiles=(2, 3))).in_common()
+    found = LeafMembership.from_features(MODEL, rows(0, 1.5, 4, 0, in_tiles=(2, 3))).common_leaves()
     assert np.array_equal(found, [[1, 0.5, 0, 1], [0.5, 1, 0.5, 0.5], [0, 0.5, 2, 0], [1, 0.5, 0, 2]])
 
 
 def test_leaves_move_by_those_candidates_that_reach_them() -> None:
-    membership = LeafMembership.of(MODEL, rows(0, 1.5, 4, in_tiles=(2,)))
-    moves = membership.moves(np.array([1.0, 2.0, 8.0]))
+    membership = LeafMembership.from_features(MODEL, rows(0, 1.5, 4, in_tiles=(2,)))
+    moves = membership.leaf_changes(np.array([1.0, 2.0, 8.0]))
     assert moves.shape == (3, LEAVES)
     assert np.array_equal(moves[:, :2], [[0.5, 5.0], [1.5, 4.0], [0.0, 8.0]])
     assert not moves[:, 2:].any()
@@ -41,7 +41,10 @@ def test_leaves_move_by_those_candidates_that_reach_them() -> None:
 
 def test_where_nothing_is_in_tiles_their_forest_stays_as_it_is() -> None:
     features, weights = rows(0, 1.5, 4), np.array([1.0, 2.0, 8.0])
-    both, first = LeafMembership.of(MODEL, features), LeafMembership.of(TrainedModel(MODEL.forest), features)
-    assert np.array_equal(both.in_common(), first.in_common())
-    assert np.array_equal(both.moves(weights)[:2], first.moves(weights))
-    assert not both.moves(weights)[2:].any()
+    both, first = (
+        LeafMembership.from_features(MODEL, features),
+        LeafMembership.from_features(TrainedModel(MODEL.forest), features),
+    )
+    assert np.array_equal(both.common_leaves(), first.common_leaves())
+    assert np.array_equal(both.leaf_changes(weights)[:2], first.leaf_changes(weights))
+    assert not both.leaf_changes(weights)[2:].any()

@@ -7,9 +7,9 @@ import pytest
 
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.model import CostModel, spread
+from metasched.cost.model import CostModel, choose_spread
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED, TrainedModel
+from metasched.cost.trained import UNTRAINED_MODEL, TrainedModel
 from metasched.cost.training import train
 from tests.support.targets import AVX512
 
@@ -64,7 +64,7 @@ def test_no_measurement_changes_nothing(population: np.ndarray, taught: TrainedM
 
 @pytest.mark.parametrize("samples", [1, 2, 8, 64])
 def test_few_measurements_give_sane_scores(samples: int, population: np.ndarray, taught: TrainedModel) -> None:
-    for trained in (UNTRAINED, taught):
+    for trained in (UNTRAINED_MODEL, taught):
         model = CostModel(0, trained)
         model.fit(TaskTimes(population[:samples], seconds_of(population)[:samples]))
         score = model.predict(population)
@@ -91,7 +91,7 @@ def test_own_measurements_beat_the_roofline_other_tasks_do_too_and_both_are_best
 def test_failures_are_learnt(population: np.ndarray, taught: TrainedModel) -> None:
     fails = population[:, NAMES.index("s0.vector_extent")] < np.log2(1 + 16)
     seconds = np.where(fails, np.inf, seconds_of(population))
-    for trained in (UNTRAINED, taught):
+    for trained in (UNTRAINED_MODEL, taught):
         model = CostModel(0, trained)
         model.fit(TaskTimes(population[:200], seconds[:200]))
         score, slowest = model.predict(population[200:]), -np.log2(seconds[np.isfinite(seconds)].max())
@@ -105,7 +105,7 @@ def test_a_lower_bound_says_nothing_where_more_is_expected(population: np.ndarra
     seconds = seconds_of(population)
     broken = np.arange(200) % 2 == 1
     early = np.where(broken, np.minimum(seconds[:200], np.median(seconds)), seconds[:200])
-    for trained in (UNTRAINED, taught):
+    for trained in (UNTRAINED_MODEL, taught):
         errors = {}
         for name, bounds in (("known", broken), ("taken for times", np.zeros(200, bool))):
             model = CostModel(0, trained)
@@ -116,7 +116,7 @@ def test_a_lower_bound_says_nothing_where_more_is_expected(population: np.ndarra
 
 def test_what_is_observed_of_a_bound() -> None:
     own = TaskTimes(np.zeros((3, len(NAMES)), np.float32), np.array([1.0, 4.0, 4.0]), np.array([False, True, True]))
-    assert own.observed(np.array([5.0, 1.0, 3.0])).tolist() == [0.0, 2.0, 3.0]
+    assert own.fill_bounds(np.array([5.0, 1.0, 3.0])).tolist() == [0.0, 2.0, 3.0]
 
 
 def test_equal_data_give_equal_models_whatever_the_threads(population: np.ndarray, taught: TrainedModel) -> None:
@@ -132,7 +132,7 @@ def test_equal_data_give_equal_models_whatever_the_threads(population: np.ndarra
 
 def test_of_very_many_measurements_the_fastest_and_some_of_all_others_are_learned() -> None:
     seconds = np.random.default_rng(0).permutation(np.arange(1, 1001) / 1000)
-    taken = spread(TaskTimes(np.zeros((1000, len(NAMES)), np.float32), seconds), 100).seconds
+    taken = choose_spread(TaskTimes(np.zeros((1000, len(NAMES)), np.float32), seconds), 100).seconds
     assert len(set(taken.tolist())) == 100
     assert np.array_equal(taken, seconds[np.isin(seconds, taken)]), "their order stays"
     ranked = np.sort(taken)

@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from metasched.cost.features import NAMES, features_of
 from metasched.dtypes import DType
 from tests.support.targets import AVX2, AVX512
@@ -178,7 +178,7 @@ def cycles_of_storing(order: str) -> float:
     sch.reorder(*((i0, j0) if order == "rows" else (j0, i0)), i1, j1)
     sch.vectorize(j1, lanes=16)
     small = ms.Target("any", frozenset({"avx", "avx2", "fma", "avx512f"}), 1, 32 << 10, 1 << 20, 64 << 20)
-    return float(expected(sch.func, small, DEFAULT_CORE).cycles)
+    return float(expectation_of(sch.func, small, DEFAULT_CORE).cycles)
 
 
 def test_stores_take_longer_where_the_rest_of_a_row_follows_much_later() -> None:
@@ -200,7 +200,7 @@ def cycles_of_scores(heads: int) -> float:
     sch.unroll(i1)
     sch.vectorize(j1, lanes=16)
     one = ms.Target("any", frozenset({"avx", "avx2", "fma", "avx512f"}), 1, 48 << 10, 2 << 20, 64 << 20)
-    return float(expected(sch.func, one, DEFAULT_CORE).cycles)
+    return float(expectation_of(sch.func, one, DEFAULT_CORE).cycles)
 
 
 def test_rows_of_a_tile_that_meet_in_a_set_come_again_for_each_term() -> None:
@@ -215,7 +215,7 @@ def test_what_is_not_compiled_is_not_chosen() -> None:
         (i,) = sch.get_loops(sch.get_block("b"))
         for inner in sch.split(i, [None, copies // 16, 16])[1:]:
             sch.unroll(inner)
-        times[copies] = expected(sch.func, ms.Target.detect(threads=1), DEFAULT_CORE).cycles
+        times[copies] = expectation_of(sch.func, ms.Target.detect(threads=1), DEFAULT_CORE).cycles
     assert times[8192] > 100 * times[64]
 
 

@@ -12,7 +12,7 @@ from metasched.cost.footprint import Ranges
 from metasched.cost.index import Table
 from metasched.cost.nest import LoopInfo, Statement
 from metasched.cost.operations import Operations
-from metasched.cost.shares import InCopies, Shares
+from metasched.cost.shares import CopyShares, Shares
 from metasched.dtypes import DType
 from metasched.ir.evaluate import Evaluator, evaluate
 from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load, LoopKind, Unary, UnOp, Var
@@ -29,7 +29,7 @@ def compared(op: BinOp, a: Expr, b: int) -> Expr:
     return Binary(op, a, Const(b))
 
 
-def shares_of(condition: Expr, extents: tuple[int, ...], unrolled: tuple[str, ...] = ()) -> tuple[float, InCopies]:
+def shares_of(condition: Expr, extents: tuple[int, ...], unrolled: tuple[str, ...] = ()) -> tuple[float, CopyShares]:
     table = Table()
     slots = [table.slot(Const(extent)) for extent in extents]
     loops = tuple(
@@ -44,7 +44,7 @@ def shares_of(condition: Expr, extents: tuple[int, ...], unrolled: tuple[str, ..
         if var in unrolled:
             copied[n] = extents[n]
     shares = Shares(Ranges(statement, sizes, 1), copied, tuple(loop.reduces for loop in loops))
-    return float(shares.holds(found)[0]), shares.in_copies(found)
+    return float(shares.holding_share(found)[0]), shares.copy_shares(found)
 
 
 def counted(condition: Expr, extents: tuple[int, ...]) -> float:

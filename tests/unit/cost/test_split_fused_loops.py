@@ -56,7 +56,7 @@ def test_the_same_elements_in_the_same_order(tiles: tuple[int, ...], loops: int)
 
 def test_what_is_inside_stays_there() -> None:
     apart = split_fused_loops(*nest(fused(2, 5, 1), "B"))
-    assert [apart.inside(depth) for depth in (0, 1, 2)] == [0, 3, 4]
+    assert [apart.depth_after_split(depth) for depth in (0, 1, 2)] == [0, 3, 4]
 
 
 def test_a_loop_that_was_not_fused_is_as_it_was() -> None:

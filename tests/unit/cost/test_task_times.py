@@ -25,7 +25,7 @@ def test_of_failures_alone_no_order_is_known() -> None:
 
 def test_some_of_the_candidates_keep_their_bounds() -> None:
     times = TaskTimes(zeros(3), np.array([1.0, 2.0, 3.0]), np.array([False, True, False]))
-    assert times.at(np.array([1, 2])).bounds.tolist() == [True, False]
+    assert times.select(np.array([1, 2])).bounds.tolist() == [True, False]
     assert TaskTimes(zeros(2), np.ones(2)).bounds.tolist() == [False, False]
 
 

@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower import lower
-from metasched.cost.expectation import Limit, expected
+from metasched.cost.expectation import Limit, expectation_of
 from metasched.cost.features import NAMES, FeatureProgram, features_of
 from metasched.cost.tensor_use import tile_loads
 from metasched.target import Target
@@ -100,7 +100,7 @@ def test_tiles_that_do_not_fit_go_through_memory() -> None:
     (tile,) = (array for array in lower(sch.func, SERVER).arrays if array.kind is ArrayKind.TILE)
     assert tile.size == 16 * 16, "one at a time, for one use"
     assert named(sch, "s0.held") == 0
-    assert expected(sch.func, SERVER).cycles > 1.2 * expected(scheduled(by_tiles, 3, 2).func, SERVER).cycles
+    assert expectation_of(sch.func, SERVER).cycles > 1.2 * expectation_of(scheduled(by_tiles, 3, 2).func, SERVER).cycles
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 2), (8, 3), (12, 2), (2, 12), (16, 2)])
@@ -133,20 +133,20 @@ def test_one_operation_is_one_use() -> None:
 def test_vectors_for_which_there_is_no_register_go_to_memory_and_back() -> None:
     """Twelve vectors of B beside 24 of sums, where two rows take all of them in turn; two beside 24 are no matter."""
     wide, high = scheduled(by_dots, 2, 12), scheduled(by_dots, 12, 2)
-    assert expected(wide.func, SERVER).cycles > 1.4 * expected(high.func, SERVER).cycles
+    assert expectation_of(wide.func, SERVER).cycles > 1.4 * expectation_of(high.func, SERVER).cycles
 
 
 def test_operands_that_are_used_once_need_no_register_of_their_own() -> None:
     """Of 24 rows of one vector, each takes its element of A in turn: measured, a use takes 1.2 times that of 12 x 2."""
     tall, high = scheduled(by_dots, 24, 1), scheduled(by_dots, 12, 2)
-    assert 1.0 < expected(tall.func, SERVER).cycles / expected(high.func, SERVER).cycles < 1.4
+    assert 1.0 < expectation_of(tall.func, SERVER).cycles / expectation_of(high.func, SERVER).cycles < 1.4
 
 
 def test_groups_that_lie_apart_are_put_together_one_by_one() -> None:
     near, apart = (scheduled(by_dots, 6, 2, text=text) for text in (PRODUCT, TRANSPOSED))
     assert counted(near, "s0.operation_loads") == 2
     assert counted(apart, "s0.operation_loads") == 17
-    assert expected(apart.func, SERVER).cycles > 4 * expected(near.func, SERVER).cycles
+    assert expectation_of(apart.func, SERVER).cycles > 4 * expectation_of(near.func, SERVER).cycles
 
 
 def test_operands_that_change_first_are_loaded_again() -> None:
@@ -169,7 +169,7 @@ def test_one_accumulator_waits_for_itself() -> None:
         sch.reorder(i0, j0, k0, i1, j1, k1)
         sch.tensorize(j1, "dot_bf16_avx512")
         sch.unroll(i1)
-        parts = expected(sch.func, SERVER).parts
+        parts = expectation_of(sch.func, SERVER).parts
         waits.append(parts[Limit.LATENCY] > 0)
     assert waits == [True, True, False, False]
 
@@ -216,12 +216,12 @@ def test_efficiency_is_a_share_of_what_the_cpu_can_do_with_such_operands() -> No
     tiles, vectors = scheduled(by_tiles, 2, 2), scheduled(by_vectors, 8, 3)
     least = 192 * 192 * 128 / (16 * 16 * 64) * 16 / SERVER.threads
     for sch in (tiles, vectors):
-        found = expected(sch.func, SERVER)
+        found = expectation_of(sch.func, SERVER)
         assert found.efficiency == pytest.approx(least / found.cycles)
         assert found.efficiency == pytest.approx(named(sch, "all.efficiency"), rel=1e-4)
-    slower = expected(vectors.func, SERVER.without(AMX))
-    assert slower.efficiency == pytest.approx(8 * expected(vectors.func, SERVER).efficiency)  # VNNI: 128 a cycle
-    assert 0 < expected(vectors.func, SERVER).efficiency < 0.1
+    slower = expectation_of(vectors.func, SERVER.without(AMX))
+    assert slower.efficiency == pytest.approx(8 * expectation_of(vectors.func, SERVER).efficiency)  # VNNI: 128 a cycle
+    assert 0 < expectation_of(vectors.func, SERVER).efficiency < 0.1
     assert "of the peak arithmetic" in str(slower)
 
 
@@ -229,5 +229,5 @@ def test_padding_of_an_operand_leaves_the_peak_as_it_is() -> None:
     """So that it is the same for all candidates of a task, whose efficiency says which one is faster."""
     text = PRODUCT.replace("i32(A[i, k])", "i32(A[i, k] if i + k > 3 else {a}(0))")
     plain_, padded = (ms.Schedule(ms.parse_program(t.format(a="u8"))).func for t in (PRODUCT, text))
-    ratios = [expected(f, SERVER).efficiency * expected(f, SERVER).cycles for f in (plain_, padded)]
+    ratios = [expectation_of(f, SERVER).efficiency * expectation_of(f, SERVER).cycles for f in (plain_, padded)]
     assert ratios[0] == pytest.approx(ratios[1])

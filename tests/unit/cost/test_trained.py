@@ -14,7 +14,15 @@ import pytest
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.forest import Forest, Tree
-from metasched.cost.trained import MOST_BYTES, SHIPPED, UNTRAINED, ModelError, TrainedModel, read_model, shipped
+from metasched.cost.trained import (
+    MOST_BYTES,
+    SHIPPED_FILE,
+    UNTRAINED_MODEL,
+    ModelError,
+    TrainedModel,
+    read_model,
+    read_shipped_model,
+)
 from tests.support.targets import AVX512
 
 from .conftest import COLUMNS, dense_relu, draw_rows
@@ -34,7 +42,7 @@ SMALL = TrainedModel(
 
 def test_a_model_is_the_same_when_it_is_read_again() -> None:
     assert TrainedModel.loads(SMALL.dumps()) == SMALL
-    assert TrainedModel.loads(UNTRAINED.dumps()) == UNTRAINED
+    assert TrainedModel.loads(UNTRAINED_MODEL.dumps()) == UNTRAINED_MODEL
 
 
 def test_the_text_names_the_features_that_it_uses() -> None:
@@ -116,19 +124,18 @@ def test_a_file_that_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_predicting_imports_no_lightgbm() -> None:
-    code = (
-        "import sys, metasched; from metasched.cost.trained import shipped; shipped(); print('lightgbm' in sys.modules)"
-    )
+    model = "from metasched.cost.trained import read_shipped_model; read_shipped_model()"
+    code = f"import sys, metasched; {model}; print('lightgbm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_what_is_installed_fits_the_features_and_knows_more_than_the_roofline() -> None:
     """Where this fails after a feature was renamed or removed, `python -m benchmarks.yardstick.train` is to be run."""
     features = FeatureProgram(dense_relu(), COLUMNS, AVX512)(draw_rows(200))
-    expected = shipped().log_seconds(features)
+    expected = read_shipped_model().log_seconds(features)
     assert np.isfinite(expected).all()
     assert np.corrcoef(expected, -analytic_score(features))[0, 1] > 0.7
-    assert shipped().forest.trees
-    assert shipped() == TrainedModel.loads(SHIPPED.read_text())
-    assert shipped().dumps() == SHIPPED.read_text()
-    assert SHIPPED.stat().st_size < 1e6
+    assert read_shipped_model().forest.trees
+    assert read_shipped_model() == TrainedModel.loads(SHIPPED_FILE.read_text())
+    assert read_shipped_model().dumps() == SHIPPED_FILE.read_text()
+    assert SHIPPED_FILE.stat().st_size < 1e6

@@ -7,8 +7,8 @@ import numpy as np
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED
-from metasched.cost.training import residual, train, with_tiles
+from metasched.cost.trained import UNTRAINED_MODEL
+from metasched.cost.training import add_tile_forest, residual, train
 from tests.support.targets import AVX512
 
 from .conftest import COLUMNS, dense_relu, draw_rows
@@ -45,8 +45,8 @@ def test_tasks_of_tile_registers_teach_a_forest_of_their_own() -> None:
     assert both.forest == learned.forest
     assert both.offset == learned.offset
     assert not learned.tiles.trees
-    assert with_tiles(learned, [*TASKS, *tiled]) == both
-    assert with_tiles(both, TASKS) == learned
+    assert add_tile_forest(learned, [*TASKS, *tiled]) == both
+    assert add_tile_forest(both, TASKS) == learned
     assert np.array_equal(both.log_seconds(TASKS[2].features), learned.log_seconds(TASKS[2].features))
     assert residual(tiled[0], both).std() < 0.5 * residual(tiled[0], learned).std()
 
@@ -58,7 +58,7 @@ def test_equal_data_and_seeds_give_equal_models() -> None:
 
 def test_without_times_the_model_is_the_roofline() -> None:
     failed = TaskTimes(TASKS[0].features, np.full(len(TASKS[0]), np.inf))
-    assert train([]) == train([failed]) == UNTRAINED
+    assert train([]) == train([failed]) == UNTRAINED_MODEL
     assert train([*TASKS, failed]) == train(TASKS)
 
 

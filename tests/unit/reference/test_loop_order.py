@@ -8,14 +8,14 @@ from metasched.ir.nodes import For, Func, Stmt, Store
 from metasched.lang import parse_program
 from metasched.reference.compiled_loops import run_compiled
 from metasched.reference.interpreter import interpret
-from metasched.reference.loop_order import NestOrder, ordered
+from metasched.reference.loop_order import NestOrder, order_nest
 from metasched.reference.state import concrete_shape, new_state, outputs
 from tests.support.nests import block, buf, func, ld, loops, v
 
 
 def order_of(f: Func) -> NestOrder:
     shapes = {b.name: concrete_shape(b) for b in f.buffers()}
-    return ordered(f.body, shapes, frozenset(b.name for b in f.inputs))
+    return order_nest(f.body, shapes, frozenset(b.name for b in f.inputs))
 
 
 def variables(stmt: Stmt) -> list[str]:
@@ -78,7 +78,7 @@ def test_what_is_read_along_rows_or_a_few_times_alone_is_not_copied() -> None:
 
 def test_what_may_not_be_copied_is_read_where_it_lies() -> None:
     f = product("ik", "jk", (64, 48, 32))
-    assert ordered(f.body, {b.name: concrete_shape(b) for b in f.buffers()}).last == {}
+    assert order_nest(f.body, {b.name: concrete_shape(b) for b in f.buffers()}).last == {}
 
 
 def test_a_nest_that_computes_an_element_twice_keeps_its_loops_over_elements_outside_but_the_last() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.cost.expectation import expected
+from metasched.cost.expectation import expectation_of
 from metasched.dtypes import DType
 from tests.support.cross import AVX2, WIDE
 from tests.support.rulework import TARGET, correct, reasons, rule
@@ -103,7 +103,7 @@ def test_the_estimate_knows_the_registers_that_lanes_of_sums_take(target: ms.Tar
         sch.reorder(i_0, k_0, i_1, k_1)
         sch.vectorize(k_1, lanes=lanes)
         sch.annotate(block, "unroll_limit", 64)
-        return expected(sch.func, target).cycles
+        return expectation_of(sch.func, target).cycles
 
     width = target.lanes(DType.F32)
     assert cycles(8, width) < 0.7 * cycles(8, 64)

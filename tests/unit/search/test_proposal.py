@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metasched.cost.model import CostModel
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.database.base import Database
 from metasched.search.space_protocol import Strategy
 from metasched.search.strategies.evolutionary import Evolution, EvolutionConfig
@@ -24,7 +24,7 @@ def test_what_the_model_expected_is_recorded_before_it_learns_of_the_batch(datab
 
     with toy_session(database, ToyRunner(space), make=guided) as session:
         session.run(20)
-    untrained = CostModel(0, shipped())
+    untrained = CostModel(0, read_shipped_model())
     for record in database.records(key().task):
         arm, *row = json.loads(record.trace)
         features = space.arms[arm].features(np.array([row], np.int64))

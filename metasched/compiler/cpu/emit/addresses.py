@@ -51,7 +51,7 @@ class Addresses:
     def index(self, form: Linear) -> SSAValue:
         """A linear form in a register: a scalar, or a vector where it depends on the lane."""
         shared, step, varying = self.split_lane(form)
-        scalar = self._sum(shared)
+        scalar = self._form_sum(shared)
         if not step and not varying:
             return scalar
         assert self.scope.lane is not None
@@ -60,22 +60,22 @@ class Addresses:
         parts += [(self.arith.widen(self.atom(atom), width), c) for atom, c in varying]
         out = self.arith.widen(scalar, width)
         for part, c in parts:
-            out = self._add(out, self._times(part, c))
+            out = self._add(out, self._multiply(part, c))
         return out
 
-    def _times(self, value: SSAValue, c: int) -> SSAValue:
+    def _multiply(self, value: SSAValue, c: int) -> SSAValue:
         if c == 1:
             return value
         flag = "" if self.scope.wraps else "nsw "
         return SSAValue(
-            self.text.pure(f"mul {flag}{value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
+            self.text.emit_pure(f"mul {flag}{value.typed}, {constant(c, INDEX, value.width).text}"), INDEX, value.width
         )
 
     def _add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         if a.text == "0":
             return b
         flag = "" if self.scope.wraps else "nsw "
-        return SSAValue(self.text.pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
+        return SSAValue(self.text.emit_pure(f"add {flag}{a.typed}, {b.text}"), INDEX, a.width)
 
     def _levels(self, form: Linear) -> list[tuple[int, list[tuple[Expr, int]]]]:
         """The terms of a form grouped by the level they belong to, outermost first; what is read from memory last."""
@@ -88,24 +88,24 @@ class Addresses:
     def _level_sum(self, terms: list[tuple[Expr, int]]) -> SSAValue:
         out = constant(0, INDEX)
         for atom, c in terms:
-            out = self._add(out, self._times(self.atom(atom), c))
+            out = self._add(out, self._multiply(self.atom(atom), c))
         return out
 
-    def _sum(self, form: Linear) -> SSAValue:
+    def _form_sum(self, form: Linear) -> SSAValue:
         out = constant(0, INDEX)
         for depth, terms in self._levels(form):
-            with self.text.at(depth):
+            with self.text.emit_at(depth):
                 out = self._add(out, self._level_sum(terms))
         return self._add(out, constant(form.const, INDEX)) if form.const or not form.terms else out
 
     def pointer(self, storage: ArrayPointer, form: Linear) -> str:
         """The address of an element; `form` is free of lanes."""
         element = memory_text(storage.array.dtype)
-        base = self._base(storage, form.terms, element) if form.terms else storage.pointer
+        base = self._base_address(storage, form.terms, element) if form.terms else storage.pointer
         offset = constant(form.const, INDEX)
-        return self.text.pure(f"getelementptr {element}, ptr {base}, {offset.typed}") if form.const else base
+        return self.text.emit_pure(f"getelementptr {element}, ptr {base}, {offset.typed}") if form.const else base
 
-    def _base(self, storage: ArrayPointer, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
+    def _base_address(self, storage: ArrayPointer, terms: tuple[tuple[Expr, int], ...], element: str) -> str:
         """The address without its constant part."""
         key = (storage.array.name, terms)
         innermost = self.scope.depth(Linear(0, terms))
@@ -114,8 +114,8 @@ class Addresses:
         if out is None:
             out = storage.pointer
             for depth, part in self._levels(Linear(0, terms)):
-                with self.text.at(depth):
-                    out = self.text.pure(f"getelementptr {element}, ptr {out}, i64 {self._level_sum(part).text}")
+                with self.text.emit_at(depth):
+                    out = self.text.emit_pure(f"getelementptr {element}, ptr {out}, i64 {self._level_sum(part).text}")
             names[key] = out
         return out
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from metasched.compiler.cpu.emit.formulas import LlvmFormula, define
 from metasched.compiler.cpu.emit.half_floats import Halves
-from metasched.compiler.cpu.emit.native import NOTHING, Native
+from metasched.compiler.cpu.emit.native import NO_FEATURES, Native
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_list, splat_text, suffix, type_text
 from metasched.dtypes import DType, integer_range
@@ -26,8 +26,8 @@ _FLOAT = {BinOp.ADD: "fadd", BinOp.SUB: "fsub", BinOp.MUL: "fmul", BinOp.DIV: "f
 _INTEGER = {BinOp.ADD: "add", BinOp.SUB: "sub", BinOp.MUL: "mul"}
 _BITS = {BinOp.BIT_AND: "and", BinOp.BIT_OR: "or", BinOp.BIT_XOR: "xor"}
 _COMPARE = {BinOp.LT: "lt", BinOp.LE: "le", BinOp.GT: "gt", BinOp.GE: "ge", BinOp.EQ: "eq", BinOp.NE: "ne"}
-_STRICT = "contract"
-_FAST = "nnan nsz arcp contract reassoc"
+_STRICT_FLAGS = "contract"
+_FAST_FLAGS = "nnan nsz arcp contract reassoc"
 
 
 class Arithmetic:
@@ -36,27 +36,27 @@ class Arithmetic:
     f16 and bf16 are computed in f32, and the result of each operation is rounded to them.
     """
 
-    def __init__(self, text: FunctionText, declarations: dict[str, str], native: Native = NOTHING) -> None:
+    def __init__(self, text: FunctionText, declarations: dict[str, str], native: Native = NO_FEATURES) -> None:
         self._text = text
         self._declarations = declarations
         self.native = native
         self._halves = Halves(text, native_f16=native.converts_f16)
-        self._flags = _STRICT
+        self._flags = _STRICT_FLAGS
 
     def opaque(self, value: SSAValue) -> SSAValue:
         """An integer with the value of the one given, of which LLVM cannot tell what it was computed of, or that it is
         a constant.
         """
-        return SSAValue(self._text.pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
+        return SSAValue(self._text.emit_pure(f'call {value.type} asm "", "=r,0"({value.typed})'), value.dtype)
 
     @contextmanager
     def fastmath(self) -> Iterator[None]:
         """Operations emitted inside may be done in other ways than IEEE's, as this module says."""
-        self._flags = _FAST
+        self._flags = _FAST_FLAGS
         try:
             yield
         finally:
-            self._flags = _STRICT
+            self._flags = _STRICT_FLAGS
 
     # --- shapes ---
 
@@ -67,9 +67,9 @@ class Arithmetic:
         if value.text[0] != "%":
             return SSAValue(splat_text(value.type, value.text, width), value.dtype, width)
         vector = type_text(value.dtype, width)
-        one = self._text.pure(f"insertelement {vector} poison, {value.typed}, i64 0")
+        one = self._text.emit_pure(f"insertelement {vector} poison, {value.typed}, i64 0")
         return SSAValue(
-            self._text.pure(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer"),
+            self._text.emit_pure(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer"),
             value.dtype,
             width,
         )
@@ -81,12 +81,12 @@ class Arithmetic:
     def lanes(self, vector: SSAValue, first: int, count: int) -> SSAValue:
         """Some neighbouring lanes as a vector."""
         picks = lane_list(range(first, first + count))
-        text = self._text.pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
+        text = self._text.emit_pure(f"shufflevector {vector.typed}, {vector.type} poison, <{count} x i32> <{picks}>")
         return SSAValue(text, vector.dtype, count)
 
     def lane(self, vector: SSAValue, n: int) -> SSAValue:
         """One lane as a scalar."""
-        return SSAValue(self._text.pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
+        return SSAValue(self._text.emit_pure(f"extractelement {vector.typed}, i64 {n}"), vector.dtype)
 
     def total(self, vector: SSAValue) -> SSAValue:
         """The sum of all lanes of integers.
@@ -97,7 +97,7 @@ class Arithmetic:
         symbol = f"@llvm.vector.reduce.add.{suffix(vector.dtype, vector.width)}"
         scalar = type_text(vector.dtype, 0)
         self._declarations[symbol] = f"declare {scalar} {symbol}({vector.type})"
-        return SSAValue(self._text.pure(f"call {scalar} {symbol}({vector.typed})"), vector.dtype)
+        return SSAValue(self._text.emit_pure(f"call {scalar} {symbol}({vector.typed})"), vector.dtype)
 
     # --- operations ---
 
@@ -109,29 +109,29 @@ class Arithmetic:
         if op.is_comparison:
             return self._compare(op, a, b)
         if op.is_logical:
-            return self._result("and" if op is BinOp.AND else "or", a, b)
+            return self._emit_binary("and" if op is BinOp.AND else "or", a, b)
         if op in (BinOp.MIN, BinOp.MAX):
-            return self._extremum(op, a, b)
+            return self._emit_extremum(op, a, b)
         if a.dtype.is_float:
             if op not in _FLOAT:
                 hint = "floor division, modulo, bits and shifts are for integers"
                 raise BuildError(f"`{op.value}` on {a.dtype}", hint)
-            return self._result(f"{_FLOAT[op]} {self._flags}", a, b)
+            return self._emit_binary(f"{_FLOAT[op]} {self._flags}", a, b)
         if op in _INTEGER:
-            return self._result(_INTEGER[op], a, b)
+            return self._emit_binary(_INTEGER[op], a, b)
         if op in _BITS:
-            return self._result(_BITS[op], a, b)
+            return self._emit_binary(_BITS[op], a, b)
         if op.is_shift:
             return self._shift(op, a, b)
         if op is BinOp.CEILDIV:
             one = constant(1, a.dtype, a.width)
-            return self.binary(BinOp.FLOORDIV, self._result("sub", self._result("add", a, b), one), b)
+            return self.binary(BinOp.FLOORDIV, self._emit_binary("sub", self._emit_binary("add", a, b), one), b)
         if op in (BinOp.FLOORDIV, BinOp.MOD):
             return self._divide(op, a, b)
         raise BuildError(f"`{op.value}` on {a.dtype}", "`/` is for floats", hint="use `//`")
 
-    def _result(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        return SSAValue(self._text.pure(f"{operation} {a.typed}, {b.text}"), a.dtype, a.width)
+    def _emit_binary(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        return SSAValue(self._text.emit_pure(f"{operation} {a.typed}, {b.text}"), a.dtype, a.width)
 
     def _compare(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         name = _COMPARE[op]
@@ -140,8 +140,8 @@ class Arithmetic:
         elif name in ("eq", "ne"):
             kind = f"icmp {name}"
         else:
-            kind = f"icmp {'u' if _unsigned(a.dtype) else 's'}{name}"
-        return SSAValue(self._text.pure(f"{kind} {a.typed}, {b.text}"), DType.BOOL, a.width)
+            kind = f"icmp {'u' if _is_unsigned(a.dtype) else 's'}{name}"
+        return SSAValue(self._text.emit_pure(f"{kind} {a.typed}, {b.text}"), DType.BOOL, a.width)
 
     def is_nan(self, a: SSAValue) -> SSAValue:
         """Whether a float is no number.
@@ -152,7 +152,7 @@ class Arithmetic:
         if a.dtype.is_storage:
             a = self._halves.extend(a)
         zero = constant(0, a.dtype, a.width)
-        return SSAValue(self._text.pure(f"fcmp uno {a.typed}, {zero.text}"), DType.BOOL, a.width)
+        return SSAValue(self._text.emit_pure(f"fcmp uno {a.typed}, {zero.text}"), DType.BOOL, a.width)
 
     def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         if cond.text in ("true", "false"):
@@ -161,32 +161,32 @@ class Arithmetic:
             # One bit picks a vector by a branch, each around a load: there would be little else left of unrolled code.
             cond = self.widen(cond, max(a.width, b.width))
         a, b = self.same_width(a, b) if not cond.width else (self.widen(a, cond.width), self.widen(b, cond.width))
-        return SSAValue(self._text.pure(f"select {cond.typed}, {a.typed}, {b.typed}"), a.dtype, a.width)
+        return SSAValue(self._text.emit_pure(f"select {cond.typed}, {a.typed}, {b.typed}"), a.dtype, a.width)
 
     def invert(self, cond: SSAValue) -> SSAValue:
         if cond.text in ("true", "false"):
             return constant(cond.text == "false", DType.BOOL)
-        return self._result("xor", cond, constant(True, DType.BOOL, cond.width))
+        return self._emit_binary("xor", cond, constant(True, DType.BOOL, cond.width))
 
     def negate(self, a: SSAValue) -> SSAValue:
         if a.dtype.is_storage:
             return self.cast(self.negate(self._halves.extend(a)), a.dtype)
         if a.dtype.is_float:
-            return SSAValue(self._text.pure(f"fneg {a.typed}"), a.dtype, a.width)
-        return self._result("sub", constant(0, a.dtype, a.width), a)
+            return SSAValue(self._text.emit_pure(f"fneg {a.typed}"), a.dtype, a.width)
+        return self._emit_binary("sub", constant(0, a.dtype, a.width), a)
 
-    def _extremum(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
+    def _emit_extremum(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """NaN in either operand gives NaN. `x > y ? x : y` is one x86 instruction, which yields y when unordered."""
         compare = BinOp.LT if op is BinOp.MIN else BinOp.GT
         if not a.dtype.is_float:
             return self.select(self._compare(compare, a, b), a, b)
         if b.text[0] != "%":  # a constant is no NaN, so the other operand goes where a NaN comes through
             a, b = b, a
-        if a.text[0] != "%" or self._flags == _FAST:
+        if a.text[0] != "%" or self._flags == _FAST_FLAGS:
             return self.select(self._compare(compare, a, b), a, b)
-        return self._known_extremum("llvm.minimum" if op is BinOp.MIN else "llvm.maximum", b, a)
+        return self._call_extremum("llvm.minimum" if op is BinOp.MIN else "llvm.maximum", b, a)
 
-    def _known_extremum(self, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
+    def _call_extremum(self, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
         """LLVM's, where both operands may be NaN: three instructions, and the first operand is compared with itself.
 
         So a reduction's total is the second: its comparison would be one more step between one term and the next, and a
@@ -194,52 +194,52 @@ class Arithmetic:
         """
         symbol = f"@{name}.{suffix(a.dtype, a.width)}"
         self._declarations[symbol] = f"declare {a.type} {symbol}({a.type}, {a.type})"
-        return SSAValue(self._text.pure(f"call nsz {a.type} {symbol}({a.typed}, {b.typed})"), a.dtype, a.width)
+        return SSAValue(self._text.emit_pure(f"call nsz {a.type} {symbol}({a.typed}, {b.typed})"), a.dtype, a.width)
 
     def _shift(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """A shift, which for less than 0 places, or as many as there are or more, fills all bits with what comes in."""
-        signed = op is BinOp.SHIFT_RIGHT and not _unsigned(a.dtype)
+        signed = op is BinOp.SHIFT_RIGHT and not _is_unsigned(a.dtype)
         name = "shl" if op is BinOp.SHIFT_LEFT else "ashr" if signed else "lshr"
         bits = a.dtype.bits
         if b.text[0] != "%" and 0 <= _first_number(b.text) < bits:
-            return self._result(name, a, b)
+            return self._emit_binary(name, a, b)
         last = constant(bits - 1, a.dtype, a.width)
-        inside = SSAValue(self._text.pure(f"icmp ule {b.typed}, {last.text}"), DType.BOOL, a.width)
-        shifted = self._result(name, a, self.select(inside, b, last))
+        inside = SSAValue(self._text.emit_pure(f"icmp ule {b.typed}, {last.text}"), DType.BOOL, a.width)
+        shifted = self._emit_binary(name, a, self.select(inside, b, last))
         return shifted if signed else self.select(inside, shifted, constant(0, a.dtype, a.width))
 
     def _divide(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
         """Floor division and modulo of integers."""
-        if _unsigned(a.dtype):
+        if _is_unsigned(a.dtype):
             zero = constant(0, b.dtype, b.width)
             none = self._compare(BinOp.EQ, b, zero)
             divisor = self.select(none, constant(1, b.dtype, b.width), b)
-            result = self._result("udiv" if op is BinOp.FLOORDIV else "urem", a, divisor)
+            result = self._emit_binary("udiv" if op is BinOp.FLOORDIV else "urem", a, divisor)
             return self.select(none, zero, result)
         if b.text[0] != "%" and _first_number(b.text) not in (0, -1):
-            return self._floor(op, a, b)
+            return self._floor_divide(op, a, b)
         zero, minus = constant(0, b.dtype, b.width), constant(-1, b.dtype, b.width)
         none = self._compare(BinOp.EQ, b, zero)
         # The most negative number over -1 traps on x86, so -1 is a case of its own.
         flips = self._compare(BinOp.EQ, b, minus)
-        divisor = self.select(self._result("or", none, flips), constant(1, b.dtype, b.width), b)
-        usual = self._floor(op, a, divisor)
-        flipped = self._result("sub", zero, a) if op is BinOp.FLOORDIV else zero
+        divisor = self.select(self._emit_binary("or", none, flips), constant(1, b.dtype, b.width), b)
+        usual = self._floor_divide(op, a, divisor)
+        flipped = self._emit_binary("sub", zero, a) if op is BinOp.FLOORDIV else zero
         return self.select(none, zero, self.select(flips, flipped, usual))
 
-    def _floor(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
-        remainder = self._result("srem", a, b)
+    def _floor_divide(self, op: BinOp, a: SSAValue, b: SSAValue) -> SSAValue:
+        remainder = self._emit_binary("srem", a, b)
         zero = constant(0, a.dtype, a.width)
-        signs_differ = self._compare(BinOp.LT, self._result("xor", remainder, b), zero)
-        adjust = self._result("and", self._compare(BinOp.NE, remainder, zero), signs_differ)
+        signs_differ = self._compare(BinOp.LT, self._emit_binary("xor", remainder, b), zero)
+        adjust = self._emit_binary("and", self._compare(BinOp.NE, remainder, zero), signs_differ)
         if op is BinOp.MOD:
-            return self.select(adjust, self._result("add", remainder, b), remainder)
-        quotient = self._result("sdiv", a, b)
-        return self.select(adjust, self._result("add", quotient, constant(-1, a.dtype, a.width)), quotient)
+            return self.select(adjust, self._emit_binary("add", remainder, b), remainder)
+        quotient = self._emit_binary("sdiv", a, b)
+        return self.select(adjust, self._emit_binary("add", quotient, constant(-1, a.dtype, a.width)), quotient)
 
     def nonnegative_divide(self, op: BinOp, a: SSAValue, divisor: int) -> SSAValue:
         """A quotient or remainder of a dividend known to be non-negative by a positive constant."""
-        return self._result("udiv" if op is BinOp.FLOORDIV else "urem", a, constant(divisor, a.dtype, a.width))
+        return self._emit_binary("udiv" if op is BinOp.FLOORDIV else "urem", a, constant(divisor, a.dtype, a.width))
 
     def short_divide(self, op: BinOp, a: SSAValue, divisor: int) -> SSAValue:
         """As `nonnegative_divide`, of numbers known to fit in 32 bits, where a constant takes a multiplication and a
@@ -262,36 +262,36 @@ class Arithmetic:
         if a.dtype.is_float and to.is_float:
             return self._convert("fpext" if to.bits > a.dtype.bits else "fptrunc", a, to)
         if a.dtype.is_float:
-            return self._whole(a, to)
+            return self._float_to_integer(a, to)
         if to.is_float:
-            return self._convert("uitofp" if _unsigned(a.dtype) else "sitofp", a, to)
+            return self._convert("uitofp" if _is_unsigned(a.dtype) else "sitofp", a, to)
         if to.bits == a.dtype.bits and not a.dtype.is_bool:
             return SSAValue(a.text, to, a.width)
         if to.bits < a.dtype.bits:
             return self._convert("trunc", a, to)
-        return self._convert("zext" if _unsigned(a.dtype) else "sext", a, to)
+        return self._convert("zext" if _is_unsigned(a.dtype) else "sext", a, to)
 
-    def _whole(self, a: SSAValue, to: DType) -> SSAValue:
-        """Towards zero; to the nearest end of the range what is outside it, and NaN to 0."""
+    def _float_to_integer(self, a: SSAValue, to: DType) -> SSAValue:
+        """Floats to integers: towards zero, to the nearest end of the range what is outside it, and NaN to 0."""
         if a.width and to.bits < DType.I32.bits:
-            return self._short(a, to)
+            return self._floats_to_short(a, to)
         if a.width:
-            return self._word(a, to)
-        name = "llvm.fptoui.sat" if _unsigned(to) else "llvm.fptosi.sat"
+            return self._floats_to_words(a, to)
+        name = "llvm.fptoui.sat" if _is_unsigned(to) else "llvm.fptosi.sat"
         symbol = f"@{name}.{suffix(to, a.width)}.{suffix(a.dtype, a.width)}"
         out = type_text(to, a.width)
         self._declarations[symbol] = f"declare {out} {symbol}({a.type})"
-        return SSAValue(self._text.pure(f"call {out} {symbol}({a.typed})"), to, a.width)
+        return SSAValue(self._text.emit_pure(f"call {out} {symbol}({a.typed})"), to, a.width)
 
-    def _short(self, a: SSAValue, to: DType) -> SSAValue:
-        """Vectors of short integers: LLVM converts them lane by lane unless they are brought into range before."""
+    def _floats_to_short(self, a: SSAValue, to: DType) -> SSAValue:
+        """Convert to short integers by range first: else LLVM converts vectors lane by lane."""
         zero, *ends = (constant(n, a.dtype, a.width) for n in (0, *integer_range(to)))
         x = self.select(self.is_nan(a), zero, a)
         for op, end in zip((BinOp.LT, BinOp.GT), ends, strict=True):
             x = self.select(self._compare(op, x, end), end, x)
         return self._convert("trunc", self._convert("fptosi", x, DType.I32), to)
 
-    def _word(self, a: SSAValue, to: DType) -> SSAValue:
+    def _floats_to_words(self, a: SSAValue, to: DType) -> SSAValue:
         """Vectors of 32 and 64 bits, which LLVM would convert lane by lane, too; f32 holds all ends but the last."""
         lowest, last = integer_range(to)
         zero, least, beyond = (constant(n, a.dtype, a.width) for n in (0, lowest, last + 1))
@@ -303,13 +303,13 @@ class Arithmetic:
         return self.select(above, constant(last, to, a.width), whole)
 
     def _convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
-        return SSAValue(self._text.pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)
+        return SSAValue(self._text.emit_pure(f"{operation} {a.typed} to {type_text(to, a.width)}"), to, a.width)
 
     def any_lane(self, cond: SSAValue) -> str:
         """Whether any lane of a vector of bools is set."""
         symbol = f"@llvm.vector.reduce.or.v{cond.width}i1"
         self._declarations[symbol] = f"declare i1 {symbol}({cond.type})"
-        return self._text.pure(f"call i1 {symbol}({cond.typed})")
+        return self._text.emit_pure(f"call i1 {symbol}({cond.typed})")
 
     # --- functions ---
 
@@ -323,15 +323,15 @@ class Arithmetic:
         if function is None:
             raise BuildError(f"function `{name}`", "the compiler does not know this function")
         if function.in_place:
-            formula = LlvmFormula(x.dtype, x.width, self.native, self._declarations, self._text.pure)
+            formula = LlvmFormula(x.dtype, x.width, self.native, self._declarations, self._text.emit_pure)
             return formula.value(function.formula(formula, *map(formula.lanes, args)))
         # LLVM inlines it.
         symbol = define(function, x.dtype, x.width, self.native, self._declarations)
         operands = ", ".join(arg.typed for arg in args)
-        return SSAValue(self._text.pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
+        return SSAValue(self._text.emit_pure(f"call {x.type} {symbol}({operands})"), x.dtype, x.width)
 
 
-def _unsigned(dtype: DType) -> bool:
+def _is_unsigned(dtype: DType) -> bool:
     return dtype.is_unsigned or dtype.is_bool
 
 

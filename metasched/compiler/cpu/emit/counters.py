@@ -18,9 +18,9 @@ COUNTERS = "metasched_counters"
 # `i64 metasched_ticks()`: the clock now.
 TICKS = "metasched_ticks"
 
-_READ = "@llvm.x86.rdtsc"
-_WAIT = "@llvm.x86.sse2.lfence"
-_DECLARATIONS = {_READ: f"declare i64 {_READ}()", _WAIT: f"declare void {_WAIT}()"}
+_READ_CLOCK = "@llvm.x86.rdtsc"
+_WAIT_FOR_LOADS = "@llvm.x86.sse2.lfence"
+_DECLARATIONS = {_READ_CLOCK: f"declare i64 {_READ_CLOCK}()", _WAIT_FOR_LOADS: f"declare void {_WAIT_FOR_LOADS}()"}
 
 
 class TickCounters:
@@ -32,47 +32,47 @@ class TickCounters:
         self._sums: dict[int, str] = {}
 
     @contextmanager
-    def around(self, number: int) -> Iterator[None]:
+    def count_ticks(self, number: int) -> Iterator[None]:
         """Count the ticks of what is emitted inside."""
         if number not in self._sums:
             self._sums[number] = name = f"%counter.{number}"
             self._text.entry += [f"  {name} = alloca i64", f"  store i64 0, ptr {name}"]
         total = self._sums[number]
-        begin = self._read()
+        begin = self._read_clock()
         yield
-        end = self._read()
-        spent = self._text.fresh(f"sub i64 {end}, {begin}")
-        before = self._text.fresh(f"load i64, ptr {total}")
-        after = self._text.fresh(f"add i64 {before}, {spent}")
+        end = self._read_clock()
+        spent = self._text.emit_fresh(f"sub i64 {end}, {begin}")
+        before = self._text.emit_fresh(f"load i64, ptr {total}")
+        after = self._text.emit_fresh(f"add i64 {before}, {spent}")
         self._text.line(f"store i64 {after}, ptr {total}")
 
     def add_up(self) -> None:
         """Add the function's counters to the module's, at the function's end."""
         for number, total in self._sums.items():
-            value = self._text.fresh(f"load i64, ptr {total}")
-            ticks = self._text.fresh(f"getelementptr i64, ptr @{COUNTERS}, i64 {2 * number}")
-            times = self._text.fresh(f"getelementptr i64, ptr @{COUNTERS}, i64 {2 * number + 1}")
+            value = self._text.emit_fresh(f"load i64, ptr {total}")
+            ticks = self._text.emit_fresh(f"getelementptr i64, ptr @{COUNTERS}, i64 {2 * number}")
+            times = self._text.emit_fresh(f"getelementptr i64, ptr @{COUNTERS}, i64 {2 * number + 1}")
             self._text.line(f"atomicrmw add ptr {ticks}, i64 {value} monotonic")
             self._text.line(f"atomicrmw add ptr {times}, i64 1 monotonic")
 
-    def _read(self) -> str:
+    def _read_clock(self) -> str:
         self._declarations.update(_DECLARATIONS)
-        self._text.line(f"call void {_WAIT}()")
-        return self._text.fresh(f"call i64 {_READ}()")
+        self._text.line(f"call void {_WAIT_FOR_LOADS}()")
+        return self._text.emit_fresh(f"call i64 {_READ_CLOCK}()")
 
 
 def counter_globals(body: lir.LStmt) -> list[str]:
     """What a module with counters has besides others; nothing without any."""
-    numbers = [n for stmt in body.walk() if (n := _number(stmt)) is not None]
+    numbers = [n for stmt in body.walk() if (n := _counter_number(stmt)) is not None]
     if not numbers:
         return []
     return [
         f"@{COUNTERS} = global [{2 * (max(numbers) + 1)} x i64] zeroinitializer, align 64",
-        f"define i64 @{TICKS}() nounwind {{\n  %now = call i64 {_READ}()\n  ret i64 %now\n}}",
+        f"define i64 @{TICKS}() nounwind {{\n  %now = call i64 {_READ_CLOCK}()\n  ret i64 %now\n}}",
     ]
 
 
-def _number(stmt: object) -> int | None:
+def _counter_number(stmt: object) -> int | None:
     if isinstance(stmt, lir.Counted):
         return stmt.number
     return stmt.counter if isinstance(stmt, lir.Loop) else None

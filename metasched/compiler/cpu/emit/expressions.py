@@ -10,7 +10,7 @@ from metasched.ir.linear import Linear
 from metasched.ir.nodes import Binary, BinOp, Call, Cast, Const, Expr, Load, ScalarVar, Select, Unary, UnOp, Var
 
 _DIVISIONS = (BinOp.FLOORDIV, BinOp.MOD)
-_SHORT = 2**31  # what is below fits in 32 bits, signed or not
+_SHORT_LIMIT = 2**31  # what is below fits in 32 bits, signed or not
 
 
 class Expressions(Memory):
@@ -31,7 +31,7 @@ class Expressions(Memory):
         if isinstance(e, Var):
             return self.scope.variables[e.name][0]
         if isinstance(e, Binary):
-            return self._binary(e)
+            return self._binary_value(e)
         if isinstance(e, Unary):
             a = self.value(e.a)
             return self.arith.negate(a) if e.op is UnOp.NEG else self.arith.invert(a)
@@ -64,13 +64,13 @@ class Expressions(Memory):
                 divisor = int(atom.b.value)
                 low, high = self.scope.indices.range(self.scope.indices.form(atom.a))
                 if low is not None and low >= 0:
-                    short = high is not None and max(high, divisor) < _SHORT
+                    short = high is not None and max(high, divisor) < _SHORT_LIMIT
                     divide = self.arith.short_divide if short else self.arith.nonnegative_divide
-                    return self._taken_apart(atom.op, divide(atom.op, a, divisor))
+                    return self._hide_remainder(atom.op, divide(atom.op, a, divisor))
             return self.arith.binary(atom.op, a, b)
         return self.value(atom)
 
-    def _taken_apart(self, op: BinOp, value: SSAValue) -> SSAValue:
+    def _hide_remainder(self, op: BinOp, value: SSAValue) -> SSAValue:
         """A quotient or remainder of a loop's counter.
 
         LLVM takes a remainder for the counter minus a multiple of the quotient. To a counter of an outer loop it then
@@ -90,9 +90,9 @@ class Expressions(Memory):
 
     # --- conditions ---
 
-    def _binary(self, e: Binary) -> SSAValue:
+    def _binary_value(self, e: Binary) -> SSAValue:
         if e.op.is_logical:
-            return self._logical(e)
+            return self._short_circuit(e)
         if e.op.is_comparison and e.a.dtype is INDEX and self._is_index(e.a) and self._is_index(e.b):
             return self._index_comparison(e)
         if e.op in (BinOp.EQ, BinOp.NE) and e.a.dtype.is_float and e.a == e.b:
@@ -100,7 +100,7 @@ class Expressions(Memory):
             return is_nan if e.op is BinOp.NE else self.arith.invert(is_nan)
         return self.arith.binary(e.op, self.value(e.a), self.value(e.b))
 
-    def _logical(self, e: Binary) -> SSAValue:
+    def _short_circuit(self, e: Binary) -> SSAValue:
         """The second operand runs under the first: a bounds check may stand before the read that it guards."""
         a = self.value(e.a)
         decides = "false" if e.op is BinOp.AND else "true"
@@ -108,7 +108,7 @@ class Expressions(Memory):
             return a
         if a.text in ("true", "false"):
             return self.value(e.b)
-        with self.scope.guarded(a, e.a, negated=e.op is BinOp.OR):
+        with self.scope.push_guard(a, e.a, negated=e.op is BinOp.OR):
             b = self.value(e.b)
         if b.text in ("true", "false"):
             return b if b.text == decides else a
@@ -136,7 +136,7 @@ class Expressions(Memory):
             return constant(False, DType.BOOL)
         if lo is None or hi is None:
             return self.arith.binary(op, self._operand(a), self._operand(b))
-        return self._nonnegative(gap)
+        return self._is_nonnegative(gap)
 
     def _equality(self, op: BinOp, gap: Linear) -> SSAValue:
         lo, hi = self.scope.indices.range(gap)
@@ -147,7 +147,7 @@ class Expressions(Memory):
         value = self.index(gap)
         return self.arith.binary(op, value, constant(0, INDEX))
 
-    def _nonnegative(self, gap: Linear) -> SSAValue:
+    def _is_nonnegative(self, gap: Linear) -> SSAValue:
         """Whether an index is at least zero, for every lane.
 
         Where it falls or rises by one a lane, lanes are counted in 32 bits: half the vectors of 64.
@@ -156,7 +156,7 @@ class Expressions(Memory):
         lane = self.scope.lane
         if lane is None or varying or abs(step) != 1:
             return self.arith.binary(BinOp.GE, self.index(gap), constant(0, INDEX))
-        limit = Linear(shared.const + 1, shared.terms) if step == -1 else Linear(-shared.const, _negated(shared))
+        limit = Linear(shared.const + 1, shared.terms) if step == -1 else Linear(-shared.const, _negate_terms(shared))
         return self.lanes_compare(self.index(limit), below=step == -1)
 
     def lanes_compare(self, limit: SSAValue, *, below: bool) -> SSAValue:
@@ -178,12 +178,12 @@ class Expressions(Memory):
         cond = self.value(e.cond)
         if cond.text in ("true", "false"):
             return self.value(e.then if cond.text == "true" else e.otherwise)
-        with self.scope.guarded(cond, e.cond):
+        with self.scope.push_guard(cond, e.cond):
             then = self.value(e.then)
-        with self.scope.guarded(cond, e.cond, negated=True):
+        with self.scope.push_guard(cond, e.cond, negated=True):
             otherwise = self.value(e.otherwise)
         return self.arith.select(cond, then, otherwise)
 
 
-def _negated(form: Linear) -> tuple[tuple[Expr, int], ...]:
+def _negate_terms(form: Linear) -> tuple[tuple[Expr, int], ...]:
     return tuple((atom, -c) for atom, c in form.terms)

@@ -13,43 +13,43 @@ class FloatBits:
     def __init__(self, text: FunctionText) -> None:
         self._text = text
 
-    def pure(self, text: str, dtype: DType, like: SSAValue) -> SSAValue:
-        """What an instruction gives, in as many lanes as another value has."""
-        return SSAValue(self._text.pure(text), dtype, like.width)
+    def emit(self, text: str, dtype: DType, like: SSAValue) -> SSAValue:
+        """The result of an instruction, in as many lanes as `like` has."""
+        return SSAValue(self._text.emit_pure(text), dtype, like.width)
 
-    def op(self, operation: str, a: SSAValue, number: float) -> SSAValue:
-        """An operation with a number on the right."""
-        return self.pure(f"{operation} {a.typed}, {constant(number, a.dtype, a.width).text}", a.dtype, a)
+    def apply_number(self, operation: str, a: SSAValue, number: float) -> SSAValue:
+        """The result of an operation with a number as the right operand."""
+        return self.emit(f"{operation} {a.typed}, {constant(number, a.dtype, a.width).text}", a.dtype, a)
 
-    def both(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.pure(f"{operation} {a.typed}, {b.text}", a.dtype, a)
+    def apply(self, operation: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.emit(f"{operation} {a.typed}, {b.text}", a.dtype, a)
 
-    def compare(self, kind: str, a: SSAValue, number: float) -> SSAValue:
-        return self.pure(f"{kind} {a.typed}, {constant(number, a.dtype, a.width).text}", DType.BOOL, a)
+    def compare_number(self, kind: str, a: SSAValue, number: float) -> SSAValue:
+        return self.emit(f"{kind} {a.typed}, {constant(number, a.dtype, a.width).text}", DType.BOOL, a)
 
     def is_nan(self, value: SSAValue) -> SSAValue:
-        return self.compare("fcmp uno", value, 0.0)
+        return self.compare_number("fcmp uno", value, 0.0)
 
     def select(self, cond: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.pure(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a)
+        return self.emit(f"select {cond.typed}, {a.typed}, {b.typed}", a.dtype, a)
 
-    def choose(self, cond: SSAValue, number: float, b: SSAValue) -> SSAValue:
-        """A number where a condition holds."""
+    def select_number(self, cond: SSAValue, number: float, b: SSAValue) -> SSAValue:
+        """A number in the lanes where a condition holds, else `b`."""
         return self.select(cond, constant(number, b.dtype, b.width), b)
 
     def convert(self, operation: str, a: SSAValue, to: DType) -> SSAValue:
-        return self.pure(f"{operation} {a.typed} to {type_text(to, a.width)}", to, a)
+        return self.emit(f"{operation} {a.typed} to {type_text(to, a.width)}", to, a)
 
     def bits(self, value: SSAValue) -> SSAValue:
         """An f32's bits."""
         return self.convert("bitcast", value, DType.I32)
 
-    def half(self, bits: SSAValue) -> SSAValue:
+    def half_to_f32(self, bits: SSAValue) -> SSAValue:
         """The f32 value of an f16 of some bits, by an instruction that not every target has."""
         type_ = f"<{bits.width} x half>" if bits.width else "half"
-        half = self._text.pure(f"bitcast {bits.typed} to {type_}")
-        return self.pure(f"fpext {type_} {half} to {type_text(DType.F32, bits.width)}", DType.F32, bits)
+        half = self._text.emit_pure(f"bitcast {bits.typed} to {type_}")
+        return self.emit(f"fpext {type_} {half} to {type_text(DType.F32, bits.width)}", DType.F32, bits)
 
-    def single(self, bits: SSAValue) -> SSAValue:
+    def bits_to_f32(self, bits: SSAValue) -> SSAValue:
         """The f32 of some bits."""
         return self.convert("bitcast", bits, DType.F32)

@@ -43,79 +43,83 @@ class LlvmFormula(Formula):
         dtype = a.dtype if isinstance(a, Lanes) else b.dtype if isinstance(b, Lanes) else self.dtype
         left, right = self.lift(a, dtype), self.lift(b, dtype)
         name = f"f{operation} contract" if dtype.is_float else operation
-        return self._instruction(f"{name} {self._typed(left)}, {right.name}", dtype)
+        return self._instruction(f"{name} {self._typed_text(left)}, {right.name}", dtype)
 
     def compare(self, relation: str, a: Lanes, b: Lanes | Number) -> Lanes:
         sign = "" if relation == "eq" else "s"
         kind = f"fcmp o{relation}" if a.dtype.is_float else f"icmp {sign}{relation}"
-        return self._instruction(f"{kind} {self._typed(a)}, {self.lift(b, a.dtype).name}", DType.BOOL)
+        return self._instruction(f"{kind} {self._typed_text(a)}, {self.lift(b, a.dtype).name}", DType.BOOL)
 
     def negative(self, x: Lanes) -> Lanes:
-        return self._instruction(f"fneg {self._typed(x)}", x.dtype)
+        return self._instruction(f"fneg {self._typed_text(x)}", x.dtype)
 
     def is_nan(self, x: Lanes) -> Lanes:
-        return self._instruction(f"fcmp uno {self._typed(x)}, {self.lift(0.0, x.dtype).name}", DType.BOOL)
+        return self._instruction(f"fcmp uno {self._typed_text(x)}, {self.lift(0.0, x.dtype).name}", DType.BOOL)
 
     def select(self, cond: Lanes, a: Lanes | Number, b: Lanes | Number) -> Lanes:
         like = a if isinstance(a, Lanes) else b
         dtype = like.dtype if isinstance(like, Lanes) else self.dtype
         left, right = self.lift(a, dtype), self.lift(b, dtype)
-        return self._instruction(f"select {self._typed(cond)}, {self._typed(left)}, {self._typed(right)}", dtype)
+        return self._instruction(
+            f"select {self._typed_text(cond)}, {self._typed_text(left)}, {self._typed_text(right)}", dtype
+        )
 
     def bits(self, x: Lanes) -> Lanes:
-        return self._converted("bitcast", x, self.integer)
+        return self._convert_lanes("bitcast", x, self.integer)
 
     def from_bits(self, x: Lanes) -> Lanes:
-        return self._converted("bitcast", x, self.dtype)
+        return self._convert_lanes("bitcast", x, self.dtype)
 
     def to_float(self, x: Lanes) -> Lanes:
-        return self._converted("sitofp", x, self.dtype)
+        return self._convert_lanes("sitofp", x, self.dtype)
 
     def abs(self, x: Lanes) -> Lanes:
         if x.dtype.is_float:
-            return self._intrinsic("fabs", x)
+            return self._call_intrinsic("fabs", x)
         if x.dtype.is_unsigned:
             return x
         type_, symbol = self._type(x.dtype), f"@llvm.abs.{suffix(x.dtype, self.width)}"
         self.declarations[symbol] = f"declare {type_} {symbol}({type_}, i1)"
-        return self._instruction(f"call {type_} {symbol}({self._typed(x)}, i1 false)", x.dtype)
+        return self._instruction(f"call {type_} {symbol}({self._typed_text(x)}, i1 false)", x.dtype)
 
     def sqrt(self, x: Lanes) -> Lanes:
-        return self._intrinsic("sqrt", x)
+        return self._call_intrinsic("sqrt", x)
 
     def floor(self, x: Lanes) -> Lanes:
-        return self._intrinsic("floor", x)
+        return self._call_intrinsic("floor", x)
 
     def ceil(self, x: Lanes) -> Lanes:
-        return self._intrinsic("ceil", x)
+        return self._call_intrinsic("ceil", x)
 
     def rint(self, x: Lanes) -> Lanes:
-        return self._intrinsic("roundeven", x)
+        return self._call_intrinsic("roundeven", x)
 
     def copysign(self, x: Lanes, sign: Lanes) -> Lanes:
-        return self._intrinsic("copysign", x, sign)
+        return self._call_intrinsic("copysign", x, sign)
 
     def fma(self, a: Lanes | Number, b: Lanes | Number, c: Lanes | Number) -> Lanes:
-        return self._intrinsic("fma", a, b, c)
+        return self._call_intrinsic("fma", a, b, c)
 
     def exact_product(self, a: Lanes, b: Lanes) -> Lanes:
-        return self._instruction(f"fmul {self._typed(a)}, {b.name}", self.dtype)
+        return self._instruction(f"fmul {self._typed_text(a)}, {b.name}", self.dtype)
 
     def inverted(self, cond: Lanes) -> Lanes:
-        return self._instruction(f"xor {self._typed(cond)}, {constant(True, DType.BOOL, self.width).text}", DType.BOOL)
+        return self._instruction(
+            f"xor {self._typed_text(cond)}, {constant(True, DType.BOOL, self.width).text}", DType.BOOL
+        )
 
     def scale(self, x: Lanes, n: Lanes) -> Lanes:
         if self.width and self.native.scales:
-            return self._scaled(x, n)
+            return self._scale_by_power(x, n)
         half = n >> 1
         return x * self.power_of_two(half) * self.power_of_two(n - half)
 
-    def _scaled(self, x: Lanes, n: Lanes) -> Lanes:
+    def _scale_by_power(self, x: Lanes, n: Lanes) -> Lanes:
         symbol = f"@llvm.ldexp.{suffix(self.dtype, self.width)}.v{self.width}i32"
         type_ = self._type(self.dtype)
         self.declarations[symbol] = f"declare {type_} {symbol}({type_}, {self._type(DType.I32)})"
-        power = self._converted("trunc", n, DType.I32) if self.is_double else n
-        return self._instruction(f"call {type_} {symbol}({self._typed(x)}, {self._typed(power)})", self.dtype)
+        power = self._convert_lanes("trunc", n, DType.I32) if self.is_double else n
+        return self._instruction(f"call {type_} {symbol}({self._typed_text(x)}, {self._typed_text(power)})", self.dtype)
 
     def widened(self) -> LlvmFormula:
         if self.is_double:
@@ -125,11 +129,11 @@ class LlvmFormula(Formula):
     def convert(self, x: Lanes) -> Lanes:
         if x.dtype is self.dtype:
             return x
-        return self._converted("fpext" if self.is_double else "fptrunc", x, self.dtype)
+        return self._convert_lanes("fpext" if self.is_double else "fptrunc", x, self.dtype)
 
     def call(self, name: str, *operands: Lanes) -> Lanes:
         symbol = define(functions()[name], self.dtype, self.width, self.native, self.declarations)
-        values = ", ".join(self._typed(x) for x in operands)
+        values = ", ".join(self._typed_text(x) for x in operands)
         return self._instruction(f"call {self._type(self.dtype)} {symbol}({values})", self.dtype)
 
     def beyond(self, cond: Lanes, usual: Lanes, x: Lanes, name: str) -> Lanes:
@@ -139,8 +143,10 @@ class LlvmFormula(Formula):
         """
         type_ = self._type(self.dtype)
         symbol = f"@beyond.{name}.{suffix(self.dtype, self.width)}"
-        self.declarations[symbol] = _beyond(symbol, type_, self._type(DType.BOOL), self._some(), self._library(name))
-        arguments = ", ".join(self._typed(value) for value in (cond, usual, x))
+        self.declarations[symbol] = _rare_case_text(
+            symbol, type_, self._type(DType.BOOL), self._any_lane(), self._call_library(name)
+        )
+        arguments = ", ".join(self._typed_text(value) for value in (cond, usual, x))
         return self._instruction(f"call {type_} {symbol}({arguments})", self.dtype)
 
     # --- inside
@@ -151,21 +157,21 @@ class LlvmFormula(Formula):
     def _type(self, dtype: DType) -> str:
         return type_text(dtype, self.width)
 
-    def _typed(self, x: Lanes) -> str:
+    def _typed_text(self, x: Lanes) -> str:
         return f"{self._type(x.dtype)} {x.name}"
 
-    def _converted(self, operation: str, x: Lanes, to: DType) -> Lanes:
-        return self._instruction(f"{operation} {self._typed(x)} to {self._type(to)}", to)
+    def _convert_lanes(self, operation: str, x: Lanes, to: DType) -> Lanes:
+        return self._instruction(f"{operation} {self._typed_text(x)} to {self._type(to)}", to)
 
-    def _intrinsic(self, name: str, *operands: Lanes | Number) -> Lanes:
+    def _call_intrinsic(self, name: str, *operands: Lanes | Number) -> Lanes:
         """An LLVM intrinsic over floats."""
         given = [self.lift(x) for x in operands]
         result = self._type(self.dtype)
         symbol = f"@llvm.{name}.{suffix(self.dtype, self.width)}"
         self.declarations[symbol] = f"declare {result} {symbol}({', '.join(self._type(x.dtype) for x in given)})"
-        return self._instruction(f"call {result} {symbol}({', '.join(map(self._typed, given))})", self.dtype)
+        return self._instruction(f"call {result} {symbol}({', '.join(map(self._typed_text, given))})", self.dtype)
 
-    def _some(self) -> str:
+    def _any_lane(self) -> str:
         """The instruction that tells whether any lane of `%cond` is set."""
         if not self.width:
             return "or i1 %cond, false"
@@ -173,7 +179,7 @@ class LlvmFormula(Formula):
         self.declarations[symbol] = f"declare i1 {symbol}({type_})"
         return f"call i1 {symbol}({type_} %cond)"
 
-    def _library(self, name: str) -> str:
+    def _call_library(self, name: str) -> str:
         """A function over lanes that calls the C library's for each."""
         scalar = type_text(self.dtype)
         external = f"@{name}{'' if self.is_double else 'f'}"
@@ -198,7 +204,7 @@ class LlvmFormula(Formula):
         return symbol
 
 
-def _beyond(symbol: str, type_: str, mask: str, some: str, rare: str) -> str:
+def _rare_case_text(symbol: str, type_: str, mask: str, some: str, rare: str) -> str:
     parameters = f"{mask} %cond, {type_} %usual, {type_} %x"
     return f"""\
 define internal {type_} {symbol}({parameters}) alwaysinline nounwind willreturn memory(none) {{

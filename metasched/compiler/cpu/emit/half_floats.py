@@ -35,12 +35,12 @@ class Halves:
         if half.dtype.is_integer:
             return self._small_integers.extend(half)
         if half.dtype is DType.BF16:
-            return on.single(on.op("shl", on.convert("zext", half, DType.I32), 16))
+            return on.bits_to_f32(on.apply_number("shl", on.convert("zext", half, DType.I32), 16))
         if half.dtype is not DType.F16:
-            by_f16 = self._native_f16 and self._small.in_f16(half.dtype)
-            return self._small.extended_by_f16(half) if by_f16 else self._small.extend(half)
+            by_f16 = self._native_f16 and self._small.fits_f16_codes(half.dtype)
+            return self._small.extend_by_f16(half) if by_f16 else self._small.extend(half)
         if self._native_f16:
-            return on.pure(f"fpext {self._as_half(half)} to {type_text(DType.F32, half.width)}", DType.F32, half)
+            return on.emit(f"fpext {self._cast_to_half(half)} to {type_text(DType.F32, half.width)}", DType.F32, half)
         return self._extend_f16(half)
 
     def round(self, value: SSAValue, to: DType) -> SSAValue:
@@ -60,44 +60,54 @@ class Halves:
     def _round_bf16(self, value: SSAValue) -> SSAValue:
         on = self._on
         bits = on.bits(value)
-        upper = on.op("lshr", bits, 16)
-        rounded = on.op("lshr", on.both("add", on.op("add", bits, 0x7FFF), on.op("and", upper, 1)), 16)
+        upper = on.apply_number("lshr", bits, 16)
+        rounded = on.apply_number(
+            "lshr", on.apply("add", on.apply_number("add", bits, 0x7FFF), on.apply_number("and", upper, 1)), 16
+        )
         # Rounding could turn a NaN into infinity, or into a number.
-        quiet = on.op("or", upper, 0x40)
+        quiet = on.apply_number("or", upper, 0x40)
         return on.convert("trunc", on.select(on.is_nan(value), quiet, rounded), DType.BF16)
 
     # --- f16 ---
 
-    def _as_half(self, half: SSAValue) -> str:
+    def _cast_to_half(self, half: SSAValue) -> str:
         type_ = f"<{half.width} x half>" if half.width else "half"
-        return f"{type_} {self._text.pure(f'bitcast {half.typed} to {type_}')}"
+        return f"{type_} {self._text.emit_pure(f'bitcast {half.typed} to {type_}')}"
 
     def _round_f16_native(self, value: SSAValue) -> SSAValue:
         type_ = f"<{value.width} x half>" if value.width else "half"
-        half = self._text.pure(f"fptrunc {value.typed} to {type_}")
-        return self._on.pure(f"bitcast {type_} {half} to {type_text(DType.F16, value.width)}", DType.F16, value)
+        half = self._text.emit_pure(f"fptrunc {value.typed} to {type_}")
+        return self._on.emit(f"bitcast {type_} {half} to {type_text(DType.F16, value.width)}", DType.F16, value)
 
     def _extend_f16(self, half: SSAValue) -> SSAValue:
         on = self._on
         bits = on.convert("zext", half, DType.I32)
         # The exponent is 112 too small, which a multiplication mends, of subnormal numbers as well.
-        scaled = on.op("fmul", on.single(on.op("shl", on.op("and", bits, 0x7FFF), 13)), 2.0**112)
-        infinite = on.compare("fcmp oge", scaled, 65536.0)
+        scaled = on.apply_number(
+            "fmul", on.bits_to_f32(on.apply_number("shl", on.apply_number("and", bits, 0x7FFF), 13)), 2.0**112
+        )
+        infinite = on.compare_number("fcmp oge", scaled, 65536.0)
         magnitude = on.bits(scaled)
-        magnitude = on.select(infinite, on.op("or", magnitude, _INFINITY), magnitude)
-        return on.single(on.both("or", magnitude, on.op("shl", on.op("and", bits, 0x8000), 16)))
+        magnitude = on.select(infinite, on.apply_number("or", magnitude, _INFINITY), magnitude)
+        return on.bits_to_f32(
+            on.apply("or", magnitude, on.apply_number("shl", on.apply_number("and", bits, 0x8000), 16))
+        )
 
     def _round_f16(self, value: SSAValue) -> SSAValue:
         on = self._on
         bits = on.bits(value)
-        sign = on.op("and", bits, _SIGN)
-        magnitude = on.op("and", bits, _SIGN - 1)
-        odd = on.op("and", on.op("lshr", magnitude, 13), 1)
-        normal = on.op("sub", on.op("lshr", on.both("add", on.op("add", magnitude, 0xFFF), odd), 13), 112 << 10)
+        sign = on.apply_number("and", bits, _SIGN)
+        magnitude = on.apply_number("and", bits, _SIGN - 1)
+        odd = on.apply_number("and", on.apply_number("lshr", magnitude, 13), 1)
+        normal = on.apply_number(
+            "sub",
+            on.apply_number("lshr", on.apply("add", on.apply_number("add", magnitude, 0xFFF), odd), 13),
+            112 << 10,
+        )
         # Adding one half rounds to 2**-24, the step of subnormal numbers.
-        small = on.op("fadd", on.single(magnitude), 0.5)
-        subnormal = on.op("sub", on.bits(small), 0x3F000000)
-        out = on.select(on.compare("icmp ult", magnitude, 0x38800000), subnormal, normal)
-        out = on.choose(on.compare("icmp uge", magnitude, 0x477FF000), 0x7C00, out)
-        out = on.choose(on.is_nan(value), 0x7E00, out)
-        return on.convert("trunc", on.both("or", out, on.op("lshr", sign, 16)), DType.F16)
+        small = on.apply_number("fadd", on.bits_to_f32(magnitude), 0.5)
+        subnormal = on.apply_number("sub", on.bits(small), 0x3F000000)
+        out = on.select(on.compare_number("icmp ult", magnitude, 0x38800000), subnormal, normal)
+        out = on.select_number(on.compare_number("icmp uge", magnitude, 0x477FF000), 0x7C00, out)
+        out = on.select_number(on.is_nan(value), 0x7E00, out)
+        return on.convert("trunc", on.apply("or", out, on.apply_number("lshr", sign, 16)), DType.F16)

@@ -20,7 +20,7 @@ Range = tuple[int | None, int | None]  # inclusive; None is unbounded
 UNKNOWN: Range = (None, None)
 
 # What is known to stay this far from what 64 bits hold does not wrap, and neither does a difference of two of it.
-_COMFORTABLE = 2**61
+_NO_WRAP_LIMIT = 2**61
 
 
 class Indices:
@@ -38,37 +38,37 @@ class Indices:
         self._names: dict[Expr, tuple[str, ...]] = {}
         self._reads: dict[Expr, bool] = {}
 
-    def _mean(self, var: str, what: Linear | Range | None) -> None:
+    def _set_meaning(self, var: str, what: Linear | Range | None) -> None:
         if what is None:
             self._meanings.pop(var, None)
         else:
             self._meanings[var] = self._numbers.setdefault(what, len(self._numbers))
 
     @contextmanager
-    def bound(self, var: str, value: Linear) -> Iterator[None]:
-        """`var` stands for `value` inside."""
+    def bind_value(self, var: str, value: Linear) -> Iterator[None]:
+        """Have `var` stand for `value` inside."""
         outer = self._values.get(var)
         self._values[var] = value
-        self._mean(var, value)
+        self._set_meaning(var, value)
         try:
             yield
         finally:
-            self._mean(var, outer)
+            self._set_meaning(var, outer)
             if outer is None:
                 del self._values[var]
             else:
                 self._values[var] = outer
 
     @contextmanager
-    def ranged(self, var: str, values: Range) -> Iterator[None]:
-        """A variable takes values of this inclusive range inside."""
+    def bind_range(self, var: str, values: Range) -> Iterator[None]:
+        """Have a variable take values of this inclusive range inside."""
         outer = self._ranges.get(var)
         self._ranges[var] = values
-        self._mean(var, values)
+        self._set_meaning(var, values)
         try:
             yield
         finally:
-            self._mean(var, outer)
+            self._set_meaning(var, outer)
             if outer is None:
                 del self._ranges[var]
             else:
@@ -92,7 +92,7 @@ class Indices:
             found = self._reads[e] = any(isinstance(node, Load) for node in e.walk())
         return found
 
-    def _wraps(self, e: Expr, form: Linear) -> bool:
+    def _may_wrap(self, e: Expr, form: Linear) -> bool:
         """Whether the value of an expression over data may be another than that of its form, modulo 2**64."""
         return depends_on_data(e) and None in self.range(form)
 
@@ -105,34 +105,34 @@ class Indices:
         meanings = tuple(map(self._meanings.get, names))
         form = forms.get(meanings)
         if form is None:
-            form = forms[meanings] = self._resolve(self._as_written(e))
+            form = forms[meanings] = self._resolve_form(self._symbolic_form(e))
         return form
 
-    def _as_written(self, e: Expr) -> Linear:
+    def _symbolic_form(self, e: Expr) -> Linear:
         form = self._symbolic.get(e)
         if form is None:
-            form = self._symbolic[e] = self._split(e)
+            form = self._symbolic[e] = self._split_sum(e)
         return form
 
-    def _split(self, e: Expr) -> Linear:
-        form = form_of_sum(e, self._as_written)
+    def _split_sum(self, e: Expr) -> Linear:
+        form = form_of_sum(e, self._symbolic_form)
         return Linear.of_atom(e) if form is None else form
 
-    def _resolve(self, form: Linear) -> Linear:
+    def _resolve_form(self, form: Linear) -> Linear:
         parts: list[tuple[int, Linear]] = []
         for atom, c in form.terms:
             if isinstance(atom, Var):
                 value = self._values.get(atom.name)
                 parts.append((c, Linear.of_atom(atom) if value is None else value))
             else:
-                parts.append((c, self._opaque(atom)))
+                parts.append((c, self._resolve_atom(atom)))
         return combine((1, Linear(form.const)), *parts)
 
-    def _opaque(self, atom: Expr) -> Linear:
+    def _resolve_atom(self, atom: Expr) -> Linear:
         if not isinstance(atom, Binary) or atom.op.is_comparison or atom.op.is_logical:
-            return Linear.of_atom(self._substituted(atom))
+            return Linear.of_atom(self._substitute_atom(atom))
         a, b = self.form(atom.a), self.form(atom.b)
-        if atom.op is not BinOp.MUL and (self._wraps(atom.a, a) or self._wraps(atom.b, b)):
+        if atom.op is not BinOp.MUL and (self._may_wrap(atom.a, a) or self._may_wrap(atom.b, b)):
             return Linear.of_atom(Binary(atom.op, to_expr(a), to_expr(b)))
         if atom.op in _DIVISIONS and not b.terms and b.const > 0:
             return self._divide(atom.op, a, b.const)
@@ -143,11 +143,11 @@ class Indices:
             return multiple
         return Linear.of_atom(Binary(atom.op, to_expr(a), to_expr(b)))
 
-    def _substituted(self, e: Expr) -> Expr:
+    def _substitute_atom(self, e: Expr) -> Expr:
         """An atom that is not arithmetic (a load, a cast, a select), its variables substituted."""
         if isinstance(e, Load):
             return Load(e.buffer, tuple(to_expr(self.form(i)) for i in e.indices), e.type)
-        return e.map(lambda child: to_expr(self.form(child)) if child.dtype is INDEX else self._substituted(child))
+        return e.map(lambda child: to_expr(self.form(child)) if child.dtype is INDEX else self._substitute_atom(child))
 
     def _divide(self, op: BinOp, dividend: Linear, d: int) -> Linear:
         """A quotient or remainder by `d`, multiples of `d` taken out where what is left is known to fit in 64 bits."""
@@ -165,13 +165,13 @@ class Indices:
             return rest
         if inside:
             return quotient
-        unit, large, small = self._apart(rest, d)
+        unit, large, small = self._split_divisor(rest, d)
         divided = Linear.of_atom(Binary(op, to_expr(large), Const(d // unit)))
         if op is BinOp.MOD:
             return combine((unit, divided), (1, small))
         return combine((1, quotient), (1, divided))
 
-    def _apart(self, rest: Linear, d: int) -> tuple[int, Linear, Linear]:
+    def _split_divisor(self, rest: Linear, d: int) -> tuple[int, Linear, Linear]:
         """A form as `unit * large + small`, with the largest divisor `unit` of `d` that `small` is known to stay below.
 
         So `(32*i + lane) // 128` is `i // 4`, the same in 32 lanes, and `(32*i + lane) % 128` are neighbours in them.
@@ -205,21 +205,21 @@ class Indices:
         if lo is None or hi is None:
             # More than an atom may wrap where it is unbounded, and then has no bound on the other side either.
             return (lo, hi) if form.is_atom else UNKNOWN
-        return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
+        return (lo, hi) if max(-lo, hi) <= _NO_WRAP_LIMIT else UNKNOWN
 
     def _atom_range(self, atom: Expr) -> Range:
         if isinstance(atom, Var):
             return self._ranges.get(atom.name, UNKNOWN)
         if not isinstance(atom, Binary):
-            return _of_data(atom)
-        a = self.range(self._as_written(atom.a))
-        b = self.range(self._as_written(atom.b))
+            return _data_bounds(atom)
+        a = self.range(self._symbolic_form(atom.a))
+        b = self.range(self._symbolic_form(atom.b))
         if atom.op is BinOp.MIN:
-            return _bound(min, a[0], b[0], strict=True), _bound(min, a[1], b[1], strict=False)
+            return _pick_bound(min, a[0], b[0], strict=True), _pick_bound(min, a[1], b[1], strict=False)
         if atom.op is BinOp.MAX:
-            return _bound(max, a[0], b[0], strict=False), _bound(max, a[1], b[1], strict=True)
+            return _pick_bound(max, a[0], b[0], strict=False), _pick_bound(max, a[1], b[1], strict=True)
         if atom.op.is_of_bits or atom.op.is_shift:
-            return _of_bits(atom, a, b)
+            return _bit_operation_bounds(atom, a, b)
         divisor = b[0]
         if divisor is None or divisor < 1 or b[1] != divisor:
             return UNKNOWN
@@ -230,13 +230,13 @@ class Indices:
         return UNKNOWN
 
 
-def _of_data(atom: Expr) -> Range:
+def _data_bounds(atom: Expr) -> Range:
     """Bounds of what is no arithmetic over loops: what data may say, where that is little beside 64 bits."""
     lo, hi = data_range(atom)
-    return (lo, hi) if max(-lo, hi) <= _COMFORTABLE else UNKNOWN
+    return (lo, hi) if max(-lo, hi) <= _NO_WRAP_LIMIT else UNKNOWN
 
 
-def _of_bits(atom: Binary, a: Range, b: Range) -> Range:
+def _bit_operation_bounds(atom: Binary, a: Range, b: Range) -> Range:
     (lo, hi), (fewest, most) = a, b
     if lo is None or hi is None or fewest is None or most is None:
         return UNKNOWN
@@ -246,7 +246,7 @@ def _of_bits(atom: Binary, a: Range, b: Range) -> Range:
 _DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
-def _bound(pick: Callable[[int, int], int], a: int | None, b: int | None, *, strict: bool) -> int | None:
+def _pick_bound(pick: Callable[[int, int], int], a: int | None, b: int | None, *, strict: bool) -> int | None:
     """The smaller or the larger bound; an unknown one makes the result unknown when `strict`, and is passed over
     otherwise."""
     if a is None or b is None:

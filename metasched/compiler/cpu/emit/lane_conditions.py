@@ -26,7 +26,7 @@ def running_lanes(scope: FunctionScope) -> Lanes | None:
     lane = scope.lane
     if lane is None or scope.wraps or (lane.mask is not None and lane.active is None):
         return None
-    runs = up_to_the_end(lane)
+    runs = lanes_before_end(lane)
     for guard in scope.guards:
         holds = _lanes_where(scope.indices, lane, guard.source)
         if holds is None:
@@ -35,13 +35,13 @@ def running_lanes(scope: FunctionScope) -> Lanes | None:
     return runs if runs.any() else None
 
 
-def up_to_the_end(lane: Lane) -> Lanes:
+def lanes_before_end(lane: Lane) -> Lanes:
     """The lanes before the end of the loop, as far as that is known."""
     return np.arange(lane.width) < (lane.active or lane.width)
 
 
-def standing_in(runs: Lanes) -> npt.NDArray[np.intp]:
-    """For each lane one that runs, of those that do not a neighbour: what these read is never used."""
+def substitute_lanes(runs: Lanes) -> npt.NDArray[np.intp]:
+    """A lane to read for each: itself, or where it does not run, a neighbour, as what that reads is never used."""
     before = np.maximum.accumulate(np.where(runs, np.arange(len(runs)), -1))
     return np.where(before < 0, runs.argmax(), before)
 

@@ -15,27 +15,27 @@ from metasched.compiler.cpu.emit.addresses import Addresses
 from metasched.compiler.cpu.emit.lane_conditions import (
     Terms,
     is_of_lane,
+    lanes_before_end,
     running_lanes,
-    standing_in,
+    substitute_lanes,
     sum_of_terms,
-    up_to_the_end,
 )
 from metasched.compiler.cpu.emit.scope import ArrayPointer, Lane
 from metasched.compiler.cpu.emit.shuffled_loads import (
     Piece,
     Runs,
-    blended,
-    find_few,
+    blend_elements,
     find_pieces,
     find_runs,
+    find_shared_elements,
     find_span,
     find_splats,
-    lanes_from,
-    shuffled,
-    splats,
+    join_splats,
+    lane_range_mask,
+    shuffle_runs,
 )
 from metasched.compiler.cpu.emit.text import INLINE, Place
-from metasched.compiler.cpu.emit.transposed_loads import find_apart, joined, run_length, transposed
+from metasched.compiler.cpu.emit.transposed_loads import find_lane_units, join_runs, run_length, transpose_rows
 from metasched.compiler.cpu.emit.types import SSAValue, constant, lane_numbers, memory_text, splat_text, suffix
 from metasched.compiler.lir import Array, ArrayKind
 from metasched.dtypes import INDEX, DType
@@ -44,19 +44,19 @@ from metasched.ir.nodes import BinOp, Expr
 from metasched.target import CACHE_LINE
 
 # Loads of inputs that are moved out of one loop: more would only be spilled.
-_HOISTED = 12
+_MOST_HOISTED_LOADS = 12
 # The share of the vector registers that values of one array in memory are kept in for the next use: one used later is
 # cheaper to read again than to spill.
-_REMEMBERED = 0.5
+_REMEMBERED_PER_REGISTER = 0.5
 # Values of a transposition that are kept: those of one strip of lanes, in all iterations of the largest tiles.
-_TRANSPOSED = 256
+_MOST_TRANSPOSED_VALUES = 256
 
 # What an offset of 32 bits may be.
-_SHORT = 2**31 - 1
+_MOST_SHORT_OFFSET = 2**31 - 1
 # What LLVM calls the locality of a prefetch is 3 for the first cache, 2 for the second.
-_NEAREST = 4
-_REGISTER = 64  # bytes of the widest vectors: a broadcast fills one
-_VECTOR = 16  # the smallest store that goes past the caches
+_LOCALITY_BASE = 4
+_WIDEST_VECTOR_BYTES = 64  # bytes of the widest vectors: a broadcast fills one
+_LEAST_STREAM_BYTES = 16  # the smallest store that goes past the caches
 
 
 class Memory(Addresses):
@@ -74,54 +74,54 @@ class Memory(Addresses):
         form = self.scope.indices.form(index)
         shared, step, varying = self.split_lane(form)
         if varying or step not in (0, 1):
-            return self._transposed(storage, index) or self._apart(storage, form)
+            return self._load_transposed(storage, index) or self._load_scattered(storage, form)
         safe = self.in_bounds(storage, form)
         if step == 0:
             return self._scalar_load(storage, shared, safe=safe)
         return self._vector_load(storage, shared, safe=safe)
 
-    def _from_memory(self, raw: SSAValue, dtype: DType) -> SSAValue:
+    def _register_value(self, raw: SSAValue, dtype: DType) -> SSAValue:
         if not dtype.is_bool:
             return raw
         zero = constant(0, DType.U8, raw.width)
-        return SSAValue(self.text.pure(f"icmp ne {raw.typed}, {zero.text}"), dtype, raw.width)
+        return SSAValue(self.text.emit_pure(f"icmp ne {raw.typed}, {zero.text}"), dtype, raw.width)
 
-    def _to_memory(self, value: SSAValue) -> SSAValue:
+    def _memory_value(self, value: SSAValue) -> SSAValue:
         if not value.dtype.is_bool:
             return value
         return SSAValue(
-            self.text.pure(f"zext {value.typed} to {memory_text(DType.BOOL, value.width)}"), DType.U8, value.width
+            self.text.emit_pure(f"zext {value.typed} to {memory_text(DType.BOOL, value.width)}"), DType.U8, value.width
         )
 
     def _scalar_load(self, storage: ArrayPointer, form: Linear, *, safe: bool) -> SSAValue:
         if not safe and (self.scope.guards):
-            return self._redirected(storage, form)
-        return self._cached(storage, form, 0, 0, safe=safe)
+            return self._load_or_first(storage, form)
+        return self._load_once(storage, form, 0, 0, safe=safe)
 
-    def _redirected(self, storage: ArrayPointer, form: Linear) -> SSAValue:
+    def _load_or_first(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         """A load under a condition: where that is false, the first element is read instead, and never used."""
         predicate = self.scope.predicate()
         assert predicate is not None
         place = self.arith.select(predicate, self.index(form), constant(0, INDEX))
         dtype = storage.array.dtype
-        address = self.text.pure(f"getelementptr {memory_text(dtype)}, ptr {storage.pointer}, {place.typed}")
-        raw = self.text.fresh(f"load {memory_text(dtype)}, ptr {address}, align {dtype.bytes}")
-        return self._from_memory(SSAValue(raw, _stored(dtype)), dtype)
+        address = self.text.emit_pure(f"getelementptr {memory_text(dtype)}, ptr {storage.pointer}, {place.typed}")
+        raw = self.text.emit_fresh(f"load {memory_text(dtype)}, ptr {address}, align {dtype.bytes}")
+        return self._register_value(SSAValue(raw, _storage_type(dtype)), dtype)
 
     def _vector_load(self, storage: ArrayPointer, form: Linear, *, safe: bool) -> SSAValue:
         lane = self.scope.lane
         assert lane is not None
         if (not safe and (lane.mask is not None or self.scope.guards)) or _may_be_unwritten(storage.array, lane):
             return self._masked_load(storage, form)
-        return self._cached(storage, form, lane.width, lane.width, safe=safe)
+        return self._load_once(storage, form, lane.width, lane.width, safe=safe)
 
-    def _cached(self, storage: ArrayPointer, form: Linear, width: int, read: int, *, safe: bool) -> SSAValue:
+    def _load_once(self, storage: ArrayPointer, form: Linear, width: int, read: int, *, safe: bool) -> SSAValue:
         """A load of `read` elements as a vector of `width`, or of a scalar; one that is known already is used again."""
         array = storage.array
         depth = self.scope.depth(form)
         if depth == INLINE:
             # What the index reads may have been written since.
-            return self._read(storage, form, width, read)
+            return self._emit_load(storage, form, width, read)
         place: Place = (form.terms, width, read, form.const % max(read, 1))
         found = self.text.known.find(array.name, place, form.const)
         if found is not None:
@@ -129,56 +129,56 @@ class Memory(Addresses):
         if safe and array.kind is ArrayKind.INPUT and depth < self.text.depth:
             level = self.text.levels[depth]
             found = level.known.find(array.name, place, form.const)
-            if found is None and level.hoisted < _HOISTED:
+            if found is None and level.hoisted < _MOST_HOISTED_LOADS:
                 level.hoisted += 1
-                with self.text.at(depth):
-                    found = self._read(storage, form, width, read)
-                level.known.loaded(array.name, place, form.const, found, _HOISTED)
+                with self.text.emit_at(depth):
+                    found = self._emit_load(storage, form, width, read)
+                level.known.record_load(array.name, place, form.const, found, _MOST_HOISTED_LOADS)
         if found is None:
             if (array.name, place, form.const) in self.text.known.dropped:
                 # LLVM would keep the value from one read to the other, and spill what it has no register for.
                 self.text.barrier()
-            found = self._read(storage, form, width, read)
-        self.text.known.loaded(array.name, place, form.const, found, self._remembered(storage))
+            found = self._emit_load(storage, form, width, read)
+        self.text.known.record_load(array.name, place, form.const, found, self._most_remembered(storage))
         return found
 
-    def _remembered(self, storage: ArrayPointer) -> int:
+    def _most_remembered(self, storage: ArrayPointer) -> int:
         if storage.array.kind is ArrayKind.REGISTER:
             return storage.array.size
-        return int(_REMEMBERED * self.arith.native.registers)
+        return int(_REMEMBERED_PER_REGISTER * self.arith.native.registers)
 
-    def _read(self, storage: ArrayPointer, form: Linear, width: int, read: int) -> SSAValue:
+    def _emit_load(self, storage: ArrayPointer, form: Linear, width: int, read: int) -> SSAValue:
         dtype = storage.array.dtype
         address = self.pointer(storage, form)
-        raw = self.text.fresh(f"load {memory_text(dtype, read)}, ptr {address}, align {dtype.bytes}")
+        raw = self.text.emit_fresh(f"load {memory_text(dtype, read)}, ptr {address}, align {dtype.bytes}")
         if read != width:
-            raw = self._resized(raw, memory_text(dtype, read), read, width)
-        return self._from_memory(SSAValue(raw, _stored(dtype), width), dtype)
+            raw = self._resize_vector(raw, memory_text(dtype, read), read, width)
+        return self._register_value(SSAValue(raw, _storage_type(dtype), width), dtype)
 
-    def _resized(self, vector: str, type_: str, lanes: int, to: int) -> str:
+    def _resize_vector(self, vector: str, type_: str, lanes: int, to: int) -> str:
         """The first lanes of a vector in another number of lanes."""
         picks = ", ".join(f"i32 {n}" if n < lanes else "i32 poison" for n in range(to))
-        return self.text.pure(f"shufflevector {type_} {vector}, {type_} poison, <{to} x i32> <{picks}>")
+        return self.text.emit_pure(f"shufflevector {type_} {vector}, {type_} poison, <{to} x i32> <{picks}>")
 
     def _masked_load(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         assert self.scope.lane is not None
         width, dtype = self.scope.lane.width, storage.array.dtype
         mask = self.scope.mask()
         assert mask is not None
-        raw = self._load_under(storage, form, width, mask.typed)
-        return self._from_memory(SSAValue(raw, _stored(dtype), width), dtype)
+        raw = self._load_masked_lanes(storage, form, width, mask.typed)
+        return self._register_value(SSAValue(raw, _storage_type(dtype), width), dtype)
 
-    def _load_under(self, storage: ArrayPointer, form: Linear, width: int, mask: str) -> str:
+    def _load_masked_lanes(self, storage: ArrayPointer, form: Linear, width: int, mask: str) -> str:
         """The elements that a mask selects, of a vector of `width`; others are zero."""
         dtype = storage.array.dtype
         type_ = memory_text(dtype, width)
-        symbol = f"@llvm.masked.load.{suffix(_stored(dtype), width)}.p0"
+        symbol = f"@llvm.masked.load.{suffix(_storage_type(dtype), width)}.p0"
         self.declarations[symbol] = f"declare {type_} {symbol}(ptr, i32, <{width} x i1>, {type_})"
-        address = self._pointer_under(storage, form, width)
+        address = self._guarded_pointer(storage, form, width)
         arguments = f"ptr {address}, i32 {dtype.bytes}, {mask}, {type_} zeroinitializer"
-        return self.text.fresh(f"call {type_} {symbol}({arguments})")
+        return self.text.emit_fresh(f"call {type_} {symbol}({arguments})")
 
-    def _pointer_under(self, storage: ArrayPointer, form: Linear, width: int) -> str:
+    def _guarded_pointer(self, storage: ArrayPointer, form: Linear, width: int) -> str:
         """The address of a vector under conditions that all lanes share: where these do not hold, one in the array.
 
         A mask alone would do, but where there is no page, a CPU takes hundreds of cycles to find that no lane is wanted
@@ -189,37 +189,39 @@ class Memory(Addresses):
             return self.pointer(storage, form)
         element, middle = memory_text(storage.array.dtype), storage.array.size // 2
         if not form.terms or abs(form.const) + width > middle:
-            return self.text.pure(f"select {runs.typed}, ptr {self.pointer(storage, form)}, ptr {storage.pointer}")
+            return self.text.emit_pure(f"select {runs.typed}, ptr {self.pointer(storage, form)}, ptr {storage.pointer}")
         # The constant part stays one of the instruction.
-        other = self.text.pure(f"getelementptr {element}, ptr {storage.pointer}, i64 {middle}")
-        base = self.text.pure(f"select {runs.typed}, ptr {self._base(storage, form.terms, element)}, ptr {other}")
-        return self.text.pure(f"getelementptr {element}, ptr {base}, i64 {form.const}") if form.const else base
+        other = self.text.emit_pure(f"getelementptr {element}, ptr {storage.pointer}, i64 {middle}")
+        base = self.text.emit_pure(
+            f"select {runs.typed}, ptr {self._base_address(storage, form.terms, element)}, ptr {other}"
+        )
+        return self.text.emit_pure(f"getelementptr {element}, ptr {base}, i64 {form.const}") if form.const else base
 
-    def _run(self, storage: ArrayPointer, form: Linear, runs: Runs) -> str:
+    def _load_run(self, storage: ArrayPointer, form: Linear, runs: Runs) -> str:
         """The vector of a run; what is past the end of it is read where that is memory of the array, too."""
         last = Linear(form.const + runs.length - 1, form.terms)
         if runs.read == runs.length or self.in_bounds(storage, last):
-            return self._read(storage, form, runs.length, runs.length).text
-        return self._load_under(storage, form, runs.length, lanes_from(0, runs.read, runs.length))
+            return self._emit_load(storage, form, runs.length, runs.length).text
+        return self._load_masked_lanes(storage, form, runs.length, lane_range_mask(0, runs.read, runs.length))
 
-    def _addresses(self, storage: ArrayPointer, form: Linear) -> str:
+    def _lane_addresses(self, storage: ArrayPointer, form: Linear) -> str:
         """The address of each lane: beside a common one at offsets of 32 bits, where these hold them."""
         element = memory_text(storage.array.dtype)
         shared, step, varying = self.split_lane(form)
-        if not self._are_short(step, varying):
-            return self.text.pure(f"getelementptr {element}, ptr {storage.pointer}, {self.index(form).typed}")
+        if not self._fit_short_offsets(step, varying):
+            return self.text.emit_pure(f"getelementptr {element}, ptr {storage.pointer}, {self.index(form).typed}")
         # x86 adds what 16 lanes of 32 bits say to one address, and of 64 bits 8.
         offsets = self.arith.cast(self._short_offsets(step, varying), INDEX)
-        return self.text.pure(f"getelementptr {element}, ptr {self.pointer(storage, shared)}, {offsets.typed}")
+        return self.text.emit_pure(f"getelementptr {element}, ptr {self.pointer(storage, shared)}, {offsets.typed}")
 
-    def _are_short(self, step: int, varying: Terms) -> bool:
+    def _fit_short_offsets(self, step: int, varying: Terms) -> bool:
         """Whether 32 bits hold what varies from lane to lane, and all parts of it."""
         assert self.scope.lane is not None
         ranges = [self.scope.indices.range(Linear.of_atom(atom)) for atom, _ in varying]
         if self.scope.wraps or any(None in found for found in ranges):
             return False
         most = sum(abs(c) * max(abs(lo or 0), abs(hi or 0)) for (_, c), (lo, hi) in zip(varying, ranges, strict=True))
-        return most + abs(step) * self.scope.lane.width <= _SHORT
+        return most + abs(step) * self.scope.lane.width <= _MOST_SHORT_OFFSET
 
     def _short_offsets(self, step: int, varying: Terms) -> SSAValue:
         assert self.scope.lane is not None
@@ -239,15 +241,15 @@ class Memory(Addresses):
         mask = None if self.in_bounds(storage, form) else self.scope.mask()
         mask_text = f"<{width} x i1> {splat_text('i1', 'true', width)}" if mask is None else mask.typed
         type_ = memory_text(dtype, width)
-        symbol = f"@llvm.masked.gather.{suffix(_stored(dtype), width)}.v{width}p0"
+        symbol = f"@llvm.masked.gather.{suffix(_storage_type(dtype), width)}.v{width}p0"
         self.declarations[symbol] = f"declare {type_} {symbol}(<{width} x ptr>, i32, <{width} x i1>, {type_})"
-        raw = self.text.fresh(
-            f"call {type_} {symbol}(<{width} x ptr> {self._addresses(storage, form)}, i32 {dtype.bytes}, "
+        raw = self.text.emit_fresh(
+            f"call {type_} {symbol}(<{width} x ptr> {self._lane_addresses(storage, form)}, i32 {dtype.bytes}, "
             f"{mask_text}, {type_} zeroinitializer)"
         )
-        return SSAValue(raw, _stored(dtype), width)
+        return SSAValue(raw, _storage_type(dtype), width)
 
-    def _apart(self, storage: ArrayPointer, form: Linear) -> SSAValue:
+    def _load_scattered(self, storage: ArrayPointer, form: Linear) -> SSAValue:
         """A load of lanes that are no neighbours; one that is known already is used again, under conditions, too."""
         lane = self.scope.lane
         assert lane is not None
@@ -256,16 +258,16 @@ class Memory(Addresses):
         found = self.text.known.find(storage.array.name, place, form.const)
         if found is not None:
             return found
-        raw = self._from_runs(storage, form) or self._gather(storage, form)
-        value = self._from_memory(raw, storage.array.dtype)
+        raw = self._load_shuffled(storage, form) or self._gather(storage, form)
+        value = self._register_value(raw, storage.array.dtype)
         everywhere = not self.scope.guards and (lane.mask is None or lane.active is not None)
         # What an index reads may be written before it is asked for again.
         is_fixed = is_of_lane(self.scope.indices, lane, varying) and self.scope.depth(shared) != INLINE
         if everywhere and is_fixed:
-            self.text.known.loaded(storage.array.name, place, form.const, value, self._remembered(storage))
+            self.text.known.record_load(storage.array.name, place, form.const, value, self._most_remembered(storage))
         return value
 
-    def _from_runs(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
+    def _load_shuffled(self, storage: ArrayPointer, form: Linear) -> SSAValue | None:
         """Lanes that read a few runs of neighbours, or are near one another: as vectors, shuffled. Those that share few
         elements: as broadcasts. Those at places that are known, if the CPU does not gather: one by one.
         """
@@ -278,47 +280,47 @@ class Memory(Addresses):
         is_known = is_of_lane(self.scope.indices, lane, varying)
         if not is_known or self.scope.wraps or storage.array.dtype.is_bool or not safe:
             return None
-        offsets = _offsets(lane, standing_in(up_to_the_end(lane) if here is None else here), step, varying)
-        block = _REGISTER // storage.array.dtype.bytes
+        offsets = _lane_offsets(lane, substitute_lanes(lanes_before_end(lane) if here is None else here), step, varying)
+        block = _WIDEST_VECTOR_BYTES // storage.array.dtype.bytes
         elements = find_splats(offsets, block)
         if elements is not None:
-            return self._splats(storage, shared, elements, block)
+            return self._load_splats(storage, shared, elements, block)
         runs = find_runs(offsets) or find_span(offsets)
-        few = find_few(offsets) if runs is None else None
+        few = find_shared_elements(offsets) if runs is None else None
         if few is not None:
-            read = self._elements(storage, shared, few)
-            return blended(self.text, read, storage.array.dtype, [few.index(at) for at in offsets])
+            read = self._load_elements(storage, shared, few)
+            return blend_elements(self.text, read, storage.array.dtype, [few.index(at) for at in offsets])
         pieces = find_pieces(offsets[: lane.active or lane.width]) if runs is None and self.arith.native.masks else None
         if pieces is not None:
-            return self._joined(storage, shared, pieces)
+            return self._load_pieces(storage, shared, pieces)
         if runs is None:
-            return None if self.arith.native.gathers else self._splats(storage, shared, offsets, 1)
+            return None if self.arith.native.gathers else self._load_splats(storage, shared, offsets, 1)
         places = [Linear(shared.const + start, shared.terms) for start in runs.starts]
-        parts = [self._run(storage, place, runs) for place in places]
-        return shuffled(self.text, parts, storage.array.dtype, runs)
+        parts = [self._load_run(storage, place, runs) for place in places]
+        return shuffle_runs(self.text, parts, storage.array.dtype, runs)
 
-    def _joined(self, storage: ArrayPointer, shared: Linear, pieces: Sequence[Piece]) -> SSAValue:
+    def _load_pieces(self, storage: ArrayPointer, shared: Linear, pieces: Sequence[Piece]) -> SSAValue:
         """A vector of pieces, each loaded to the lanes that it is for."""
         assert self.scope.lane is not None
         width, dtype = self.scope.lane.width, storage.array.dtype
         type_, found = memory_text(dtype, width), ""
         for piece in pieces:
-            mask = lanes_from(piece.first, piece.end, width)
+            mask = lane_range_mask(piece.first, piece.end, width)
             place = Linear(shared.const + piece.start - piece.first, shared.terms)
-            part = self._load_under(storage, place, width, mask)
-            found = self.text.pure(f"select {mask}, {type_} {part}, {type_} {found}") if found else part
-        return self._from_memory(SSAValue(found, _stored(dtype), width), dtype)
+            part = self._load_masked_lanes(storage, place, width, mask)
+            found = self.text.emit_pure(f"select {mask}, {type_} {part}, {type_} {found}") if found else part
+        return self._register_value(SSAValue(found, _storage_type(dtype), width), dtype)
 
-    def _splats(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int], block: int) -> SSAValue:
+    def _load_splats(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int], block: int) -> SSAValue:
         """A vector of which each `block` of lanes is one element, so far from a common place."""
-        return splats(self.text, self._elements(storage, shared, elements), storage.array.dtype, block)
+        return join_splats(self.text, self._load_elements(storage, shared, elements), storage.array.dtype, block)
 
-    def _elements(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int]) -> list[SSAValue]:
+    def _load_elements(self, storage: ArrayPointer, shared: Linear, elements: Sequence[int]) -> list[SSAValue]:
         """The elements so far from a common place."""
         places = [Linear(shared.const + at, shared.terms) for at in elements]
-        return [self._read(storage, place, 0, 0) for place in places]
+        return [self._emit_load(storage, place, 0, 0) for place in places]
 
-    def _transposed(self, storage: ArrayPointer, index: Expr) -> SSAValue | None:
+    def _load_transposed(self, storage: ArrayPointer, index: Expr) -> SSAValue | None:
         """Lanes far apart that are beside those of other iterations of an unrolled loop: read with these."""
         scope, dtype = self.scope, storage.array.dtype
         form = scope.indices.form(index)
@@ -328,7 +330,7 @@ class Memory(Addresses):
         conditional = (lane.mask is not None and lane.active is None) or scope.guards or scope.wraps
         if conditional or dtype.is_bool or not is_of_lane(scope.indices, lane, varying):
             return None
-        apart = find_apart(_offsets(lane, np.arange(lane.width), step, varying), run)
+        apart = find_lane_units(_lane_offsets(lane, np.arange(lane.width), step, varying), run)
         if apart is None:
             return None
         place: Place = ("transposed", form.terms, lane.width)
@@ -343,11 +345,11 @@ class Memory(Addresses):
         for row in range(run // unit):
             there = [min(n, last) for n in range(row, lane.width // unit, run // unit)]
             starts = [shared.const + first - form.const + apart.start + apart.step * n for n in there]
-            runs = [self._read(storage, Linear(start, shared.terms), run, run).text for start in starts]
-            rows.append(joined(self.text, runs, dtype))
-        for n, vector in enumerate(transposed(self.text, rows, dtype, lane.width, unit)):
-            value = SSAValue(vector, _stored(dtype), lane.width)
-            self.text.known.loaded(storage.array.name, place, first + n * unit, value, _TRANSPOSED)
+            runs = [self._emit_load(storage, Linear(start, shared.terms), run, run).text for start in starts]
+            rows.append(join_runs(self.text, runs, dtype))
+        for n, vector in enumerate(transpose_rows(self.text, rows, dtype, lane.width, unit)):
+            value = SSAValue(vector, _storage_type(dtype), lane.width)
+            self.text.known.record_load(storage.array.name, place, first + n * unit, value, _MOST_TRANSPOSED_VALUES)
         return self.text.known.find(storage.array.name, place, form.const)
 
     def _first_neighbour(self, array: str, index: Expr, count: int, unit: int) -> int | None:
@@ -359,7 +361,7 @@ class Memory(Addresses):
             places = []
             first = min(loop.at, loop.extent - count)
             for at in range(first, first + count):
-                with forms.bound(loop.var, Linear(at)):
+                with forms.bind_value(loop.var, Linear(at)):
                     places.append(forms.form(index))
             start = places[0]
             if places == [Linear(start.const + n * unit, start.terms) for n in range(count)]:
@@ -374,7 +376,7 @@ class Memory(Addresses):
         form = self.scope.indices.form(index)
         shared, step, varying = self.split_lane(form)
         if self.scope.lane is None:
-            self._plain_store(storage, form, value, 0)
+            self._store_first_lanes(storage, form, value, 0)
             return
         value = self.arith.widen(value, self.scope.lane.width)
         if varying or step != 1:
@@ -382,22 +384,22 @@ class Memory(Addresses):
         elif storage.array.kind is ArrayKind.REGISTER:
             self._register_store(storage, shared, value)
         elif (mask := self.scope.mask()) is None:
-            self._plain_store(storage, shared, value, value.width)
+            self._store_first_lanes(storage, shared, value, value.width)
         else:
             self._masked_store(storage, shared, value, mask)
 
-    def _plain_store(self, storage: ArrayPointer, form: Linear, value: SSAValue, write: int) -> None:
+    def _store_first_lanes(self, storage: ArrayPointer, form: Linear, value: SSAValue, write: int) -> None:
         """A store of the first `write` lanes, or of a scalar."""
         dtype = storage.array.dtype
-        raw = self._to_memory(value)
+        raw = self._memory_value(value)
         text = raw.text
         if write != value.width:
-            text = self._resized(text, memory_text(dtype, value.width), value.width, write)
+            text = self._resize_vector(text, memory_text(dtype, value.width), value.width, write)
         self.text.line(
             f"store {memory_text(dtype, write)} {text}, ptr {self.pointer(storage, form)}, align {dtype.bytes}"
         )
         place: Place = (form.terms, value.width, write, form.const % max(write, 1))
-        self.text.known.stored(storage.array.name, place, form.const, value, self._remembered(storage))
+        self.text.known.record_store(storage.array.name, place, form.const, value, self._most_remembered(storage))
 
     def stream(self, array: str, index: Expr, value: SSAValue) -> None:
         """`array[index] = value` past the caches, where that is a whole vector at a multiple of its size.
@@ -413,19 +415,19 @@ class Memory(Addresses):
             return
         value = self.arith.widen(value, lane.width)
         size = storage.array.dtype.bytes * lane.width
-        if size < _VECTOR or size & (size - 1):
-            self._plain_store(storage, shared, value, lane.width)
+        if size < _LEAST_STREAM_BYTES or size & (size - 1):
+            self._store_first_lanes(storage, shared, value, lane.width)
             return
-        self._stream(storage, shared, value, min(size, CACHE_LINE))
+        self._emit_stream(storage, shared, value, min(size, CACHE_LINE))
 
-    def _stream(self, storage: ArrayPointer, form: Linear, value: SSAValue, boundary: int) -> None:
+    def _emit_stream(self, storage: ArrayPointer, form: Linear, value: SSAValue, boundary: int) -> None:
         text, dtype, width = self.text, storage.array.dtype, value.width
         # An address a whole number of boundaries further on has the same alignment.
         asked = Linear(form.const % (boundary // dtype.bytes), form.terms)
-        address = text.pure(f"ptrtoint ptr {self.pointer(storage, asked)} to i64")
-        beyond = text.pure(f"and i64 {address}, {boundary - 1}")
-        aligned = text.pure(f"icmp eq i64 {beyond}, 0")
-        pointer, raw = self.pointer(storage, form), self._to_memory(value).text
+        address = text.emit_pure(f"ptrtoint ptr {self.pointer(storage, asked)} to i64")
+        beyond = text.emit_pure(f"and i64 {address}, {boundary - 1}")
+        aligned = text.emit_pure(f"icmp eq i64 {beyond}, 0")
+        pointer, raw = self.pointer(storage, form), self._memory_value(value).text
         past, usual, after = (text.fresh_label(hint) for hint in ("stream", "usual", "stored"))
         text.line(f"br i1 {aligned}, label %{past}, label %{usual}")
         store = f"store {memory_text(dtype, width)} {raw}, ptr {pointer}"
@@ -437,7 +439,7 @@ class Memory(Addresses):
         text.line(f"br label %{after}")
         text.start_block(after)
         place: Place = (form.terms, width, width, form.const % width)
-        text.known.stored(storage.array.name, place, form.const, value, self._remembered(storage))
+        text.known.record_store(storage.array.name, place, form.const, value, self._most_remembered(storage))
 
     def prefetch(self, array: str, index: Expr, cache: int) -> None:
         """Ask for the lines that `array[index]` is in, a line apart from its first lane on, and each once."""
@@ -454,7 +456,9 @@ class Memory(Addresses):
                 address = self.pointer(storage, Linear(element, shared.terms))
                 self.text.known.names[key] = address
                 self.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-                self.text.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {_NEAREST - cache}, i32 1)")
+                self.text.line(
+                    f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {_LOCALITY_BASE - cache}, i32 1)"
+                )
 
     def _register_store(self, storage: ArrayPointer, form: Linear, value: SSAValue) -> None:
         """A store of whole vectors to a register array; lanes that do not run keep what they have.
@@ -469,12 +473,12 @@ class Memory(Addresses):
         mask = None if may_write_all else self.scope.mask()
         if mask is not None:
             value = self.arith.select(mask, value, self._vector_load(storage, form, safe=True))
-        self._plain_store(storage, form, value, lane.width)
+        self._store_first_lanes(storage, form, value, lane.width)
 
     def _masked_store(self, storage: ArrayPointer, form: Linear, value: SSAValue, mask: SSAValue) -> None:
         dtype, width = storage.array.dtype, value.width
-        raw = self._to_memory(value)
-        symbol = f"@llvm.masked.store.{suffix(_stored(dtype), width)}.p0"
+        raw = self._memory_value(value)
+        symbol = f"@llvm.masked.store.{suffix(_storage_type(dtype), width)}.p0"
         self.declarations[symbol] = f"declare void {symbol}({memory_text(dtype, width)}, ptr, i32, <{width} x i1>)"
         address = self.pointer(storage, form)
         self.text.line(f"call void {symbol}({raw.typed}, ptr {address}, i32 {dtype.bytes}, {mask.typed})")
@@ -484,19 +488,19 @@ class Memory(Addresses):
         dtype, width = storage.array.dtype, value.width
         mask = self.scope.mask()
         mask_text = f"<{width} x i1> {splat_text('i1', 'true', width)}" if mask is None else mask.typed
-        raw = self._to_memory(value)
-        symbol = f"@llvm.masked.scatter.{suffix(_stored(dtype), width)}.v{width}p0"
+        raw = self._memory_value(value)
+        symbol = f"@llvm.masked.scatter.{suffix(_storage_type(dtype), width)}.v{width}p0"
         self.declarations[symbol] = (
             f"declare void {symbol}({memory_text(dtype, width)}, <{width} x ptr>, i32, <{width} x i1>)"
         )
         self.text.line(
-            f"call void {symbol}({raw.typed}, <{width} x ptr> {self._addresses(storage, form)}, "
+            f"call void {symbol}({raw.typed}, <{width} x ptr> {self._lane_addresses(storage, form)}, "
             f"i32 {dtype.bytes}, {mask_text})"
         )
         self.text.known.forget(storage.array.name)
 
 
-def _offsets(lane: Lane, numbers: npt.NDArray[np.intp], step: int, varying: Terms) -> list[int]:
+def _lane_offsets(lane: Lane, numbers: npt.NDArray[np.intp], step: int, varying: Terms) -> list[int]:
     """How far from a common place lanes of some numbers read, where that depends on nothing but the lane."""
     return [int(at) for at in step * numbers + sum_of_terms(lane, numbers, varying)]
 
@@ -509,5 +513,5 @@ def _may_be_unwritten(array: Array, lane: Lane) -> bool:
     return lane.mask is not None and array.dtype.is_float and array.kind in (ArrayKind.SHARED, ArrayKind.THREAD)
 
 
-def _stored(dtype: DType) -> DType:
+def _storage_type(dtype: DType) -> DType:
     return DType.U8 if dtype.is_bool else dtype

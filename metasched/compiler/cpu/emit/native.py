@@ -6,12 +6,12 @@ from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Each of these sets has instructions that convert f16; LLVM takes f16c for absent without avx.
-_CONVERTING = (frozenset({"f16c", "avx"}), frozenset({"avx512fp16", "avx"}), frozenset({"fullfp16"}))
+_F16_CONVERSION_FEATURES = (frozenset({"f16c", "avx"}), frozenset({"avx512fp16", "avx"}), frozenset({"fullfp16"}))
 # vscalefps and vscalefpd, in vectors of every size
-_SCALING = frozenset({"avx512f", "avx512vl"})
+_SCALING_FEATURES = frozenset({"avx512f", "avx512vl"})
 
 # Registers for masks of vectors of every size, of lanes of every size
-_MASKS = frozenset({"avx512f", "avx512vl", "avx512bw"})
+_MASK_FEATURES = frozenset({"avx512f", "avx512vl", "avx512bw"})
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Native:
     registers: int = 16
 
     @classmethod
-    def of(cls, target: Target) -> Native:
+    def from_target(cls, target: Target) -> Native:
         features = target.features
-        converts = any(needed <= features for needed in _CONVERTING)
-        masks = features >= _MASKS
-        return cls(converts, features >= _SCALING, target.gathers, masks, target.registers)
+        converts = any(needed <= features for needed in _F16_CONVERSION_FEATURES)
+        masks = features >= _MASK_FEATURES
+        return cls(converts, features >= _SCALING_FEATURES, target.gathers, masks, target.registers)
 
 
-NOTHING = Native()
+NO_FEATURES = Native()

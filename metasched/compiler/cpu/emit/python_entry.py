@@ -19,7 +19,7 @@ from metasched.dtypes import DType
 
 ENTRY = "metasched_python"
 # The array type, then a descriptor for each argument: filled in when the code is loaded.
-KNOWN = "metasched_python_known"
+KNOWN_TYPES = "metasched_python_known"
 
 
 class Flag(IntFlag):
@@ -67,7 +67,7 @@ class _Writer:
                 for m in arrays:
                     # Two outputs are compared once.
                     if m != n and (m < n or not self._arguments[m].is_output):
-                        self._check_apart(n, m)
+                        self._check_overlap(n, m)
         parameters = ", ".join(
             f"ptr %o{n}" if a.shape is not None else f"{memory_text(a.dtype)} %o{n}"
             for n, a in enumerate(self._arguments)
@@ -78,10 +78,10 @@ class _Writer:
         )
         body = "\n".join(self._lines)
         return f"""\
-@{KNOWN} = global [{len(self._arguments) + 1} x ptr] zeroinitializer
+@{KNOWN_TYPES} = global [{len(self._arguments) + 1} x ptr] zeroinitializer
 
 define i32 @{ENTRY}({parameters}) nounwind {{
-  %type = load ptr, ptr @{KNOWN}
+  %type = load ptr, ptr @{KNOWN_TYPES}
 {body}
   %status = call i32 @{self._entry}({values}, ptr null)
   ret i32 %status
@@ -93,45 +93,45 @@ refused:
     def _check_array(self, n: int, argument: EntryArgument) -> None:
         assert argument.shape is not None
         header = self._header
-        self._field(n, "type", header - 8, "ptr")
+        self._load_field(n, "type", header - 8, "ptr")
         self._require(f"eq ptr %type{n}, %type")
-        self._lines.append(f"  %known{n}.at = getelementptr ptr, ptr @{KNOWN}, i64 {n + 1}")
+        self._lines.append(f"  %known{n}.at = getelementptr ptr, ptr @{KNOWN_TYPES}, i64 {n + 1}")
         self._lines.append(f"  %known{n} = load ptr, ptr %known{n}.at")
-        self._field(n, "descriptor", header + 40, "ptr")
+        self._load_field(n, "descriptor", header + 40, "ptr")
         self._require(f"eq ptr %descriptor{n}, %known{n}")
-        self._field(n, "flags", header + 48, "i32")
+        self._load_field(n, "flags", header + 48, "i32")
         wanted = Flag.C_CONTIGUOUS | Flag.ALIGNED | (Flag.WRITEABLE if argument.is_output else Flag(0))
         self._lines.append(f"  %set{n} = and i32 %flags{n}, {int(wanted)}")
         self._require(f"eq i32 %set{n}, {int(wanted)}")
-        self._field(n, "rank", header + 8, "i32")
+        self._load_field(n, "rank", header + 8, "i32")
         self._require(f"eq i32 %rank{n}, {len(argument.shape)}")
-        self._field(n, "dimensions", header + 16, "ptr")
+        self._load_field(n, "dimensions", header + 16, "ptr")
         for axis, extent in enumerate(argument.shape):
             place, value = f"%extent{n}.{axis}.at", f"%extent{n}.{axis}"
             self._lines.append(f"  {place} = getelementptr i64, ptr %dimensions{n}, i64 {axis}")
             self._lines.append(f"  {value} = load i64, ptr {place}")
             self._require(f"eq i64 {value}, {extent}")
-        self._field(n, "data", header, "ptr")
+        self._load_field(n, "data", header, "ptr")
 
-    def _field(self, n: int, name: str, offset: int, type_: str) -> None:
+    def _load_field(self, n: int, name: str, offset: int, type_: str) -> None:
         self._lines.append(f"  %{name}{n}.at = getelementptr i8, ptr %o{n}, i64 {offset}")
         self._lines.append(f"  %{name}{n} = load {type_}, ptr %{name}{n}.at")
 
-    def _check_apart(self, n: int, m: int) -> None:
+    def _check_overlap(self, n: int, m: int) -> None:
         """Whether two arrays share no memory: one ends where the other starts, or before."""
         name = f"{n}.{m}"
         for a, b in ((n, m), (m, n)):
             self._lines.append(f"  %end{a}.{b} = getelementptr i8, ptr %data{a}, i64 {self._arguments[a].bytes}")
             self._lines.append(f"  %before{a}.{b} = icmp ule ptr %end{a}.{b}, %data{b}")
         self._lines.append(f"  %apart{name} = or i1 %before{n}.{m}, %before{m}.{n}")
-        self._branch(f"%apart{name}")
+        self._branch_to_next(f"%apart{name}")
 
     def _require(self, comparison: str) -> None:
         name = f"%holds{self._checks}"
         self._lines.append(f"  {name} = icmp {comparison}")
-        self._branch(name)
+        self._branch_to_next(name)
 
-    def _branch(self, cond: str) -> None:
+    def _branch_to_next(self, cond: str) -> None:
         self._lines.append(f"  br i1 {cond}, label %checked{self._checks}, label %refused")
         self._lines.append(f"checked{self._checks}:")
         self._checks += 1

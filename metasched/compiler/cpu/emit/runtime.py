@@ -55,7 +55,7 @@ ALLOWED_FUNCTION = "metasched_allowed"
 
 METADATA = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
 
-_ALLOWED = f"""\
+_ALLOWED_TEXT = f"""\
 define i64 @{ALLOWED_FUNCTION}(ptr %table, i64 %most) nounwind {{
 entry:
   %inside.at = getelementptr i64, ptr %table, i64 {IN_PARALLEL}
@@ -96,7 +96,7 @@ choose:
 """
 
 # The module that a process has once: what the functions of the table are.
-PROCESS_MODULE = THREAD_POOL + _ALLOWED
+PROCESS_MODULE = THREAD_POOL + _ALLOWED_TEXT
 PROCESS_FUNCTIONS = (LAUNCH_FUNCTION, ALLOWED_FUNCTION, START_FUNCTION, RESET_FUNCTION)
 
 # Linux gives a process AMX's tile registers when it asks for them, once: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA).

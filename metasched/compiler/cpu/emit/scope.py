@@ -92,19 +92,19 @@ class FunctionScope:
     unrolled: list[UnrolledLoop] = field(default_factory=list)
 
     @contextmanager
-    def vectors(self, lane: Lane, strip: Linear) -> Iterator[None]:
+    def enter_lanes(self, lane: Lane, strip: Linear) -> Iterator[None]:
         """Iterations strip + lane of a vector loop, at once."""
         value = Linear(strip.const, (*strip.terms, (Var(lane.name), 1)))
         self.lane = lane
-        with self.indices.ranged(lane.name, (0, lane.width - 1)), self.indices.bound(lane.var, value):
+        with self.indices.bind_range(lane.name, (0, lane.width - 1)), self.indices.bind_value(lane.var, value):
             try:
                 yield
             finally:
                 self.lane = None
 
     @contextmanager
-    def guarded(self, cond: SSAValue, source: Expr, *, negated: bool = False) -> Iterator[None]:
-        """Code that runs where `cond`, the value of `source`, holds (or does not)."""
+    def push_guard(self, cond: SSAValue, source: Expr, *, negated: bool = False) -> Iterator[None]:
+        """Emit what is inside under a guard: where `cond`, the value of `source`, holds (or does not)."""
         self.guards.append(Predicate(cond, source, negated))
         try:
             yield
@@ -112,7 +112,7 @@ class FunctionScope:
             self.guards.pop()
 
     @contextmanager
-    def iteration(self, loop: UnrolledLoop | None) -> Iterator[None]:
+    def enter_iteration(self, loop: UnrolledLoop | None) -> Iterator[None]:
         """An iteration of a loop of straight code; None for code that is not straight."""
         outer = self.unrolled
         self.unrolled = [] if loop is None else [*outer, loop]
@@ -122,7 +122,7 @@ class FunctionScope:
             self.unrolled = outer
 
     @contextmanager
-    def variable(self, name: str, value: SSAValue, depth: int) -> Iterator[None]:
+    def bind_variable(self, name: str, value: SSAValue, depth: int) -> Iterator[None]:
         """A loop variable in an SSA value of a level."""
         self.variables[name] = (value, depth)
         try:
@@ -147,7 +147,7 @@ class FunctionScope:
             raise AssertionError("a mask outside a vector loop")
         out = self.lane.mask
         for guard in self.guards:
-            cond = self.arith.widen(self._holds(guard), self.lane.width)
+            cond = self.arith.widen(self._guard_value(guard), self.lane.width)
             out = cond if out is None else self._and(out, cond)
         return out
 
@@ -156,7 +156,7 @@ class FunctionScope:
         out: SSAValue | None = None
         for guard in self.guards:
             if not guard.cond.width:
-                cond = self._holds(guard)
+                cond = self._guard_value(guard)
                 out = cond if out is None else self._and(out, cond)
         return out
 
@@ -164,17 +164,17 @@ class FunctionScope:
         """Whether code outside the lanes runs; None when it always does."""
         out: SSAValue | None = None
         for guard in self.guards:
-            cond = self._holds(guard)
+            cond = self._guard_value(guard)
             if cond.width:
-                cond = self._any(cond)
+                cond = self._any_lane(cond)
             out = cond if out is None else self._and(out, cond)
         return out
 
-    def _holds(self, guard: Predicate) -> SSAValue:
+    def _guard_value(self, guard: Predicate) -> SSAValue:
         return self.arith.invert(guard.cond) if guard.negated else guard.cond
 
     def _and(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return SSAValue(self.text.pure(f"and {a.typed}, {b.text}"), DType.BOOL, a.width)
+        return SSAValue(self.text.emit_pure(f"and {a.typed}, {b.text}"), DType.BOOL, a.width)
 
-    def _any(self, cond: SSAValue) -> SSAValue:
+    def _any_lane(self, cond: SSAValue) -> SSAValue:
         return SSAValue(self.arith.any_lane(cond), DType.BOOL)

@@ -25,19 +25,19 @@ from metasched.ir.nodes import Binary, BinOp, Const, Expr, Load
 # Bytes for the count of a chunk.
 COUNT_BYTES = 64
 # Where the pieces of a chunk begin, in sixteenths of it, and its end.
-_STARTS = (0, 8, 10, 12, 13, 14, 15, 16)
-_SHIFT = 4
-_PIECES = len(_STARTS) - 1
-_TABLE = sum(start << 8 * n for n, start in enumerate(_STARTS))
+_PIECE_STARTS = (0, 8, 10, 12, 13, 14, 15, 16)
+_START_SHIFT = 4
+_PIECE_COUNT = len(_PIECE_STARTS) - 1
+_START_TABLE = sum(start << 8 * n for n, start in enumerate(_PIECE_STARTS))
 # How many other chunks a thread looks at: of many threads, all would look at all at the end of a loop.
-_HELPED = 7
+_MOST_HELPED_CHUNKS = 7
 # The loads and stores of a loop from which on it is long, a vector's being one: 12,000 took 7 to 11 us on the threads
 # above.
-_LONG = 1 << 15
+_LEAST_LONG_ACCESSES = 1 << 15
 # What an instruction of tiles or the move of one counts for.
 _TENSOR_ACCESSES = 16
 
-_RANGE = """\
+_RANGE_TEXT = """\
   %following = add i64 %owner, 1
   %below = mul i64 %owner, %extent
   %start = udiv i64 %below, %chunks
@@ -45,14 +45,14 @@ _RANGE = """\
   %end = udiv i64 %up, %chunks
 """
 
-_ALONE = """\
+_UNSHARED_TEXT = """\
 define internal void @share.{name}({parameters}, i64 %extent, i64 %chunks, i64 %owner, ptr %counts) nounwind {{
 {range}  call void @phase.{name}({parameters}, i64 %start, i64 %end)
   ret void
 }}
 """
 
-_SHARED = """\
+_SHARED_TEXT = """\
 define internal void @share.{name}({parameters}, i64 %extent, i64 %chunks, i64 %chunk, ptr %counts) nounwind {{
 entry:
   %few = icmp slt i64 %chunks, {looked_at}
@@ -103,39 +103,39 @@ done:
 """
 
 
-def share(name: str, parameters: Sequence[str], loop: lir.Loop) -> str:
+def share_text(name: str, parameters: Sequence[str], loop: lir.Loop) -> str:
     """The function `@share.NAME` that runs a chunk of a parallel loop, and pieces of others where the loop is long.
 
     Its parameters are those of `@phase.NAME`, up to the bounds, and then the loop's extent, the number of chunks, the
     chunk, and the counts of all chunks, which nothing is kept in where the loop is not long.
     """
-    texts = {"name": name, "parameters": ", ".join(parameters), "range": _RANGE}
+    texts = {"name": name, "parameters": ", ".join(parameters), "range": _RANGE_TEXT}
     if not is_long(loop):
-        return _ALONE.format(**texts)
+        return _UNSHARED_TEXT.format(**texts)
     numbers = {
-        "looked_at": _HELPED + 1,
+        "looked_at": _MOST_HELPED_CHUNKS + 1,
         "count_bytes": COUNT_BYTES,
-        "pieces": _PIECES,
-        "table": _TABLE,
-        "shift": _SHIFT,
+        "pieces": _PIECE_COUNT,
+        "table": _START_TABLE,
+        "shift": _START_SHIFT,
     }
-    return _SHARED.format(**texts, **numbers)
+    return _SHARED_TEXT.format(**texts, **numbers)
 
 
 def is_long(loop: lir.Loop) -> bool:
     """Whether a loop takes so long that threads help each other."""
-    return _accesses(loop) >= _LONG
+    return _count_accesses(loop) >= _LEAST_LONG_ACCESSES
 
 
-def _accesses(stmt: LStmt) -> float:
+def _count_accesses(stmt: LStmt) -> float:
     """How many vectors, or single elements, a statement loads and stores at most; infinity where that is not known."""
     here = sum(isinstance(node, Load) for child in stmt.children() if isinstance(child, Expr) for node in child.walk())
-    inside = sum(_accesses(child) for child in stmt.children() if isinstance(child, LStmt))
+    inside = sum(_count_accesses(child) for child in stmt.children() if isinstance(child, LStmt))
     match stmt:
         case lir.Loop():
-            return _most(stmt.extent) * inside
+            return _most_iterations(stmt.extent) * inside
         case lir.VectorLoop():
-            return math.ceil(_most(stmt.extent) / stmt.lanes) * inside
+            return math.ceil(_most_iterations(stmt.extent) / stmt.lanes) * inside
         case lir.IntrinsicCall() | lir.TileMove():
             return _TENSOR_ACCESSES
         case lir.Write() | lir.ArgReduction():
@@ -144,11 +144,11 @@ def _accesses(stmt: LStmt) -> float:
             return here + inside
 
 
-def _most(extent: Expr) -> float:
+def _most_iterations(extent: Expr) -> float:
     match extent:
         case Const():
             return float(extent.value)
         case Binary(BinOp.MIN):
-            return min(_most(extent.a), _most(extent.b))
+            return min(_most_iterations(extent.a), _most_iterations(extent.b))
         case _:
             return math.inf

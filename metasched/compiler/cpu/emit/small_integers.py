@@ -20,10 +20,12 @@ class SmallIntegers:
         """The number of a byte."""
         whole, digits = SSAValue(code.text, code.dtype.compute, code.width), code.dtype.digits
         if code.dtype.is_unsigned:
-            return self._on.op("and", whole, 2**digits - 1)
-        return self._on.op("ashr", self._on.op("shl", whole, code.dtype.bits - digits), code.dtype.bits - digits)
+            return self._on.apply_number("and", whole, 2**digits - 1)
+        return self._on.apply_number(
+            "ashr", self._on.apply_number("shl", whole, code.dtype.bits - digits), code.dtype.bits - digits
+        )
 
     def wrap(self, value: SSAValue, to: DType) -> SSAValue:
         """The byte of a number, of which the lowest bits are kept."""
-        lowest = self._on.op("and", value, 2**to.digits - 1)
+        lowest = self._on.apply_number("and", value, 2**to.digits - 1)
         return SSAValue(lowest.text, to, value.width)

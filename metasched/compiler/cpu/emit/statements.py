@@ -7,7 +7,7 @@ from contextlib import ExitStack, nullcontext
 from typing import Any, ClassVar
 
 from metasched.compiler import lir
-from metasched.compiler.cpu.emit.arg_reductions import Bests
+from metasched.compiler.cpu.emit.arg_reductions import ArgReductions
 from metasched.compiler.cpu.emit.counters import TickCounters
 from metasched.compiler.cpu.emit.expressions import Expressions
 from metasched.compiler.cpu.emit.indices import Range
@@ -35,7 +35,7 @@ class Statements(Expressions):
         super().__init__(scope, declarations)
         self._launch = launch
         self._tiles = TileRegisters(self)
-        self._bests = Bests(self)
+        self._bests = ArgReductions(self)
         self.counters = TickCounters(self.text, declarations)
         self._written: dict[lir.LStmt, frozenset[str]] = {}
         self._straight: dict[lir.LStmt, bool] = {}
@@ -79,14 +79,14 @@ class Statements(Expressions):
         self._tiles.forget(stmt.output.first.buffer)
 
     def _tile_move(self, stmt: lir.TileMove) -> None:
-        self._tiles.move(stmt)
+        self._tiles.move_tile(stmt)
 
     def _counted_statement(self, stmt: lir.Counted) -> None:
-        self.counted(stmt.number, lambda: self.statement(stmt.body))
+        self.emit_counted(stmt.number, lambda: self.statement(stmt.body))
 
-    def counted(self, number: int, body: Callable[[], None]) -> None:
-        """Emit what a counter is around."""
-        with self.counters.around(number):
+    def emit_counted(self, number: int, body: Callable[[], None]) -> None:
+        """Emit code with a counter of ticks around it."""
+        with self.counters.count_ticks(number):
             body()
 
     def _reread(self, _stmt: lir.Reread) -> None:
@@ -96,7 +96,7 @@ class Statements(Expressions):
                 self.text.known.forget(name)
         self.text.barrier()
 
-    def written(self, stmt: lir.LStmt) -> frozenset[str]:
+    def written_arrays(self, stmt: lir.LStmt) -> frozenset[str]:
         """The arrays that a statement writes."""
         found = self._written.get(stmt)
         if found is None:
@@ -109,7 +109,7 @@ class Statements(Expressions):
                 found = frozenset((stmt.target.first.buffer,))
             for child in stmt.children():
                 if isinstance(child, lir.LStmt):
-                    found |= self.written(child)
+                    found |= self.written_arrays(child)
             self._written[stmt] = found
         return found
 
@@ -122,35 +122,35 @@ class Statements(Expressions):
         elif cond.text == "false":
             return
         elif cond.width:
-            with self.scope.guarded(cond, stmt.cond):
+            with self.scope.push_guard(cond, stmt.cond):
                 self.statement(stmt.body)
         else:
-            self.branch(cond, self.written(stmt.body), lambda: self.statement(stmt.body))
+            self.branch(cond, self.written_arrays(stmt.body), lambda: self.statement(stmt.body))
 
-    def _at(self, stmt: lir.AtPlace) -> None:
-        """What is inside is a level of its own, as what depends on the variable cannot be computed further out."""
+    def _at_place(self, stmt: lir.AtPlace) -> None:
+        """Emit the body as a level of its own: what depends on the variable cannot be computed further out."""
         place = self.value(stmt.place)
         # A negative number is a large one without its sign.
-        inside = SSAValue(self.text.pure(f"icmp ult {place.typed}, {stmt.extent}"), DType.BOOL)
+        inside = SSAValue(self.text.emit_pure(f"icmp ult {place.typed}, {stmt.extent}"), DType.BOOL)
 
         def body() -> None:
             self.text.open_level()
             values = (0, stmt.extent - 1)
             with (
-                self.scope.variable(stmt.var, place, self.text.depth),
-                self.scope.indices.ranged(stmt.var, values),
+                self.scope.bind_variable(stmt.var, place, self.text.depth),
+                self.scope.indices.bind_range(stmt.var, values),
             ):
                 self.statement(stmt.body)
             self.text.close_level()
 
-        self.branch(inside, self.written(stmt.body), body)
+        self.branch(inside, self.written_arrays(stmt.body), body)
 
     def branch(self, cond: SSAValue, written: frozenset[str], body: Callable[[], None]) -> None:
         """Run `body` when a scalar condition holds."""
         text = self.text
         then, after = text.fresh_label("then"), text.fresh_label("after")
         text.line(f"br {cond.typed}, label %{then}, label %{after}")
-        with text.region(written):
+        with text.conditional_region(written):
             text.start_block(then)
             body()
             text.line(f"br label %{after}")
@@ -161,19 +161,19 @@ class Statements(Expressions):
     def _loop(self, loop: lir.Loop) -> None:
         extent = self.scope.indices.form(loop.extent)
         if loop.mode is LoopMode.UNROLLED:
-            self._unrolled(loop, extent)
+            self._unrolled_loop(loop, extent)
         elif loop.mode is LoopMode.PARALLEL and self._launch is not None and self.scope.lane is None:
             self._launch((loop,), self)
         else:
-            self.serial(loop.var, constant(0, INDEX), self.index(extent), self._range(extent), loop.body)
+            self.serial_loop(loop.var, constant(0, INDEX), self.index(extent), self._counter_range(extent), loop.body)
 
-    def _unrolled(self, loop: lir.Loop, extent: Linear) -> None:
+    def _unrolled_loop(self, loop: lir.Loop, extent: Linear) -> None:
         if extent.terms:
             raise BuildError("unrolled loop of unknown extent", f"`{loop.var}`")
-        straight, written = self._is_straight(loop.body), self.written(loop.body)
+        straight, written = self._is_straight(loop.body), self.written_arrays(loop.body)
         for value in range(extent.const):
             iteration = UnrolledLoop(loop.var, value, extent.const, written) if straight else None
-            with self.scope.iteration(iteration), self.scope.indices.bound(loop.var, Linear(value)):
+            with self.scope.enter_iteration(iteration), self.scope.indices.bind_value(loop.var, Linear(value)):
                 self.statement(loop.body)
 
     def _is_straight(self, stmt: lir.LStmt) -> bool:
@@ -183,23 +183,23 @@ class Statements(Expressions):
             found = self._straight[stmt] = is_straight(stmt)
         return found
 
-    def _range(self, extent: Linear) -> Range:
+    def _counter_range(self, extent: Linear) -> Range:
         hi = self.scope.indices.range(extent)[1]
         return 0, None if hi is None else max(hi - 1, 0)
 
-    def serial(self, var: str, start: SSAValue, stop: SSAValue, values: Range, body: lir.LStmt) -> None:
+    def serial_loop(self, var: str, start: SSAValue, stop: SSAValue, values: Range, body: lir.LStmt) -> None:
         """`for var in range(start, stop)`; `values` bounds what `var` can be."""
         if start.text[0] != "%" and stop.text[0] != "%":
             first, last = int(start.text), int(stop.text)
             if last <= first:
                 return
             if last == first + 1:
-                with self.scope.indices.bound(var, Linear(first)):
+                with self.scope.indices.bind_value(var, Linear(first)):
                     self.statement(body)
                 return
-        self._counted(var, start, stop, values, self.written(body), lambda: self.statement(body))
+        self._counting_loop(var, start, stop, values, self.written_arrays(body), lambda: self.statement(body))
 
-    def _counted(
+    def _counting_loop(
         self,
         var: str,
         start: SSAValue,
@@ -211,7 +211,7 @@ class Statements(Expressions):
         """A loop over a range, tested at the end; entered only when it has an iteration."""
         text = self.text
         if start.text[0] != "%" and stop.text[0] != "%":
-            self._rotated(var, start, stop, values, written, body)
+            self._rotated_loop(var, start, stop, values, written, body)
             return
         any_iteration = self.arith.binary(BinOp.LT, start, stop)
         then, after = text.fresh_label("some"), text.fresh_label("none")
@@ -219,12 +219,12 @@ class Statements(Expressions):
         outer = text.known
         text.start_block(then)
         text.known = outer.copy(frozenset())
-        self._rotated(var, start, stop, values, written, body)
+        self._rotated_loop(var, start, stop, values, written, body)
         text.known = outer.copy(written)
         text.line(f"br label %{after}")
         text.start_block(after)
 
-    def _rotated(
+    def _rotated_loop(
         self,
         var: str,
         start: SSAValue,
@@ -241,10 +241,10 @@ class Statements(Expressions):
         entered_from = text.label
         text.start_block(head)
         lines, place = text.reserve()
-        with text.region(written):
+        with text.conditional_region(written):
             text.open_level()
             value = SSAValue(name, INDEX)
-            with self.scope.variable(var, value, text.depth), self.scope.indices.ranged(var, values):
+            with self.scope.bind_variable(var, value, text.depth), self.scope.indices.bind_range(var, values):
                 body()
             lines[place] = f"  {name} = phi i64 [ {start.text}, %{entered_from} ], [ {following}, %{text.label} ]"
             text.line(f"{following} = add nuw nsw i64 {name}, 1")
@@ -265,13 +265,13 @@ class Statements(Expressions):
             return
         if self.scope.lane is not None or not self._vectorizable(loop):
             extent = self.scope.indices.form(loop.extent)
-            self.serial(loop.var, constant(0, INDEX), self.index(extent), self._range(extent), loop.body)
+            self.serial_loop(loop.var, constant(0, INDEX), self.index(extent), self._counter_range(extent), loop.body)
             return
         extent = self.scope.indices.form(loop.extent)
         if extent.terms:
-            self._strips_of_unknown(loop, extent)
+            self._unknown_strips(loop, extent)
         else:
-            self._strips_of_known(loop, extent.const)
+            self._known_strips(loop, extent.const)
 
     def _is_fold(self, loop: lir.VectorLoop) -> bool:
         """Whether a loop of one strip updates one element with a value of each lane."""
@@ -284,26 +284,26 @@ class Statements(Expressions):
         return value.a == Load(write.array, (write.index,), value.a.dtype) and loop.var in names(value.b)
 
     def _fold(self, loop: lir.VectorLoop) -> None:
-        """Half of the lanes onto the other half, until one is left; then onto the element."""
+        """Reduce the lanes by halves to one, and update the element with it."""
         write = loop.body
         assert isinstance(write, lir.Write)
         assert isinstance(write.value, Binary)
         op = write.value.op
         with self.arith.fastmath() if write.fast else nullcontext():
-            with self.scope.vectors(Lane(loop.var, loop.lanes), Linear(0)):
+            with self.scope.enter_lanes(Lane(loop.var, loop.lanes), Linear(0)):
                 lanes = self.arith.widen(self.value(write.value.b), loop.lanes)
-            folded = self._folded(op, lanes)
+            folded = self._fold_lanes(op, lanes)
             value = self.arith.binary(op, self.value(write.value.a), folded)
         self.store(write.array, write.index, value)
 
-    def _folded(self, op: BinOp, lanes: SSAValue) -> SSAValue:
+    def _fold_lanes(self, op: BinOp, lanes: SSAValue) -> SSAValue:
         if lanes.width == 1:
             return self.arith.lane(lanes, 0)
         if op is BinOp.ADD and lanes.dtype.is_integer:
             return self.arith.total(lanes)
         half = lanes.width // 2
         folded = self.arith.binary(op, self.arith.lanes(lanes, 0, half), self.arith.lanes(lanes, half, half))
-        out = self._folded(op, folded)
+        out = self._fold_lanes(op, folded)
         return self.arith.binary(op, out, self.arith.lane(lanes, lanes.width - 1)) if lanes.width % 2 else out
 
     def _vectorizable(self, loop: lir.VectorLoop) -> bool:
@@ -331,7 +331,7 @@ class Statements(Expressions):
                 return False
         return True
 
-    def _strips_of_known(self, loop: lir.VectorLoop, extent: int) -> None:
+    def _known_strips(self, loop: lir.VectorLoop, extent: int) -> None:
         lanes = loop.lanes
         extent = max(extent, 0)  # A clip may leave nothing of it.
         full = extent // lanes
@@ -349,17 +349,17 @@ class Statements(Expressions):
                 lane = Lane(loop.var, width, rest, first_lanes(rest, width), is_tail=True)
             self._strip(loop, lane, Linear(full * lanes))
 
-    def _strips_of_unknown(self, loop: lir.VectorLoop, extent: Linear) -> None:
+    def _unknown_strips(self, loop: lir.VectorLoop, extent: Linear) -> None:
         """Full strips, then a masked one of what is left."""
         lanes = loop.lanes
         total = self.index(extent)
         hi = self.scope.indices.range(extent)[1]
         positive = self.arith.binary(BinOp.MAX, constant(0, INDEX), total)
-        full = SSAValue(self.text.pure(f"udiv {positive.typed}, {lanes}"), INDEX)
+        full = SSAValue(self.text.emit_pure(f"udiv {positive.typed}, {lanes}"), INDEX)
         if hi is None or hi >= lanes:
             self._strip_loop(loop, full, (0, None if hi is None else max(hi // lanes - 1, 0)))
-        done = SSAValue(self.text.pure(f"mul nuw nsw {full.typed}, {lanes}"), INDEX)
-        rest = SSAValue(self.text.pure(f"sub nsw {positive.typed}, {done.text}"), INDEX)
+        done = SSAValue(self.text.emit_pure(f"mul nuw nsw {full.typed}, {lanes}"), INDEX)
+        rest = SSAValue(self.text.emit_pure(f"sub nsw {positive.typed}, {done.text}"), INDEX)
         some = self.arith.binary(BinOp.LT, constant(0, INDEX), rest)
         # In strips, so that what is a multiple of the lanes is seen to be one.
         start = f"{loop.var}.tail{lanes}.{hi}"
@@ -372,40 +372,40 @@ class Statements(Expressions):
                 # The tail is a level of its own: its start is computed here, not in the head around.
                 self.text.open_level()
                 stack.callback(self.text.close_level)
-                stack.enter_context(self.scope.variable(start, full, depth + 1))
-                stack.enter_context(self.scope.indices.ranged(start, bounds))
+                stack.enter_context(self.scope.bind_variable(start, full, depth + 1))
+                stack.enter_context(self.scope.indices.bind_range(start, bounds))
                 self.scope.lane = lane
                 mask = self.lanes_compare(rest, below=True)
                 self._strip(loop, Lane(loop.var, lanes, None, mask), Linear(0, ((Var(start), lanes),)))
 
-        self.branch(some, self.written(loop.body), tail)
+        self.branch(some, self.written_arrays(loop.body), tail)
 
     def _strip_loop(self, loop: lir.VectorLoop, full: SSAValue, values: Range) -> None:
         # Ranges are part of the name: one name has one range in all copies of the loop.
         strip = f"{loop.var}.strip{loop.lanes}.{values[1]}"
         start = Linear(0, ((Var(strip), loop.lanes),))
-        self._counted(
+        self._counting_loop(
             strip,
             constant(0, INDEX),
             full,
             values,
-            self.written(loop.body),
+            self.written_arrays(loop.body),
             lambda: self._strip(loop, Lane(loop.var, loop.lanes), start),
         )
 
     def _strip(self, loop: lir.VectorLoop, lane: Lane, start: Linear) -> None:
         if lane.width == 1:
             self.scope.lane = None
-            with self.scope.indices.bound(loop.var, start):
+            with self.scope.indices.bind_value(loop.var, start):
                 self.statement(loop.body)
             return
-        with self.scope.vectors(lane, start):
+        with self.scope.enter_lanes(lane, start):
             self.statement(loop.body)
 
     # What emits each kind of statement.
     _EMITTERS: ClassVar[Mapping[type[lir.LStmt], Callable[[Statements, Any], None]]] = {
         lir.ArgReduction: _arg_reduction,
-        lir.AtPlace: _at,
+        lir.AtPlace: _at_place,
         lir.Body: _body,
         lir.Counted: _counted_statement,
         lir.If: _if,

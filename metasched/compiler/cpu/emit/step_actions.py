@@ -57,21 +57,21 @@ def _root_text(n: int) -> list[str]:
     return [f"  %kept{n} = getelementptr ptr, ptr %roots, i64 %number{n}"]
 
 
-def _action(name: str, places: int, numbers: int, lines: list[str]) -> str:
+def _action_text(name: str, places: int, numbers: int, lines: list[str]) -> str:
     head = [line for n in range(places) for line in place_text(n)]
     head += [line for n in range(numbers) for line in number_text(n, places)]
     body = "\n".join([*head, *lines])
     return f"define i32 @{name}(ptr %roots, ptr %arguments) nounwind {{\n{body}\n}}\n"
 
 
-_DONE = "  ret i32 0"
+_RETURN_OK = "  ret i32 0"
 
 ACTIONS_TEXT = "\n".join(
     [
-        _action(COPY, 2, 1, ["  call ptr @memcpy(ptr %at0, ptr %at1, i64 %number0)", _DONE]),
-        _action(STORE, 1, 1, ["  store i64 %number0, ptr %at0", _DONE]),
-        _action(POINT, 1, 1, [*_root_text(0), "  store ptr %at0, ptr %kept0", _DONE]),
-        _action(
+        _action_text(COPY, 2, 1, ["  call ptr @memcpy(ptr %at0, ptr %at1, i64 %number0)", _RETURN_OK]),
+        _action_text(STORE, 1, 1, ["  store i64 %number0, ptr %at0", _RETURN_OK]),
+        _action_text(POINT, 1, 1, [*_root_text(0), "  store ptr %at0, ptr %kept0", _RETURN_OK]),
+        _action_text(
             ADVANCE,
             0,
             2,
@@ -80,10 +80,10 @@ ACTIONS_TEXT = "\n".join(
                 "  %old = load ptr, ptr %kept0",
                 "  %new = getelementptr i8, ptr %old, i64 %number1",
                 "  store ptr %new, ptr %kept0",
-                _DONE,
+                _RETURN_OK,
             ],
         ),
-        _action(
+        _action_text(
             SWAP,
             0,
             2,
@@ -94,10 +94,10 @@ ACTIONS_TEXT = "\n".join(
                 "  %second = load ptr, ptr %kept1",
                 "  store ptr %second, ptr %kept0",
                 "  store ptr %first, ptr %kept1",
-                _DONE,
+                _RETURN_OK,
             ],
         ),
-        _action(
+        _action_text(
             PLACE,
             2,
             5,
@@ -122,7 +122,7 @@ ACTIONS_TEXT = "\n".join(
                 "  %moved = mul i64 %position, %number1",
                 "  %place = getelementptr i8, ptr %at0, i64 %moved",
                 "  store ptr %place, ptr %kept0",
-                _DONE,
+                _RETURN_OK,
                 "outside:",
                 f"  ret i32 {SKIP}",
             ],

@@ -70,14 +70,14 @@ define i32 @{STEP}(ptr %roots, ptr %arguments) nounwind {{
 
 
 # The function and the arguments of entry `%n`.
-_ENTRY = """\
+_LOAD_ENTRY = """\
   %step.at = getelementptr { ptr, ptr }, ptr %steps, i64 %n
   %function = load ptr, ptr %step.at
   %arguments.at = getelementptr { ptr, ptr }, ptr %steps, i64 %n, i32 1
   %arguments = load ptr, ptr %arguments.at
 """
 # The result where entry `%n` ends with `%status`.
-_FAILURE = f"""\
+_RETURN_FAILURE = f"""\
   %wide = zext i32 %status to i64
   %shifted = mul i64 %n, {STATUSES}
   %result = add i64 %shifted, %wide
@@ -85,12 +85,12 @@ _FAILURE = f"""\
 """
 
 
-def _running(name: str, parameters: str, values: str, after_each: str) -> str:
-    """What runs entries from one number to another, and what runs a loop's entries again and again."""
-    return f"{_entries(name, parameters, values, after_each)}\n{_loop_of_entries(name, parameters, values)}"
+def _runner_text(name: str, parameters: str, values: str, after_each: str) -> str:
+    """The functions that run entries from one number to another, and a loop's entries again and again."""
+    return f"{_entries_text(name, parameters, values, after_each)}\n{_entry_loop_text(name, parameters, values)}"
 
 
-def _entries(name: str, parameters: str, values: str, after_each: str) -> str:
+def _entries_text(name: str, parameters: str, values: str, after_each: str) -> str:
     return f"""\
 define internal i64 @{name}(ptr %steps, i64 %first, i64 %end, ptr %roots, i64 %most{parameters}) nounwind {{
 entry:
@@ -100,7 +100,7 @@ test:
   %more = icmp slt i64 %n, %end
   br i1 %more, label %step, label %done
 step:
-{_ENTRY}  %is.loop = icmp eq ptr %function, null
+{_LOAD_ENTRY}  %is.loop = icmp eq ptr %function, null
   br i1 %is.loop, label %loop, label %call
 call:
   %status = call i32 %function(ptr %roots, ptr %arguments)
@@ -116,7 +116,7 @@ skip:
   %n.skipped = add i64 %n, 2
   br label %test
 fail:
-{_FAILURE}loop:
+{_RETURN_FAILURE}loop:
   %begin = add i64 %n, 1
   %inside = call i64 @{name}_loop(ptr %steps, i64 %begin, ptr %arguments, ptr %roots, i64 %most{values})
   %loop.failed = icmp ne i64 %inside, 0
@@ -134,7 +134,7 @@ done:
 """
 
 
-def _loop_of_entries(name: str, parameters: str, values: str) -> str:
+def _entry_loop_text(name: str, parameters: str, values: str) -> str:
     lines = [line for n in range(_LOOP_PLACES) for line in place_text(n)]
     lines += [line for n in range(2) for line in number_text(n, _LOOP_PLACES)]
     begin = "\n".join(lines)
@@ -175,7 +175,7 @@ done:
 """
 
 
-_AFTER_TIMED = """\
+_RECORD_TIME = """\
   %now = call i64 @nanoseconds()
   %then = load i64, ptr %clock
   store i64 %now, ptr %clock
@@ -191,7 +191,7 @@ _AFTER_TIMED = """\
 """
 
 
-_TIMED = ", ptr %times, ptr %runs, ptr %clock"
+_TIMED_PARAMETERS = ", ptr %times, ptr %runs, ptr %clock"
 
 # What `metasched_call` is given, in order; behind it are the places of addresses.
 CALL_FIELDS = ("steps", "count", "roots", "most", "first", "arrays")
@@ -236,21 +236,21 @@ test:
   %more = icmp slt i64 %n, %count
   br i1 %more, label %step, label %done
 step:
-{_ENTRY}  %status = call i32 %function(ptr %roots, ptr %arguments)
+{_LOAD_ENTRY}  %status = call i32 %function(ptr %roots, ptr %arguments)
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %stop, label %ran
 ran:
   %n.next = add i64 %n, 1
   br label %test
 stop:
-{_FAILURE}done:
+{_RETURN_FAILURE}done:
   ret i64 0
 }}
 {_CALL_TEXT}"""
 
 # The same for any table, and what is done between its kernels.
 LOOPS_MODULE = (
-    _running("run_steps", "", "", "")
+    _runner_text("run_steps", "", "", "")
     + ACTIONS_TEXT
     + f"""
 define i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most) nounwind {{
@@ -261,7 +261,7 @@ define i64 @{STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most) nounwind {{
 )
 
 TIMED_STEPS_MODULE = (
-    _running("run_timed_steps", _TIMED, _TIMED, _AFTER_TIMED)
+    _runner_text("run_timed_steps", _TIMED_PARAMETERS, _TIMED_PARAMETERS, _RECORD_TIME)
     + f"""
 define i64 @{TIMED_STEPS}(ptr %steps, i64 %count, ptr %roots, i64 %most, ptr %times, ptr %runs) nounwind {{
   %clock = alloca i64

@@ -25,8 +25,8 @@ from metasched.schedule.tensor import intrinsics
 from metasched.support.declared_files import DeclaredFiles, constants
 from metasched.target import Target
 
-_ELEMENT = "tensor element"
-_DOTS_OF_BYTES = 22
+_ELEMENT_VAR = "tensor element"
+_BYTE_DOTS_LLVM_RELEASE = 22
 
 
 def llvm_release() -> int:
@@ -60,7 +60,7 @@ class TensorOperands:
     def load(self, name: str, lanes: int = 0, offset: int = 0) -> SSAValue:
         """`lanes` consecutive elements, by default all along the last axis, from `offset` elements behind the first."""
         operand = self._operands[name]
-        with self._lanes(lanes or self._group(name)):
+        with self._lanes(lanes or self._group_size(name)):
             return self._emitter.load(operand.first.buffer, self._index(operand, offset))
 
     def store(self, name: str, value: SSAValue, offset: int = 0) -> None:
@@ -72,23 +72,23 @@ class TensorOperands:
     def groups(self, name: str) -> SSAValue:
         """For each lane of the output the elements along the operand's last axis, side by side; those of neighbouring
         lanes are one stride of its first axis apart."""
-        count, size = self.lanes, self._group(name)
+        count, size = self.lanes, self._group_size(name)
         stride, dtype = self.stride(name, 0), self._operands[name].first.type
         if stride == size:
             return self.load(name, count * size)
-        word = _word(dtype, size)
+        word = _group_type(dtype, size)
         out = SSAValue("poison", word, count)
         for n in range(count):
             group = self._cast(self.load(name, size, n * stride), word, 0)
-            text = self._emitter.text.pure(f"insertelement {out.typed}, {group.typed}, i64 {n}")
+            text = self._emitter.text.emit_pure(f"insertelement {out.typed}, {group.typed}, i64 {n}")
             out = SSAValue(text, word, count)
         return self._cast(out, dtype, count * size)
 
     def repeated(self, name: str) -> SSAValue:
         """The elements along the operand's last axis, for each lane of the output once, side by side."""
-        count, size = self.lanes, self._group(name)
+        count, size = self.lanes, self._group_size(name)
         dtype = self._operands[name].first.type
-        word = _word(dtype, size)
+        word = _group_type(dtype, size)
         group = self._cast(self.load(name, size), word, 0)
         return self._cast(self._emitter.arith.widen(group, count), dtype, count * size)
 
@@ -100,7 +100,7 @@ class TensorOperands:
         type_ = type_text(result, width)
         passed = [self._argument(a) for a in args]
         self._emitter.declarations[f"@{symbol}"] = f"declare {type_} @{symbol}({', '.join(t for t, _ in passed)})"
-        text = self._emitter.text.pure(f"call {type_} @{symbol}({', '.join(f'{t} {v}' for t, v in passed)})")
+        text = self._emitter.text.emit_pure(f"call {type_} @{symbol}({', '.join(f'{t} {v}' for t, v in passed)})")
         return SSAValue(text, result, width)
 
     def tiles(self, symbol: str, output: str, left: str, right: str) -> None:
@@ -114,20 +114,20 @@ class TensorOperands:
     def flipped(self, value: SSAValue, bits: int) -> SSAValue:
         """The value with the given bits of each lane flipped."""
         mask = constant(bits, value.dtype, value.width)
-        return SSAValue(self._emitter.text.pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
+        return SSAValue(self._emitter.text.emit_pure(f"xor {value.typed}, {mask.text}"), value.dtype, value.width)
 
     def dot_argument(self, value: SSAValue) -> SSAValue:
         """Bytes as LLVM's intrinsics of dot products of bytes take them: as such, or before LLVM 22 as 32-bit words.
 
         LLVM 22 takes words too, by upgrading them, but then moves arithmetic on broadcast bytes out of the vectors.
         """
-        if llvm_release() >= _DOTS_OF_BYTES:
+        if llvm_release() >= _BYTE_DOTS_LLVM_RELEASE:
             return value
         return self._cast(value, DType.I32, self.intrinsic.vector_bits // DType.I32.bits)
 
     # --- inside ---
 
-    def _group(self, name: str) -> int:
+    def _group_size(self, name: str) -> int:
         return self.intrinsic.last_extent(self._patterns[name])
 
     def _argument(self, value: SSAValue) -> tuple[str, str]:
@@ -135,21 +135,21 @@ class TensorOperands:
         if value.dtype is not DType.BF16:
             return value.type, value.text
         type_ = f"<{value.width} x bfloat>"
-        return type_, self._emitter.text.pure(f"bitcast {value.typed} to {type_}")
+        return type_, self._emitter.text.emit_pure(f"bitcast {value.typed} to {type_}")
 
     def _lanes(self, count: int) -> AbstractContextManager[None]:
-        return self._emitter.scope.vectors(Lane(_ELEMENT, count), Linear(0))
+        return self._emitter.scope.enter_lanes(Lane(_ELEMENT_VAR, count), Linear(0))
 
     def _index(self, operand: lir.Operand, offset: int) -> Expr:
         first = operand.first.indices[0]
-        return Binary(BinOp.ADD, Binary(BinOp.ADD, first, Var(_ELEMENT)), Const(offset))
+        return Binary(BinOp.ADD, Binary(BinOp.ADD, first, Var(_ELEMENT_VAR)), Const(offset))
 
     def _cast(self, value: SSAValue, dtype: DType, width: int) -> SSAValue:
-        text = self._emitter.text.pure(f"bitcast {value.typed} to {type_text(dtype, width)}")
+        text = self._emitter.text.emit_pure(f"bitcast {value.typed} to {type_text(dtype, width)}")
         return SSAValue(text, dtype, width)
 
 
-def _word(dtype: DType, count: int) -> DType:
+def _group_type(dtype: DType, count: int) -> DType:
     """The integer type with as many bits as `count` elements."""
     return integer_of_size(dtype.bits * count)
 

@@ -45,8 +45,8 @@ class AvailableValues:
         values = None if found is None else found.get(place)
         return None if values is None else values.get(offset)
 
-    def loaded(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
-        """A read; `most` values are kept of a place, the latest ones."""
+    def record_load(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
+        """Record a read; the latest `most` values of a place are kept."""
         values = self.loads.setdefault(array, {}).setdefault(place, {})
         values[offset] = value
         if len(values) > most:
@@ -54,11 +54,11 @@ class AvailableValues:
             del values[oldest]
             self.dropped.add((array, place, oldest))
 
-    def stored(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
+    def record_store(self, array: str, place: Place, offset: int, value: SSAValue, most: int) -> None:
         """Record a write, and forget what it may overlap."""
         values = self.loads.get(array, {}).get(place, {})
         self.loads[array] = {place: values}
-        self.loaded(array, place, offset, value, most)
+        self.record_load(array, place, offset, value, most)
 
     def forget(self, array: str) -> None:
         self.loads.pop(array, None)
@@ -127,8 +127,8 @@ class FunctionText:
         self._chunks.append(self._lines)
 
     @contextmanager
-    def at(self, depth: int) -> Iterator[Level]:
-        """What is emitted inside goes to the head of a level, or stays here for `INLINE`; no control flow."""
+    def emit_at(self, depth: int) -> Iterator[Level]:
+        """Emit what is inside to the head of a level, or here for `INLINE`; it has no control flow."""
         if depth == INLINE:
             yield self.levels[-1]
             return
@@ -141,7 +141,7 @@ class FunctionText:
             self._lines, self.known = lines, known
 
     @contextmanager
-    def region(self, written: frozenset[str]) -> Iterator[None]:
+    def conditional_region(self, written: frozenset[str]) -> Iterator[None]:
         """Code that may run never or many times, and writes these arrays: nothing found inside is known after it."""
         outer = self.known
         after = outer.copy(written)
@@ -155,8 +155,8 @@ class FunctionText:
         """An instruction without a result, or one with a name of its own."""
         self._lines.append("  " + text)
 
-    def pure(self, text: str) -> str:
-        """A pure instruction, by name; computed once where it was computed before."""
+    def emit_pure(self, text: str) -> str:
+        """Emit a pure instruction, unless its value is known already; its name."""
         names = self.known.names
         name = names.get(text)
         if name is None:
@@ -165,8 +165,8 @@ class FunctionText:
             self._lines.append(f"  {name} = {text}")
         return name
 
-    def fresh(self, text: str) -> str:
-        """An instruction whose result may differ each time, such as a load."""
+    def emit_fresh(self, text: str) -> str:
+        """Emit an instruction whose result may differ each time, such as a load; its name."""
         self._count += 1
         name = f"%v.{self._count}"
         self._lines.append(f"  {name} = {text}")

@@ -25,7 +25,7 @@ declare i32 @pthread_getaffinity_np(i64, i64, ptr)
 declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 """
 
-_LINUX = f"""\
+_LINUX_TEXT = f"""\
 ; By a thread of the pool, before it first sleeps.
 define internal void @place_init(ptr %place) nounwind {{
   %self = call i64 @pthread_self()
@@ -104,10 +104,10 @@ done:
 }}
 """
 
-_ELSEWHERE = """\
+_OTHER_SYSTEM_TEXT = """\
 define internal void @place_init(ptr %place) nounwind { ret void }
 define internal void @place_elsewhere(ptr %place) nounwind { ret void }
 define internal void @place_anywhere(ptr %place) nounwind { ret void }
 """
 
-THREAD_PLACES = _DECLARATIONS + _LINUX if sys.platform == "linux" else _ELSEWHERE
+THREAD_PLACES = _DECLARATIONS + _LINUX_TEXT if sys.platform == "linux" else _OTHER_SYSTEM_TEXT

@@ -44,26 +44,32 @@ RESET_FUNCTION = "metasched_pool_reset"
 _CHUNK_BITS = 10
 MAX_CHUNKS = (1 << _CHUNK_BITS) - 1
 
-_X86 = platform.machine().lower() in {"x86_64", "amd64"}
+_IS_X86 = platform.machine().lower() in {"x86_64", "amd64"}
 # How long a thread looks for work before it sleeps, and how often it looks before it looks at the clock. To wake one
 # takes a caller some 25 microseconds where processors are virtual. Steps of decoders, with 80 microseconds from one
 # parallel loop to the next (the Python of a call, kernels of one thread), took 1.25 times as long when it was 40.
 _SPIN_NS = 200_000
-_LOOKS = 32
+_LOOKS_PER_CLOCK_READ = 32
 # How many sleeping threads each thread wakes.
 _FAN_OUT = 4
 _CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
-_PAUSE = "call void @llvm.x86.sse2.pause()" if _X86 else ""
-_GET_MODES = "call void @llvm.x86.sse.stmxcsr(ptr @modes)" if _X86 else ""
-_SET_MODES = "call void @llvm.x86.sse.ldmxcsr(ptr @modes)" if _X86 else ""
+_PAUSE = "call void @llvm.x86.sse2.pause()" if _IS_X86 else ""
+_GET_MODES = "call void @llvm.x86.sse.stmxcsr(ptr @modes)" if _IS_X86 else ""
+_SET_MODES = "call void @llvm.x86.sse.ldmxcsr(ptr @modes)" if _IS_X86 else ""
 _X86_DECLARATIONS = """\
 declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 """
-_FAULTS = (signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, getattr(signal, "SIGBUS", signal.SIGSEGV))
+_FAULT_SIGNALS = (
+    signal.SIGSEGV,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGABRT,
+    getattr(signal, "SIGBUS", signal.SIGSEGV),
+)
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_KEEP_FAULTS = "\n".join(f"  call i32 @sigdelset(ptr %signals, i32 {int(s)})" for s in dict.fromkeys(_FAULTS))
+_KEEP_FAULTS = "\n".join(f"  call i32 @sigdelset(ptr %signals, i32 {int(s)})" for s in dict.fromkeys(_FAULT_SIGNALS))
 
 # Room for a mutex and a condition variable of any C library.
 _SLEEPER = f"{{ i64, [56 x i8], [64 x i8], [64 x i8], {{ {PLACE_FIELDS} }} }}"
@@ -104,10 +110,10 @@ declare i32 @sigdelset(ptr, i32)
 declare i32 @clock_gettime(i32, ptr)
 declare noalias ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
-{_X86_DECLARATIONS if _X86 else ""}
+{_X86_DECLARATIONS if _IS_X86 else ""}
 """
 
-_SLEEPING = f"""\
+_SLEEP_TEXT = f"""\
 define internal void @sleeper_init(ptr %self) nounwind {{
   store atomic i64 0, ptr %self monotonic, align 8
   %mutex = getelementptr %sleeper, ptr %self, i64 0, i32 2
@@ -145,7 +151,7 @@ changed:
   ret i64 %until
 patient:
   %n.next = add i64 %n, 1
-  %often = icmp eq i64 %n.next, {_LOOKS}
+  %often = icmp eq i64 %n.next, {_LOOKS_PER_CLOCK_READ}
   br i1 %often, label %clock, label %again
 again:
   {_PAUSE}
@@ -234,7 +240,7 @@ done:
 }}
 """
 
-_WORKING = f"""\
+_WORK_TEXT = f"""\
 ; Run what is left of the phase that `word` says, beginning with the chunk `own`.
 define internal void @run_chunks(i64 %word, i64 %own) noinline nounwind {{
 entry:
@@ -327,7 +333,7 @@ idle:
 }}
 """
 
-_STARTING = f"""\
+_START_TEXT = f"""\
 ; By who has taken the pool.
 define internal void @start_workers(i64 %wanted) noinline nounwind {{
 entry:
@@ -405,7 +411,7 @@ define void @{RESET_FUNCTION}() nounwind {{
 }}
 """
 
-_LAUNCH = f"""\
+_LAUNCH_TEXT = f"""\
 define void @{LAUNCH_FUNCTION}(ptr %body, ptr %context, i64 %phases, i64 %chunks) nounwind {{
 entry:
   %several = icmp sgt i64 %chunks, 1
@@ -472,4 +478,4 @@ end:
 }}
 """
 
-THREAD_POOL = "\n".join((_STATE, THREAD_PLACES, _SLEEPING, _WORKING, _STARTING, _LAUNCH))
+THREAD_POOL = "\n".join((_STATE, THREAD_PLACES, _SLEEP_TEXT, _WORK_TEXT, _START_TEXT, _LAUNCH_TEXT))

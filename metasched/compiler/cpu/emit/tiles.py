@@ -16,10 +16,10 @@ from metasched.ir.node_base import Node
 from metasched.ir.nodes import Load
 from metasched.schedule.tensor import intrinsics
 
-_ROWS = 16
+_TILE_ROWS = 16
 _ROW_BYTES = 64
-_CONFIG = "metasched_tiles"
-_CALLS = {
+_CONFIG_NAME = "metasched_tiles"
+_CALL_PARAMETERS = {
     "ldtilecfg": "ptr",
     "tilerelease": "",
     "tilezero": "i8 immarg",
@@ -28,43 +28,43 @@ _CALLS = {
 }
 
 
-def _config() -> str:
-    """Palette 1; bytes in a row from byte 16 on, two for each register; rows from byte 48 on."""
+def _config_bytes() -> str:
+    """The configuration: palette 1; bytes in a row from byte 16 on, two for each register; rows from byte 48 on."""
     data = bytearray(64)
     data[0] = 1
     for n in range(TILE_REGISTERS):
         data[16 + 2 * n] = _ROW_BYTES
-        data[48 + n] = _ROWS
+        data[48 + n] = _TILE_ROWS
     return ", ".join(f"i8 {byte}" for byte in data)
 
 
-def _call(declarations: dict[str, str], name: str, arguments: str = "") -> str:
+def _call_text(declarations: dict[str, str], name: str, arguments: str = "") -> str:
     symbol = f"@llvm.x86.{name}"
-    declarations[symbol] = f"declare void {symbol}({_CALLS[name]})"
+    declarations[symbol] = f"declare void {symbol}({_CALL_PARAMETERS[name]})"
     return f"call void {symbol}({arguments})"
 
 
 def configure(declarations: dict[str, str]) -> str:
     """The instruction that makes tile registers usable; what is in them is lost."""
-    declarations[f"@{_CONFIG}"] = f"@{_CONFIG} = internal constant [64 x i8] [{_config()}], align 64"
-    return _call(declarations, "ldtilecfg", f"ptr @{_CONFIG}")
+    declarations[f"@{_CONFIG_NAME}"] = f"@{_CONFIG_NAME} = internal constant [64 x i8] [{_config_bytes()}], align 64"
+    return _call_text(declarations, "ldtilecfg", f"ptr @{_CONFIG_NAME}")
 
 
 def release(declarations: dict[str, str]) -> str:
     """The instruction that gives tile registers up, so that switching threads need not save them."""
-    return _call(declarations, "tilerelease")
+    return _call_text(declarations, "tilerelease")
 
 
 def uses_tiles(node: Node) -> bool:
     """Whether tile registers are used anywhere in a statement or a kernel."""
-    return any(_is_tiled(inside) for inside in node.walk())
+    return any(_is_on_tiles(inside) for inside in node.walk())
 
 
 def needs_tiles(stmt: lir.LStmt) -> bool:
     """Whether a statement uses tile registers, parallel loops inside it aside."""
     if isinstance(stmt, lir.Loop) and stmt.mode is lir.LoopMode.PARALLEL:
         return False
-    return _is_tiled(stmt) or any(needs_tiles(child) for child in stmt.children() if isinstance(child, lir.LStmt))
+    return _is_on_tiles(stmt) or any(needs_tiles(child) for child in stmt.children() if isinstance(child, lir.LStmt))
 
 
 class TileRegisters:
@@ -82,12 +82,12 @@ class TileRegisters:
         """An array has been written."""
         self._loaded = {key: number for key, number in self._loaded.items() if key[0] != array}
 
-    def move(self, stmt: lir.TileMove) -> None:
-        """A tile to or from an accumulator."""
-        to = self._accumulator(stmt.target)
+    def move_tile(self, stmt: lir.TileMove) -> None:
+        """Load an accumulator, clear it, or store it."""
+        to = self._accumulator_register(stmt.target)
         if to is None:
             assert stmt.source is not None
-            number = self._accumulator(stmt.source)
+            number = self._accumulator_register(stmt.source)
             assert number is not None
             self._store(number, stmt.target)
         elif stmt.source is None:
@@ -97,10 +97,10 @@ class TileRegisters:
 
     def multiply(self, symbol: str, output: lir.Operand, left: lir.Operand, right: lir.Operand) -> None:
         """`output += left . right` by an instruction on three tile registers."""
-        a = self._operand(left, ())
-        b = self._operand(right, (a,))
-        number = self._accumulator(output)
-        c = self._free((a, b)) if number is None else number
+        a = self._operand_register(left, ())
+        b = self._operand_register(right, (a,))
+        number = self._accumulator_register(output)
+        c = self._free_register((a, b)) if number is None else number
         if number is None:
             self._load(c, output)
         self._memory.declarations[f"@{symbol}"] = f"declare void @{symbol}(i8 immarg, i8 immarg, i8 immarg)"
@@ -110,7 +110,7 @@ class TileRegisters:
 
     # --- registers ---
 
-    def _accumulator(self, operand: lir.Operand) -> int | None:
+    def _accumulator_register(self, operand: lir.Operand) -> int | None:
         """The register of an operand that is always in one."""
         array = self._memory.scope.arrays[operand.first.buffer].array
         if array.kind is not ArrayKind.TILE:
@@ -120,7 +120,7 @@ class TileRegisters:
             raise BuildError("tile register not constant", f"`{array.name}`")
         return place.const // lir.TILE_ELEMENTS
 
-    def _operand(self, operand: lir.Operand, held: tuple[int, ...]) -> int:
+    def _operand_register(self, operand: lir.Operand, held: tuple[int, ...]) -> int:
         if self._label != self._memory.text.label:
             # Another basic block: it can be reached in other ways.
             self._label, self._loaded = self._memory.text.label, {}
@@ -128,12 +128,12 @@ class TileRegisters:
         key = (operand.first.buffer, form, operand.strides)
         number = self._loaded.pop(key, None)
         if number is None:
-            number = self._free(held)
+            number = self._free_register(held)
             self._load(number, operand)
         self._loaded[key] = number
         return number
 
-    def _free(self, held: tuple[int, ...]) -> int:
+    def _free_register(self, held: tuple[int, ...]) -> int:
         """A register for an operand: an unused one, or else the one whose last use is longest ago."""
         taken = {*self._loaded.values(), *held}
         for number in range(self._first, TILE_REGISTERS):
@@ -145,17 +145,17 @@ class TileRegisters:
     # --- instructions ---
 
     def _emit(self, name: str, arguments: str) -> None:
-        self._memory.text.line(_call(self._memory.declarations, name, arguments))
+        self._memory.text.line(_call_text(self._memory.declarations, name, arguments))
 
     def _load(self, number: int, operand: lir.Operand) -> None:
-        self._emit("tileloadd64", f"i8 {number}, {self._rows(operand)}")
+        self._emit("tileloadd64", f"i8 {number}, {self._row_arguments(operand)}")
 
     def _store(self, number: int, operand: lir.Operand) -> None:
-        self._emit("tilestored64", f"i8 {number}, {self._rows(operand)}")
+        self._emit("tilestored64", f"i8 {number}, {self._row_arguments(operand)}")
         self._memory.text.known.forget(operand.first.buffer)
         self.forget(operand.first.buffer)
 
-    def _rows(self, operand: lir.Operand) -> str:
+    def _row_arguments(self, operand: lir.Operand) -> str:
         """The address of the first row, and the bytes from one row to the next."""
         first: Load = operand.first
         storage = self._memory.scope.arrays[first.buffer]
@@ -163,5 +163,5 @@ class TileRegisters:
         return f"ptr {address}, i64 {operand.strides[0] * storage.array.dtype.bytes}"
 
 
-def _is_tiled(node: Node) -> bool:
+def _is_on_tiles(node: Node) -> bool:
     return isinstance(node, lir.TileMove) or (isinstance(node, lir.IntrinsicCall) and intrinsics()[node.name].tiles)

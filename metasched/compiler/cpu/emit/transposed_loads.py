@@ -22,7 +22,7 @@ from metasched.compiler import lir
 from metasched.compiler.cpu.emit.text import FunctionText
 from metasched.compiler.cpu.emit.types import lane_list, memory_text
 from metasched.compiler.lir import LoopMode
-from metasched.compiler.policy import SPREAD
+from metasched.compiler.policy import MOST_SPREAD
 from metasched.dtypes import DType
 from metasched.ir.nodes import Binary, Const, Select
 from metasched.support.data_classes import dataclass
@@ -35,7 +35,7 @@ def run_length(dtype: DType) -> int:
 
 
 @dataclass(frozen=True)
-class LanesApart:
+class LaneUnits:
     """Units of `unit` lanes read neighbours; the first begins at `start`, each other `step` elements after one."""
 
     start: int
@@ -43,7 +43,7 @@ class LanesApart:
     unit: int
 
 
-def find_apart(offsets: Sequence[int], run: int) -> LanesApart | None:
+def find_lane_units(offsets: Sequence[int], run: int) -> LaneUnits | None:
     """How lanes that read so far from a common place are apart.
 
     None where they are near one another, where a run has no more than a unit, or where the runs of a vector are no
@@ -55,7 +55,7 @@ def find_apart(offsets: Sequence[int], run: int) -> LanesApart | None:
         return None
     step = offsets[unit] - first
     regular = all(at == first + step * (n // unit) + n % unit for n, at in enumerate(offsets))
-    return LanesApart(first, step, unit) if regular and step > SPREAD * unit else None
+    return LaneUnits(first, step, unit) if regular and step > MOST_SPREAD * unit else None
 
 
 def is_straight(stmt: lir.LStmt) -> bool:
@@ -67,26 +67,28 @@ def is_straight(stmt: lir.LStmt) -> bool:
         return repeated and is_straight(stmt.body)
     if isinstance(stmt, lir.Body):
         return all(map(is_straight, stmt.stmts))
-    return isinstance(stmt, lir.Write) and not any(map(_decides, stmt.walk()))
+    return isinstance(stmt, lir.Write) and not any(map(_is_choice, stmt.walk()))
 
 
-def _decides(node: object) -> bool:
+def _is_choice(node: object) -> bool:
     return isinstance(node, Select) or (isinstance(node, Binary) and node.op.is_logical)
 
 
-def joined(text: FunctionText, runs: Sequence[str], dtype: DType) -> str:
+def join_runs(text: FunctionText, runs: Sequence[str], dtype: DType) -> str:
     """One vector of the runs in order; their number is a power of two."""
     length = run_length(dtype)
     while len(runs) > 1:
         picks = lane_list(range(2 * length))
         type_ = memory_text(dtype, length)
         pairs = zip(runs[::2], runs[1::2], strict=True)
-        runs = [text.pure(f"shufflevector {type_} {a}, {type_} {b}, <{2 * length} x i32> <{picks}>") for a, b in pairs]
+        runs = [
+            text.emit_pure(f"shufflevector {type_} {a}, {type_} {b}, <{2 * length} x i32> <{picks}>") for a, b in pairs
+        ]
         length *= 2
     return runs[0]
 
 
-def transposed(text: FunctionText, rows: Sequence[str], dtype: DType, width: int, unit: int = 1) -> list[str]:
+def transpose_rows(text: FunctionText, rows: Sequence[str], dtype: DType, width: int, unit: int = 1) -> list[str]:
     """Rows transposed, in as many vectors: the first has the first element of each run of each row, and so on.
 
     Args:
@@ -98,15 +100,15 @@ def transposed(text: FunctionText, rows: Sequence[str], dtype: DType, width: int
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     halves = []
     for half in range(2):
-        picks = lane_list(_interleaved(run_length(dtype), width, unit, half))
+        picks = lane_list(_interleave_units(run_length(dtype), width, unit, half))
         type_ = memory_text(dtype, width)
         step = f"shufflevector {type_} {{}}, {type_} {{}}, <{width} x i32> <{picks}>"
-        mixed = [text.pure(step.format(a, b)) for a, b in pairs]
-        halves += transposed(text, mixed, dtype, width, 2 * unit)
+        mixed = [text.emit_pure(step.format(a, b)) for a, b in pairs]
+        halves += transpose_rows(text, mixed, dtype, width, 2 * unit)
     return halves
 
 
-def _interleaved(run: int, width: int, unit: int, half: int) -> list[int]:
+def _interleave_units(run: int, width: int, unit: int, half: int) -> list[int]:
     """Units of two vectors by turns, those of the first or second half of each run."""
     out = []
     for start in range(half * run // 2, width, run):

@@ -67,16 +67,16 @@ def splat_text(scalar_type: str, scalar: str, width: int) -> str:
 def constant(value: float | bool, dtype: DType, width: int = 0) -> SSAValue:
     """A constant, the same in every lane; integers wrap to the type and floats round to it."""
     if value == 0 and isinstance(value, float):
-        return _constant(value, dtype, width)  # 0.0 and -0.0 are equal, so they cannot be remembered apart
-    return _remembered(value, dtype, width)
+        return _new_constant(value, dtype, width)  # 0.0 and -0.0 are equal, so they cannot be remembered apart
+    return _cached_constant(value, dtype, width)
 
 
-def _constant(value: float | bool, dtype: DType, width: int) -> SSAValue:
+def _new_constant(value: float | bool, dtype: DType, width: int) -> SSAValue:
     scalar = _scalar(value, dtype)
     return SSAValue(splat_text(type_text(dtype), scalar, width) if width else scalar, dtype, width)
 
 
-_remembered = lru_cache(maxsize=4096, typed=True)(_constant)
+_cached_constant = lru_cache(maxsize=4096, typed=True)(_new_constant)
 
 
 def _scalar(value: float | bool, dtype: DType) -> str:

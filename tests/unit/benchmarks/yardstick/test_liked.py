@@ -10,7 +10,7 @@ import metasched as ms
 from benchmarks.yardstick.data import TENSOR_DATA, read
 from benchmarks.yardstick.liked import liked
 from benchmarks.yardstick.tensor_tasks import tensor_tasks
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.search.arms.space_arms import SpaceArms
 from tests.support.cross import AMX, WIDE, plain
 
@@ -27,7 +27,7 @@ def test_what_scores_like_is_among_the_first() -> None:
     found = liked(arms, np.random.default_rng(0))
     assert len(set(found)) == len(found) > 30
     assert all("tensorize(" in arms.trace(candidate) for candidate in found)
-    scores = [shipped().log_seconds(arms[c.arm].features(np.array([c.row])))[0] for c in found]
+    scores = [read_shipped_model().log_seconds(arms[c.arm].features(np.array([c.row])))[0] for c in found]
     assert scores[0] == min(scores)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.yardstick.train import objection, with_other_tiles
 from metasched.cost.baseline import analytic_score
 from metasched.cost.features import NAMES, FeatureProgram
-from metasched.cost.held_out import KindOfTask, trained_on
+from metasched.cost.held_out import KindOfTask, train_on_all
 from metasched.cost.task_times import TaskTimes
-from metasched.cost.trained import UNTRAINED, TaughtTask, TrainedModel
+from metasched.cost.trained import UNTRAINED_MODEL, TaughtTask, TrainedModel
 from metasched.database.record import code_version
 from tests.support.targets import AVX512
 from tests.unit.cost.conftest import COLUMNS, dense_relu, draw_rows
@@ -31,9 +31,9 @@ IN_TILES = [task("a", (512, 512, 64), 14.0, -0.3), task("b", (96, 700, 64), 14.0
 
 
 def test_another_forest_for_tile_registers_is_compared_as_both_would_be() -> None:
-    old = trained_on([*OTHERS, IN_TILES[0]], DATE, code_version())
+    old = train_on_all([*OTHERS, IN_TILES[0]], DATE, code_version())
     tasks = [*OTHERS, *IN_TILES]
-    made, anew = with_other_tiles(old, tasks, DATE), trained_on(tasks, DATE, code_version())
+    made, anew = with_other_tiles(old, tasks, DATE), train_on_all(tasks, DATE, code_version())
     assert (made.forest, made.offset, made.facts.gains) == (old.forest, old.offset, old.facts.gains)
     assert made.tiles == anew.tiles != old.tiles
     assert made.facts == anew.facts
@@ -45,7 +45,9 @@ def test_another_forest_for_tile_registers_is_compared_as_both_would_be() -> Non
 
 
 def test_a_model_is_not_replaced_by_one_that_ranks_worse_or_cannot_be_compared() -> None:
-    old = TrainedModel(UNTRAINED.forest, 0.0, replace(UNTRAINED.facts, data="d", held_out=(("pair_accuracy", 0.84),)))
+    old = TrainedModel(
+        UNTRAINED_MODEL.forest, 0.0, replace(UNTRAINED_MODEL.facts, data="d", held_out=(("pair_accuracy", 0.84),))
+    )
 
     def new(pairs: float, data: str = "d") -> TrainedModel:
         return replace(old, facts=replace(old.facts, data=data, held_out=(("pair_accuracy", pairs),)))
@@ -54,4 +56,4 @@ def test_a_model_is_not_replaced_by_one_that_ranks_worse_or_cannot_be_compared()
     assert objection(new(0.839), old) is None
     assert "0.8300 of the pairs right, and the other 0.8400" in str(objection(new(0.83), old))
     assert "other measurements" in str(objection(new(0.9, "e"), old))
-    assert "other measurements" in str(objection(UNTRAINED, old))
+    assert "other measurements" in str(objection(UNTRAINED_MODEL, old))

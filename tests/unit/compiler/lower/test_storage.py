@@ -8,7 +8,7 @@ import pytest
 
 from metasched.compiler.lir import ArrayKind
 from metasched.compiler.lower.nest import Many, NestLoop
-from metasched.compiler.lower.storage import Budget, Storage, in_registers, relative, shrink
+from metasched.compiler.lower.storage import Budget, Storage, array_indices, lay_out_in_registers, shrink_to_use
 from metasched.dtypes import DType
 from metasched.ir.affine import ZERO
 from metasched.ir.nodes import Expr, Load, LoopKind, Var
@@ -47,27 +47,29 @@ def test_a_callers_array_ends_with_its_last_element() -> None:
 
 def test_an_array_has_the_elements_that_are_used_while_its_loops_run() -> None:
     inside = {"i": rows(4), "j": NestLoop("j", 8, NOTHING)}
-    tile = shrink(storage(64, 64), [((BLOCK * 4 + ROW, COLUMN), inside), ((BLOCK * 4 + ROW + 2, COLUMN), inside)])
+    tile = shrink_to_use(
+        storage(64, 64), [((BLOCK * 4 + ROW, COLUMN), inside), ((BLOCK * 4 + ROW + 2, COLUMN), inside)]
+    )
     assert tile.shape == (6, 8)
-    assert relative(tile, (BLOCK * 4 + ROW + 2, COLUMN)) == (ROW + 2, COLUMN)
+    assert array_indices(tile, (BLOCK * 4 + ROW + 2, COLUMN)) == (ROW + 2, COLUMN)
 
 
 def test_a_dimension_that_is_used_in_no_known_part_stays_whole() -> None:
     inside = {"i": rows(4)}
     data = Load("P", (ROW,), DType.I64)
-    assert shrink(storage(64, 32), [((ROW, data), inside)]).shape == (4, 32)
+    assert shrink_to_use(storage(64, 32), [((ROW, data), inside)]).shape == (4, 32)
 
 
 def test_an_element_of_a_window_is_at_its_index_modulo_the_window() -> None:
     folded = replace(storage(3, 8), fold=(0, 3))
-    row, column = relative(folded, (BLOCK, COLUMN))
+    row, column = array_indices(folded, (BLOCK, COLUMN))
     assert row == BLOCK % 3
     assert column == COLUMN
 
 
 def test_vectors_lie_along_the_last_dimension_in_whole_registers() -> None:
     loops = {"i": rows(3), "j": lanes("j", 20)}
-    found = in_registers(storage(20, 3), [((COLUMN, ROW), loops)], AVX512)
+    found = lay_out_in_registers(storage(20, 3), [((COLUMN, ROW), loops)], AVX512)
     assert found is not None
     laid_out, count = found
     assert (laid_out.shape, laid_out.axes, laid_out.kind) == ((3, 32), (1, 0), ArrayKind.REGISTER)
@@ -76,7 +78,7 @@ def test_vectors_lie_along_the_last_dimension_in_whole_registers() -> None:
 
 def test_rows_that_a_stride_leaves_out_take_no_registers() -> None:
     loops = {"i": rows(3), "j": lanes("j", 16)}
-    found = in_registers(storage(9, 16), [((ROW * 4, COLUMN), loops)], AVX512)
+    found = lay_out_in_registers(storage(9, 16), [((ROW * 4, COLUMN), loops)], AVX512)
     assert found is not None
     assert found[1] == 3
 
@@ -94,24 +96,24 @@ def test_rows_that_a_stride_leaves_out_take_no_registers() -> None:
     ids=["not unrolled", "parallel", "data", "every other lane", "across two registers", "a diagonal"],
 )
 def test_what_cannot_be_in_registers(indices: tuple[Expr, ...], loops: dict[str, NestLoop]) -> None:
-    assert in_registers(storage(64, 64), [(indices, loops)], AVX512) is None
+    assert lay_out_in_registers(storage(64, 64), [(indices, loops)], AVX512) is None
 
 
 def test_accesses_agree_on_how_vectors_lie() -> None:
     across, along = {"i": lanes("i", 16), "j": NestLoop("j", 16, NOTHING, unroll=True)}, {"i": rows(16)}
     along["j"] = lanes("j", 16)
-    assert in_registers(storage(16, 16), [((ROW, COLUMN), along)], AVX512) is not None
-    assert in_registers(storage(16, 16), [((ROW, COLUMN), along), ((ROW, COLUMN), across)], AVX512) is None
+    assert lay_out_in_registers(storage(16, 16), [((ROW, COLUMN), along)], AVX512) is not None
+    assert lay_out_in_registers(storage(16, 16), [((ROW, COLUMN), along), ((ROW, COLUMN), across)], AVX512) is None
 
 
 def test_registers_count_where_their_loops_are_around_or_inside() -> None:
     budget = Budget(32)
     outer, inner, other = rows(4), NestLoop("j", 4, NOTHING), NestLoop("k", 4, NOTHING)
-    budget.take((outer, inner), 20)
-    assert budget.left((outer,)) == 12, "they live inside"
-    assert budget.left((outer, inner)) == budget.left((outer, inner, other)) == 12
-    assert budget.left((other,)) == 32, "another nest runs before or after"
-    assert budget.used((outer,)) == 20
+    budget.take_registers((outer, inner), 20)
+    assert budget.remaining_registers((outer,)) == 12, "they live inside"
+    assert budget.remaining_registers((outer, inner)) == budget.remaining_registers((outer, inner, other)) == 12
+    assert budget.remaining_registers((other,)) == 32, "another nest runs before or after"
+    assert budget.used_registers((outer,)) == 20
 
 
 def test_an_array_without_dimensions_is_one_element() -> None:

@@ -152,4 +152,4 @@ def test_a_result_without_padding_is_itself() -> None:
     ],
 )
 def test_what_a_number_is_of_a_sum_of_sizes(kind: NumberKind, number: float, dtype: type) -> None:
-    assert (kind.of(Fraction(3)), type(kind.of(Fraction(3))), kind.dtype) == (number, type(number), dtype)
+    assert (kind.convert(Fraction(3)), type(kind.convert(Fraction(3))), kind.dtype) == (number, type(number), dtype)

@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import features_of
-from metasched.cost.trained import shipped
+from metasched.cost.trained import read_shipped_model
 from metasched.knowledge.distill import described
 from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
@@ -321,7 +321,7 @@ def test_the_guess_is_no_worse_in_estimate_than_the_best_known_without() -> None
 
 def _log_seconds(program: ms.Program, trace: ms.Trace) -> float:
     features = features_of(trace.apply_to(program).func, AVX512, DEFAULT_CORE)
-    return float(shipped().log_seconds(features[None])[0])
+    return float(read_shipped_model().log_seconds(features[None])[0])
 
 
 def test_a_task_measures_the_guess_first_and_then_its_neighbours() -> None:

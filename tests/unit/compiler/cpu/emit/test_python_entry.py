@@ -31,7 +31,7 @@ def arrays() -> list[Array]:
 
 def test_plain_arrays_run_without_python_s_checks(compiled: CompiledKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel(compiled)
-    monkeypatch.setattr(kernel, "_checked", None)
+    monkeypatch.setattr(kernel, "_call_with_checks", None)
     a, b, c = arrays()
     np.testing.assert_array_equal(kernel(a, b), a + b)
     assert kernel(a, b, out=c) is c
@@ -44,7 +44,7 @@ def test_several_outputs_run_without_them(monkeypatch: pytest.MonkeyPatch) -> No
     x = np.arange(15, dtype=np.float32).reshape(3, 5) % 4
     given = np.empty(3, np.float32), np.empty(3, np.int64)
     with monkeypatch.context() as patch:
-        patch.setattr(kernel, "_checked", None)
+        patch.setattr(kernel, "_call_with_checks", None)
         found = kernel(x)
         assert all(a is b for a, b in zip(kernel(x, out=given), given, strict=True))
     for values, positions in (found, given):

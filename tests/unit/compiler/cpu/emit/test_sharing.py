@@ -10,7 +10,7 @@ import pytest
 
 from metasched.compiler import lir
 from metasched.compiler.cpu.codegen import LoadedCode, compile_text
-from metasched.compiler.cpu.emit.sharing import COUNT_BYTES, is_long, share
+from metasched.compiler.cpu.emit.sharing import COUNT_BYTES, is_long, share_text
 from metasched.compiler.lir import LoopMode
 from metasched.ir.nodes import Binary, BinOp
 from metasched.target import Target
@@ -54,7 +54,7 @@ def copying(rows: int, columns: int = 64) -> lir.Loop:
 @cache
 def code() -> LoadedCode:
     loops = {"long": copying(LONG), "short": copying(SHORT)}
-    text = "\n".join(_PHASE.format(name=n) + share(n, ["ptr %cells"], of) for n, of in loops.items())
+    text = "\n".join(_PHASE.format(name=n) + share_text(n, ["ptr %cells"], of) for n, of in loops.items())
     return LoadedCode(compile_text(text, Target.detect(threads=1)))
 
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from metasched.compiler.cpu.emit.module import emit
-from metasched.compiler.cpu.emit.shuffled_loads import Runs, find_few, find_pieces, find_runs, find_span, find_splats
+from metasched.compiler.cpu.emit.shuffled_loads import (
+    Runs,
+    find_pieces,
+    find_runs,
+    find_shared_elements,
+    find_span,
+    find_splats,
+)
 from metasched.compiler.lower import lower
 from metasched.lang import parse_program
 from metasched.runtime.compiled import build
@@ -93,7 +100,7 @@ def test_pieces(offsets: Sequence[int], pieces: tuple[tuple[int, int, int], ...]
     ],
 )
 def test_few_elements(offsets: Sequence[int], elements: tuple[int, ...] | None) -> None:
-    assert find_few(offsets) == elements
+    assert find_shared_elements(offsets) == elements
 
 
 def scheduled(text: str, lanes: int, loops: int, **sizes: int) -> Schedule:

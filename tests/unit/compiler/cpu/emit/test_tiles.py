@@ -373,4 +373,4 @@ def test_rows_that_are_aligned_apart() -> None:
 
 
 def test_an_exported_kernel_knows_the_refusal() -> None:
-    assert loader._NO_TILES == Status.NO_TILES
+    assert loader._NO_TILES_STATUS == Status.NO_TILES

@@ -9,7 +9,7 @@ import pytest
 
 from metasched.compiler.cpu.emit.module import emit
 from metasched.compiler.cpu.emit.text import FunctionText
-from metasched.compiler.cpu.emit.transposed_loads import run_length, transposed
+from metasched.compiler.cpu.emit.transposed_loads import run_length, transpose_rows
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
 from metasched.lang import parse_program
@@ -128,7 +128,7 @@ def test_the_network_of_shuffles(dtype: DType, pieces: int) -> None:
     width = run * pieces
     text = FunctionText([])
     values = {f"%row{n}": [(n + run * (at // run), at % run) for at in range(width)] for n in range(run)}
-    found = transposed(text, list(values), dtype, width)
+    found = transpose_rows(text, list(values), dtype, width)
     for line in text.entry + list(text.lines()):
         name, equals, rest = line.strip().partition(" = shufflevector ")
         if equals:

@@ -249,7 +249,7 @@ def test_another_dtype_is_refused_with_what_to_do(dtype: DType) -> None:
 )
 def test_instructions_that_convert_f16_need_avx(features: set[str], expected: bool) -> None:
     target = ms.Target("x", frozenset(features), threads=1, l1=32768, l2=1048576, l3=33554432)
-    assert Native.of(target).converts_f16 is expected
+    assert Native.from_target(target).converts_f16 is expected
 
 
 def test_f16c_without_avx_is_compiled() -> None:

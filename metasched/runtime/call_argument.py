@@ -19,7 +19,7 @@ _DTYPES = {dtype.numpy: dtype for dtype in DType}
 
 
 @dataclass(frozen=True)
-class TakenArgument:
+class CallArgument:
     """An argument: a number, or an array. An array's `value` has its dimensions in memory order, which is `order` where
     that is not the array's own.
     """
@@ -30,31 +30,31 @@ class TakenArgument:
     order: tuple[int, ...] | None = None
     bytes_to_copy: int = 0
 
-    def contiguous(self) -> Any:
+    def contiguous_value(self) -> Any:
         """The value, copied where it is strided."""
         return np.array(self.value, order="C", subok=False) if self.bytes_to_copy else self.value
 
 
-def take(name: str, value: Any, is_tensor: bool) -> TakenArgument:
+def inspect_argument(name: str, value: Any, is_tensor: bool) -> CallArgument:
     """Look at an argument; nothing is copied yet. Raises KernelError for what no kernel takes."""
     value = as_numpy(name, value)
     if not is_tensor:
-        return TakenArgument(name, value, _scalar(name, value))
-    tensor = _tensor(name, value)
+        return CallArgument(name, value, _scalar_type(name, value))
+    tensor = _tensor_type(name, value)
     flags = value.flags
     if flags.c_contiguous and flags.aligned:
-        return TakenArgument(name, value, tensor)
+        return CallArgument(name, value, tensor)
     order = memory_order(value) if flags.aligned else None
     if order is None:
-        return TakenArgument(name, value, tensor, bytes_to_copy=value.nbytes)
-    return TakenArgument(name, value.transpose(order), TensorType(tensor.dtype, tensor.shape, order), order)
+        return CallArgument(name, value, tensor, bytes_to_copy=value.nbytes)
+    return CallArgument(name, value.transpose(order), TensorType(tensor.dtype, tensor.shape, order), order)
 
 
-def _scalar(name: str, value: Any) -> ScalarType:
+def _scalar_type(name: str, value: Any) -> ScalarType:
     if isinstance(value, np.ndarray) and value.ndim:
         raise KernelError(f"`{name}` is an array of shape {value.shape}; it is not indexed, so it takes a number")
     if isinstance(value, np.generic | np.ndarray):
-        return ScalarType(_dtype(name, value.dtype), fixed=True)
+        return ScalarType(_require_dtype(name, value.dtype), fixed=True)
     if isinstance(value, bool):
         return ScalarType(DType.BOOL, fixed=True)
     if isinstance(value, int | float):
@@ -62,7 +62,7 @@ def _scalar(name: str, value: Any) -> ScalarType:
     raise KernelError(f"`{name}` is {a_or_an(type(value).__name__)}; it takes a number")
 
 
-def _tensor(name: str, value: Any) -> TensorType:
+def _tensor_type(name: str, value: Any) -> TensorType:
     if not isinstance(value, np.ndarray):
         raise KernelError(
             f"`{name}` is {a_or_an(type(value).__name__)}, not a NumPy array", hint=f"pass `numpy.asarray({name})`"
@@ -71,10 +71,10 @@ def _tensor(name: str, value: Any) -> TensorType:
     empty = [n for n, extent in enumerate(value.shape) if extent == 0]
     if empty:
         raise KernelError(f"`{name}` has shape {value.shape}; dimension {empty[0]} is empty")
-    return TensorType(_dtype(name, value.dtype), value.shape)
+    return TensorType(_require_dtype(name, value.dtype), value.shape)
 
 
-def _dtype(name: str, dtype: np.dtype[Any]) -> DType:
+def _require_dtype(name: str, dtype: np.dtype[Any]) -> DType:
     found = _DTYPES.get(dtype)
     if found is None:
         known = ", ".join(d.name for d in _DTYPES)
