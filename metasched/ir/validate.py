@@ -63,7 +63,7 @@ def validate(func: Func, free: Iterable[str] = ()) -> None:
 # --- names, buffers, tree --------------------------------------------------------------------------------
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _repeated_names(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
@@ -76,7 +76,7 @@ def _names(func: Func, free: frozenset[str]) -> Iterator[str]:
         "loop": loop_vars + scalars + sorted(free),
     }
     for kind, names in kinds.items():
-        for name in _repeated(names):
+        for name in _repeated_names(names):
             yield f"the name `{name}` stands for more than one {kind}"
     arguments = sorted([b.name for b in func.inputs] + scalars)
     if sorted(func.order) != arguments:
@@ -172,7 +172,7 @@ def _loop(loop: For, free: frozenset[str]) -> Iterator[str]:
 
 
 def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Iterator[str]:
-    yield from (f"iteration variable `{n}` is there twice" for n in _repeated(it.name for it in block.iters))
+    yield from (f"iteration variable `{n}` is there twice" for n in _repeated_names(it.name for it in block.iters))
     if len(block.iters) != len(block.bindings):
         yield f"{len(block.iters)} iteration variables have {len(block.bindings)} bindings"
         return
@@ -230,7 +230,7 @@ def _store(func: Func, block: Block, store: Store) -> Iterator[str]:
         return
     iters = {it.name: it for it in block.iters}
     shown = [e.name for e in store.indices if isinstance(e, Var)]
-    yield from (f"it writes `{name}` with `{n}` in two places" for n in _repeated(shown))
+    yield from (f"it writes `{name}` with `{n}` in two places" for n in _repeated_names(shown))
     for index, extent in zip(store.indices, buffer.shape, strict=True):
         it = iters.get(index.name) if isinstance(index, Var) else None
         if it is not None:
@@ -275,7 +275,7 @@ def _reads(func: Func, block: Block) -> Iterator[str]:
         if buffer is None:
             yield f"it reads `{load.buffer}`, which is not declared"
             continue
-        if load.buffer in query.written(block):
+        if load.buffer in query.written_buffers(block):
             yield f"it reads `{load.buffer}`, which it writes"
         if len(load.indices) != len(buffer.shape):
             yield f"it reads `{load.buffer}` of rank {len(buffer.shape)} with {len(load.indices)} indices"
@@ -301,7 +301,7 @@ def _starts(func: Func) -> Iterator[str]:
     for block in query.blocks(func):
         start = frozenset(load.buffer for load in query.loads(block.init)) if block.init is not None else frozenset()
         for writer in query.blocks(func) if start else ():
-            if start.isdisjoint(query.written(writer)):
+            if start.isdisjoint(query.written_buffers(writer)):
                 continue
             shared = query.common_loops(query.loops_above(func, block.name), query.loops_above(func, writer.name))
             pairs = zip(block.iters, block.bindings, strict=True)
@@ -319,9 +319,9 @@ def _order(func: Func) -> Iterator[str]:
         for name in query.reads(block):
             if name not in inputs and name not in written:
                 yield f"block `{block.name}`: it reads `{name}` before anything writes it"
-        written.update(query.written(block))
+        written.update(query.written_buffers(block))
     for buffer in (*func.outputs, *func.temps):
-        mine = [b for b in blocks if buffer.name in query.written(b)]
+        mine = [b for b in blocks if buffer.name in query.written_buffers(b)]
         if not mine:
             yield f"nothing writes `{buffer.name}`"
         elif mine[0].reducer is not None and mine[0].init is None:

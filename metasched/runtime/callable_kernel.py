@@ -12,9 +12,9 @@ import numpy as np
 
 from metasched.compiler.cpu.emit.runtime import Status
 from metasched.errors import KernelError
-from metasched.ir.highlight import in_html
+from metasched.ir.highlight import html_text
 from metasched.ir.nodes import Func
-from metasched.ir.notebook import folded, table
+from metasched.ir.notebook import collapsible_html, table
 from metasched.ir.program import Program
 from metasched.lang.call_arguments import in_order, scalar
 from metasched.runtime import arguments
@@ -275,7 +275,9 @@ class CallableKernel(Generic[Report_co]):
             *((("report", str(self.report)),) if self.report else ()),
         ]
         return table(
-            f"kernel {self.name}", rows, "" if self.trace is None else folded("trace", in_html(str(self.trace)))
+            f"kernel {self.name}",
+            rows,
+            "" if self.trace is None else collapsible_html("trace", html_text(str(self.trace))),
         )
 
     @property

@@ -219,7 +219,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         iters=iters,
         reduces=block.reducer is not None,
         initialises=block.init is not None,
-        output=any(b.name in query.written(block) for b in func.outputs),
+        output=any(b.name in query.written_buffers(block) for b in func.outputs),
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)
         and all(loop.kind is LoopKind.SERIAL for loop in nest),
@@ -228,7 +228,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         extents=tuple(as_int(loop.extent) for loop in nest),
         readers=tuple(b.name for b in query.consumers(func, block.name)),
         sources=tuple(b.name for b in query.producers(func, block.name)),
-        held=query.held(func, block.name),
+        held=query.block_counts(func, block.name),
         dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
-from metasched.ir.highlight import in_html, show
+from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
@@ -136,7 +136,7 @@ class Interpreter(PrimitiveMethods):
         return f"<schedule of {self.program.key}: {counted(len(self._instructions), 'instruction')}>"
 
     def _repr_html_(self) -> str:
-        return in_html(str(self))
+        return html_text(str(self))
 
     def block_names(self) -> tuple[str, ...]:
         """The program's blocks now, in program order."""

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from metasched.errors import MetaschedError, ScheduleError
-from metasched.ir.highlight import in_html, show
+from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
@@ -120,7 +120,7 @@ class Trace:
         return f"<trace of {self._key}: {self._counts}>"
 
     def _repr_html_(self) -> str:
-        return table(f"trace of {self._key}: {self._counts}", [], in_html(str(self)))
+        return table(f"trace of {self._key}: {self._counts}", [], html_text(str(self)))
 
     @property
     def _key(self) -> str:

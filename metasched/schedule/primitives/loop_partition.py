@@ -120,7 +120,7 @@ def _replaced(func: Func, target: For, stmts: list[Stmt]) -> Func:
 
 def _require_no_window(ctx: Context, block: Block, loop: For, private: frozenset[str]) -> None:
     """Raise for a block whose rolling window keeps results of earlier iterations: its iteration order matters."""
-    for name in query.written(block):
+    for name in query.written_buffers(block):
         if name not in private and ctx.func.buffer(name).roll is not None:
             raise ScheduleError(
                 OP, f"`{name}` is a window that rolls", (block.name, loop.var), "loop_partition before store_at"
@@ -136,7 +136,7 @@ def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:
             (loop.var, block.name),
             f"{OP} before fusing them",
         )
-    if loop.var not in reduced | spatial and not private.issuperset(query.written(block)):
+    if loop.var not in reduced | spatial and not private.issuperset(query.written_buffers(block)):
         raise ScheduleError(
             OP,
             f"every iteration of loop `{loop.var}` computes the same in block `{block.name}`",
@@ -150,8 +150,8 @@ def _private(func: Func, loop: For) -> frozenset[str]:
     inside = {b.name: b for b in query.blocks_under(loop)}
     out = set()
     for buffer in func.temps:
-        users = [b for b in query.blocks(func) if buffer.name in (*query.written(b), *query.reads(b))]
-        writers = [b for b in users if buffer.name in query.written(b)]
+        users = [b for b in query.blocks(func) if buffer.name in (*query.written_buffers(b), *query.reads(b))]
+        writers = [b for b in users if buffer.name in query.written_buffers(b)]
         whole = not any(loop.var in query.reduced_loops(b) for b in writers)
         if whole and all(b.name in inside for b in users):
             out.add(buffer.name)

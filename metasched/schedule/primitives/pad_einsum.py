@@ -29,7 +29,7 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
-from metasched.ir.ranges import bounds, nonnegative
+from metasched.ir.ranges import bounds, is_nonnegative
 from metasched.lang.instructions import Instruction, Value
 from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
@@ -217,7 +217,7 @@ class _Padded:
             found = bounds(index, domain)
         except NotAffine:
             return None
-        return found.hi if nonnegative(found.lo) else None
+        return found.hi if is_nonnegative(found.lo) else None
 
     # --- rewriting
 

@@ -207,7 +207,7 @@ def _in_part(ctx: Context, block: Block) -> list[str]:
 def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
     """The completed spans of partially completed dimensions, by the iteration variable that reads each."""
     by_name = {it.name: it for it in consumer.iters}
-    reads = [x.indices for x in query.reads_of(consumer) if x.buffer in query.written(source)]
+    reads = [x.indices for x in query.reads_of(consumer) if x.buffer in query.written_buffers(source)]
     out: dict[str, Span] = {}
     for dimension, span in enumerate(completed):
         if span is None:

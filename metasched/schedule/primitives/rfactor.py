@@ -57,7 +57,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
     result = ctx.func.buffer(block.store.buffer)
     shape = (*result.shape[:axis], target.extent, *result.shape[axis:])
     partials = tuple(
-        Buffer(ctx.fresh(f"{name}_rf"), shape, ctx.func.buffer(name).dtype) for name in query.written(block)
+        Buffer(ctx.fresh(f"{name}_rf"), shape, ctx.func.buffer(name).dtype) for name in query.written_buffers(block)
     )
     above = query.loops_above(ctx.func, block.name)
     shared = shared_with_readers(ctx, block)

@@ -79,7 +79,7 @@ def _places(ctx: Context, around: tuple[Block, ...]) -> list[str]:
 def _first_move(ctx: Context, block: Block, around: list[Block]) -> _Move:
     consumers = query.consumers(ctx.func, block.name)
     producers = query.producers(ctx.func, block.name)
-    output = any(is_output(ctx.func, buffer) for buffer in query.written(block))
+    output = any(is_output(ctx.func, buffer) for buffer in query.written_buffers(block))
     chosen = tuple(around or (consumers[:1] if consumers and not output else producers[-1:]))
     for primitive, related in ((compute_at, consumers), (reverse_compute_at, producers)):
         if {other.name for other in chosen} <= {other.name for other in related}:
