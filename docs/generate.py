@@ -248,7 +248,7 @@ def tables_text() -> str:
     """The parser's tables. Their numbers differ from process to process: what is right stays as it is."""
     grammar = TABLES.with_suffix(".lark").read_text(encoding="utf-8")
     text = TABLES.read_text(encoding="utf-8")
-    return text if parse_tables.read(text, grammar) is not None else parse_tables.written(grammar)
+    return text if parse_tables.read_tables(text, grammar) is not None else parse_tables.tables_text(grammar)
 
 
 COMPILER = Path(__file__).parent / "compiler.md"

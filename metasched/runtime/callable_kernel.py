@@ -16,7 +16,7 @@ from metasched.ir.highlight import html_text
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import collapsible_html, table
 from metasched.ir.program import Program
-from metasched.lang.call_arguments import in_order, scalar
+from metasched.lang.call_arguments import order_arguments, scalar
 from metasched.runtime import arguments
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.runtime.compiled import CompiledKernel, raise_status
@@ -166,7 +166,7 @@ class CallableKernel(Generic[Report_co]):
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Run the kernel on arrays in their order, or by name; raises KernelError for what it cannot take."""
         if named:
-            inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
+            inputs = order_arguments(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if self._plain and len(inputs) == len(self._inputs):
             results = (self._allocate() if out is None else out,) if self._single else self._several(out)
             if self._compiled.binary.parallel:
