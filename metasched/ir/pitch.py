@@ -83,7 +83,7 @@ def _chunks(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int
 
 
 def contiguous_run(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Contiguous elements at a time."""
+    """How many elements lie one after another in memory, from one whose innermost indices are 0."""
     length = 1
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != length:

@@ -265,12 +265,12 @@ def _wrapped_range(atom: Expr, found: Range) -> Range:
 
 
 def _clip_range(dtype: DType, found: Range) -> tuple[int, int]:
-    """A range within that of a type, which has ends."""
+    """The part of a range that is within the range of a type, as two integers."""
     lowest, highest = integer_range(dtype)
     return int(max(found.lo, lowest)), int(min(found.hi, highest))
 
 
-# What makes numbers beyond 64 bits of some within.
+# Operators that make numbers beyond 64 bits of numbers that fit in them.
 _OVERFLOW_OPERATORS = (BinOp.MUL, BinOp.SHIFT_LEFT)
 
 

@@ -67,5 +67,5 @@ def origin(grammar: str) -> list[str]:
 
 
 def _number_keys(by_text: dict[str, Any]) -> dict[int, Any]:
-    """JSON has no numbers as keys."""
+    """A table of JSON, whose keys are texts, with numbers as keys."""
     return {int(key): value for key, value in by_text.items()}

@@ -31,7 +31,7 @@ Number: TypeAlias = int | float | bool
 
 
 def _shift_left(a: int, b: int) -> int:
-    """What is beyond 64 bits stays so, and no number is made of more bits than there is memory for."""
+    """`a << b`; a result far beyond 64 bits is a smaller one, also beyond them, that fits in memory."""
     return a << min(b, 2 * INDEX.bits)
 
 

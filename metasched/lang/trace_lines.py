@@ -64,7 +64,7 @@ class TraceLines:
         return replace(start, instructions=tuple(instructions))
 
     def _read_decided_line(self, line: str) -> _Line | None:
-        """A line, of which what is decided is read apart."""
+        """The instruction of a line whose decision is read separately; None where it is no line by itself."""
         undecided, sign, decision = line.rpartition(_DECISION)
         # A comment may hold anything, and so may a text.
         if not sign or "#" in line or ('"' in decision and _DECISION in undecided):
