@@ -90,7 +90,7 @@ def print_entries(entries: Iterable[Entry]) -> str:
     for (kind, cpu, structure, numbers), found in groupby(ordered, key=_section):
         lines += ["", f"kind {kind}", f"cpu {cpu}", "structure", *(f"  {line}" for line in structure)]
         lines += ["numbers", *(f"  {address}" for address in numbers), "found"]
-        lines += [f"  {_printed(entry)}" for entry in found]
+        lines += [f"  {_print_entry(entry)}" for entry in found]
     return "\n".join(lines) + "\n"
 
 
@@ -99,7 +99,7 @@ def _section(entry: Entry) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
     return entry.kind, str(entry.cpu), decided, tuple(address for address, _ in entry.numbers)
 
 
-def _printed(entry: Entry) -> str:
+def _print_entry(entry: Entry) -> str:
     numbers = json.dumps([to_stored(decision) for _, decision in entry.numbers], separators=(",", ":"))
     return f"{entry.size} in {entry.microseconds:.6g} us: {numbers}"
 
@@ -146,7 +146,7 @@ class _Reader:
     def line(self, line: str) -> Entry | None:
         """Read a line; the entry, where it is one. Raises ValueError."""
         if line.startswith("  "):
-            return self._inside(line.strip())
+            return self._read_entry(line.strip())
         word, _, rest = line.partition(" ")
         match word:
             case "kind":
@@ -165,7 +165,7 @@ class _Reader:
         self._part = word
         return None
 
-    def _inside(self, line: str) -> Entry | None:
+    def _read_entry(self, line: str) -> Entry | None:
         match self._part:
             case "structure":
                 address, mark, decided = line.partition(_DECIDED)
