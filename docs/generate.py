@@ -238,7 +238,7 @@ DIGESTS = Path(__file__).parents[1] / "metasched" / "operators" / digests.FILE
 
 def digests_text() -> str:
     """The operators that have expert traces, by the digests of their structures."""
-    return json.dumps(digests.made(), indent=1) + "\n"
+    return json.dumps(digests.make_digests(), indent=1) + "\n"
 
 
 TABLES = Path(__file__).parents[1] / "grammar" / parse_tables.FILE

@@ -125,12 +125,12 @@ class _Carried:
 
     def written(self, instruction: Instruction) -> tuple[Buffer, tuple[int, ...]]:
         block = self.block(instruction)
-        buffer, own = (_written(schedule.func, block) for schedule in (self._whole, self._element))
+        buffer, own = (_written_buffer(schedule.func, block) for schedule in (self._whole, self._element))
         added = tuple(range(len(buffer.shape) - len(own.shape)))
         return buffer, self._dims.get(buffer.name, added)
 
     def copied(self, source: str, block: str) -> bool:
-        copy = _written(self.whole, self._whole.name_of(BlockRV(block)))
+        copy = _written_buffer(self.whole, self._whole.name_of(BlockRV(block)))
         self._dims[copy.name] = self._dims[source]
         if source in self._turned:
             self._turned.add(copy.name)
@@ -147,5 +147,5 @@ class _Carried:
         self.run(Instruction(TRANSFORM_LAYOUT, args))
 
 
-def _written(func: Func, block: str) -> Buffer:
+def _written_buffer(func: Func, block: str) -> Buffer:
     return func.buffer(query.find_block(func, block).store.buffer)
