@@ -208,7 +208,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
 
 def _described(func: Func, block: Block) -> BlockInfo:
     nest = query.loops_above(func, block.name)
-    own = _own(block.iters, block.stores, block.reducer)
+    own = _own_info(block.iters, block.stores, block.reducer)
     iters = tuple(
         IterInfo(it.name, it.kind is IterKind.REDUCE, as_int(it.extent), _loops(binding, nest))
         for it, binding in zip(block.iters, block.bindings, strict=True)
@@ -266,8 +266,8 @@ class _Own:
 
 
 @lru_cache(maxsize=1 << 12)
-def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer | None) -> _Own:
-    """Kept: schedules of a program differ in where its statements stand more often than in what they are."""
+def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer | None) -> _Own:
+    """What a statement alone determines, cached: schedules move statements more often than they change them."""
     nodes = [node for store in stores for node in store.value.walk()]
     domain = {it.name: it.extent for it in iters}
     names = frozenset(domain)
@@ -295,7 +295,7 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
         or any(functions()[name].costly for name in calls),
         elementwise=_is_elementwise(stores, reducer),
-        shared=_shared(iters, stores),
+        shared=_shared_variables(iters, stores),
         places=_places(iters, stores[0].value, reducer),
         steps=_steps(stores),
     )
@@ -373,7 +373,7 @@ def _reads(func: Func, reads: tuple[_Read, ...]) -> tuple[ReadInfo, ...]:
     )
 
 
-def _shared(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tuple[str, int], ...]:
+def _shared_variables(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tuple[str, int], ...]:
     extents = {it.name: as_int(it.extent) for it in iters if it.kind is IterKind.SPATIAL}
     found: dict[str, int] = {}
     for name, divisor in _divisions(stores):

@@ -28,10 +28,10 @@ def share_of_terms(iters: Sequence[IterVar], store: Store, reducer: Reducer | No
     if value.otherwise != reducer.identity(value.dtype):
         return 1.0
     extents = {it.name: as_int(it.extent) for it in iters}
-    return prod((_share(together, extents) for together in _connected(conjuncts(value.cond))), start=1.0)
+    return prod((_share(together, extents) for together in _group_conditions(conjuncts(value.cond))), start=1.0)
 
 
-def _connected(conditions: list[Expr]) -> list[list[Expr]]:
+def _group_conditions(conditions: list[Expr]) -> list[list[Expr]]:
     """Conditions in groups that have no variable in common."""
     groups: list[tuple[frozenset[str], list[Expr]]] = []
     for condition in conditions:

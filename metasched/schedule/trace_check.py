@@ -176,7 +176,7 @@ class _Dynamic:
             try:
                 schedule.execute(instruction)
             except ScheduleError as error:
-                found.append(self._tried(_problem(number, instruction, error)))
+                found.append(self._note_left_out(_problem(number, instruction, error)))
                 self._leave_out(number, instruction)
                 handler.taken()
                 continue
@@ -188,7 +188,7 @@ class _Dynamic:
         self.missing.update(instruction.outputs)
         self.left_out = self.left_out or number
 
-    def _tried(self, problem: TraceProblem) -> TraceProblem:
+    def _note_left_out(self, problem: TraceProblem) -> TraceProblem:
         if self.left_out is None:
             return problem
         note = f"this is without line {self.left_out}, which is wrong"

@@ -17,7 +17,7 @@ from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Replay, Site
 from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
-from metasched.schedule.trace import Schedule, Trace, with_labels
+from metasched.schedule.trace import Schedule, Trace, relabel_value
 from metasched.support.data_classes import dataclass
 
 # What follows a name in an option of a choice, such as "B in tiles".
@@ -107,7 +107,7 @@ class _SideBySide:
             made = self._one.trace.instructions[-1]
             if made.decision is not None:
                 self._taking.decision = self._names.decision(made)
-            self._other.execute(self._renamed(made))
+            self._other.execute(self._rename_instruction(made))
             outputs = self._other.trace.instructions[-1].outputs
             self._labels.update(zip(made.outputs, outputs, strict=True))
         if _nests(self._one.func) != _nests(self._other.func):
@@ -115,11 +115,11 @@ class _SideBySide:
             raise ScheduleError("trace", f"it has another meaning in the names of {program}")
         return self._other.trace
 
-    def _renamed(self, written: Instruction) -> Instruction:
+    def _rename_instruction(self, written: Instruction) -> Instruction:
         return replace(
             written,
             args=tuple(self._argument(written.op, place, value) for place, value in enumerate(written.args)),
-            kwargs=tuple((name, with_labels(value, self._labels)) for name, value in written.kwargs),
+            kwargs=tuple((name, relabel_value(value, self._labels)) for name, value in written.kwargs),
             outputs=(),
             address=None if written.address is None else self._address(written.address, written.op),
             decision=None,
@@ -127,7 +127,7 @@ class _SideBySide:
 
     def _argument(self, op: str, place: int, value: Value) -> Value:
         if not isinstance(value, str):
-            return with_labels(value, self._labels)
+            return relabel_value(value, self._labels)
         if registry()[op].branches:
             return self._names.option(value)
         named = registry()[op].naming.get(place)

@@ -130,7 +130,7 @@ def _scan(block: Block) -> _Scan:
         conds += conjuncts(term.cond)
         term = term.then
     for cond in conds:
-        found = _related(block, cond, over[0])
+        found = _find_relation(block, cond, over[0])
         if found is None:
             continue
         along, relation = found
@@ -146,7 +146,7 @@ def _scan(block: Block) -> _Scan:
     raise _no_scan(block, f"no condition of its terms is `{over[0].name} <= ` a variable of its elements")
 
 
-def _related(block: Block, cond: Expr, over: IterVar) -> tuple[IterVar, BinOp] | None:
+def _find_relation(block: Block, cond: Expr, over: IterVar) -> tuple[IterVar, BinOp] | None:
     """The spatial variable that a condition compares the reduction variable with, and how."""
     if not isinstance(cond, Binary) or cond.op not in _RELATIONS:
         return None

@@ -168,7 +168,7 @@ class _Padded:
             )
         for load in factors:
             self._require_bare(load)
-            missing = [name for name in reduced if name not in _used(load)]
+            missing = [name for name in reduced if name not in _used_variables(load)]
             if missing:
                 raise ScheduleError(
                     OP,
@@ -224,7 +224,7 @@ class _Padded:
     def rewrite(self, loops: tuple[For, ...]) -> tuple[str, ...]:
         """Insert the copies and extend the block to the padded domain. Returns the names of the copies."""
         ctx, old = self.ctx, self.block
-        copies = {load: self._copy(load) for load in self.loads if _used(load) & self.extents.keys()}
+        copies = {load: self._copy(load) for load in self.loads if _used_variables(load) & self.extents.keys()}
         places = {load: Load(target.name, load.indices, load.type) for load, (_, target) in copies.items()}
         shown = [i.name for i in old.store.indices if isinstance(i, Var)]
         result = self._result() if any(name in self.extents for name in shown) else None
@@ -291,7 +291,7 @@ class _Padded:
         return name
 
 
-def _used(load: Load) -> frozenset[str]:
+def _used_variables(load: Load) -> frozenset[str]:
     """The variables that the indices of a read use."""
     return free_vars_of(load.indices)
 

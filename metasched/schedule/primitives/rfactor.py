@@ -125,7 +125,7 @@ def _reduction_loops(block: Block) -> list[str]:
     return sorted(query.reduced_loops(block))
 
 
-def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
+def _connected_loops(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
     """The loops connected to `loop` through groups that share members."""
     found = frozenset((loop,))
     while True:
@@ -145,7 +145,7 @@ class _Factored:
         taken = {it.name for it in block.iters}
         # Reduction variables that the loop does not drive stay as they are. The others are replaced by their loops, and
         # so are those that share one of these loops, as after fusing: they would not be independent variables.
-        shared = _connected(loop.var, [free_vars(b) for _, b in self._pairs(IterKind.REDUCE)])
+        shared = _connected_loops(loop.var, [free_vars(b) for _, b in self._pairs(IterKind.REDUCE)])
         self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if shared.isdisjoint(free_vars(b))]
         self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if not shared.isdisjoint(free_vars(b))]
         taken -= {it.name for it in self.apart}

@@ -200,7 +200,7 @@ class _Mapped:
         return out
 
     def _moved(self, e: Expr) -> Expr:
-        return _resolved(substitute(e, self.values), self.ranges)
+        return _simplify_indices(substitute(e, self.values), self.ranges)
 
     def _valued(self, e: Expr) -> Expr:
         """An expression with the values of the sizes in it."""
@@ -307,14 +307,14 @@ def _names(ctx: Context, outputs: Sequence[Expr], known: Collection[str]) -> lis
     return names
 
 
-def _resolved(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+def _simplify_indices(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     """An expression with its index arithmetic simplified."""
     if e.dtype is INDEX:
         return _index(e, ranges)
-    return e.map(lambda child: _resolved(child, ranges))
+    return e.map(lambda child: _simplify_indices(child, ranges))
 
 
 def _index(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     if depends_on_data(e):
-        return e.map(lambda child: _resolved(child, ranges))
+        return e.map(lambda child: _simplify_indices(child, ranges))
     return resolve(e, ranges)

@@ -187,7 +187,7 @@ def replace_loads(e: Expr, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) 
     return visit(e)
 
 
-def with_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Block:
+def replace_block_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Block:
     """`block` with every read of `buffer` replaced by `fn(indices)`, in what it writes and in its `init`."""
 
     def replaced(e: Expr) -> Expr:
@@ -302,13 +302,13 @@ def set_block(func: Func, block: Block, new: Block) -> Func:
 
 def spatial(block: Block) -> list[tuple[str, Expr]]:
     """Names and bindings of the spatial iteration variables."""
-    return _of_kind(block, IterKind.SPATIAL)
+    return _bindings_of_kind(block, IterKind.SPATIAL)
 
 
 def reduction(block: Block) -> list[tuple[str, Expr]]:
     """Names and bindings of the reduction iteration variables."""
-    return _of_kind(block, IterKind.REDUCE)
+    return _bindings_of_kind(block, IterKind.REDUCE)
 
 
-def _of_kind(block: Block, kind: IterKind) -> list[tuple[str, Expr]]:
+def _bindings_of_kind(block: Block, kind: IterKind) -> list[tuple[str, Expr]]:
     return [(it.name, b) for it, b in zip(block.iters, block.bindings, strict=True) if it.kind is kind]
