@@ -48,7 +48,7 @@ class _Recorded:
         return decision
 
 
-def _kept(decisions: Prefix) -> Pick:
+def _keep_decisions(decisions: Prefix) -> Pick:
     """The given decisions where they are still possible, else those that are most like them."""
 
     def pick(site: Site) -> Decision:
@@ -320,7 +320,7 @@ class Space:
 
     def _variant(self, prefix: Prefix) -> Sketch | None:
         try:
-            return self._run(_kept(prefix)).sketch
+            return self._run(_keep_decisions(prefix)).sketch
         except ScheduleError as error:
             self._illegal.append(error)
             return None
@@ -344,11 +344,11 @@ class Space:
 
         It need not be among those enumerated. Raises ScheduleError where a step of the source is not legal under them.
         """
-        return self._run(_kept(dict(decisions))).sketch
+        return self._run(_keep_decisions(dict(decisions))).sketch
 
     def options_near(self, decisions: Mapping[str, Decision]) -> dict[str, tuple[Decision, ...]]:
         """The options that the structural variables of that sketch have, by address. Raises what `sketch_near` does."""
-        return {site.address: tuple(site.dist.options()) for site, _ in self._run(_kept(dict(decisions))).met}
+        return {site.address: tuple(site.dist.options()) for site, _ in self._run(_keep_decisions(dict(decisions))).met}
 
     # --- descriptions
 
@@ -385,7 +385,7 @@ class Space:
     def _conditions(self) -> list[str]:
         lines = [f'"{address}" is given: {decision!r}' for address, decision in self.given.items()]
         if self.source.fixes_steps:
-            lines = [f"{_counted(len(self.given))} given, and {len(self._addresses - self.given.keys())} open"]
+            lines = [f"{_count_text(len(self.given))} given, and {len(self._addresses - self.given.keys())} open"]
         counts = Counter(error.reason for error in self._illegal)
         return lines + [f"left out {count} times: {reason}" for reason, count in counts.items()]
 
@@ -423,7 +423,7 @@ def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ..
     return out
 
 
-def _counted(decisions: int) -> str:
+def _count_text(decisions: int) -> str:
     return counted(decisions, "decision is", "decisions are")
 
 

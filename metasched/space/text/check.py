@@ -41,7 +41,7 @@ from metasched.permissions import permission_problem
 from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param, registry
-from metasched.space.text.decisions import outside
+from metasched.space.text.decisions import find_mistake
 from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
 from metasched.support.data_classes import dataclass
@@ -212,7 +212,7 @@ class _Checker:
         self.idle.append(draw.targets)
         for name in _names(draw.decision):
             self._use(name, draw.at)
-        wrong = outside(draw)
+        wrong = find_mistake(draw)
         if wrong is not None:
             self.report.error(draw.call.at, wrong, "change it, or leave it out")
         declaration = registry().get(draw.call.func)

@@ -12,7 +12,7 @@ from metasched.schedule.primitive import registry
 from metasched.space.text.values import plain
 
 
-def outside(draw: Draw) -> str | None:
+def find_mistake(draw: Draw) -> str | None:
     """What is wrong with a decision for every program; None if the text does not show a mistake."""
     declaration = registry().get(draw.call.func)
     if draw.decision is None or isinstance(draw.decision, Ref) or declaration is None:

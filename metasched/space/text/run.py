@@ -43,7 +43,7 @@ from metasched.lang.module_tree import (
     Statement,
 )
 from metasched.lang.sizes import OPERATORS, PREFIXES
-from metasched.schedule.arguments import bind, wrong
+from metasched.schedule.arguments import argument_error, bind
 from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.module import scope_name
@@ -263,7 +263,7 @@ class _Activation:
                     case (ArgumentKind.STR | ArgumentKind.FEATURE | ArgumentKind.PERMISSION, str()):
                         values.append(item)
                     case _:
-                        raise wrong(declaration, param, item)
+                        raise argument_error(declaration, param, item)
         looked_at = QueryContext.of(self.schedule.context, lambda: self.schedule.target)
         answer = declaration.run(looked_at, *values)
         if answer is None:

@@ -71,7 +71,7 @@ class Varying:
     def bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
         """Define the names of a value, or those of its parts."""
         whole = self._marks(value)
-        parts = _shared_out(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
+        parts = _share_marks(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
         for n, target in enumerate(targets):
             marks = set(whole) if len(targets) == 1 and not target.starred else whole & {_Mark.OPEN, _Mark.LOOP}
             if parts is not None:
@@ -198,7 +198,7 @@ class Varying:
         return [self._known_of(param, item) for item in value.items]
 
 
-def _shared_out(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
+def _share_marks(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
     """For each name whether it holds of all that it takes; None where it is not known what that is."""
     star = next((n for n, target in enumerate(targets) if target.starred), None)
     spare = len(parts) - len(targets)
