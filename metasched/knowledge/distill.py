@@ -65,7 +65,7 @@ def entry_of(record: Record) -> Entry | None:
 
 
 def describe_trace(program: Program, trace: Trace, target: Target, seconds: float | None) -> Entry | None:
-    """What a trace of a program decides, in roles, with its time on a target; None if it decides nothing."""
+    """The entry of a trace: what it decides, in roles, with its time on a target; None if it decides nothing."""
     anchor = anchor_of(program.func)
     roles = Roles.of(program.func, anchor)
     structure: list[tuple[str, Decision]] = []

@@ -34,8 +34,8 @@ from metasched.support.data_classes import dataclass
 
 HEADER = "metasched knowledge 1"
 _CPU = re.compile(r"(\d+) lanes, (\d+) threads?")
-_FOUND = re.compile(r"(\d+(?:x\d+)*)(?: by (\d+(?:x\d+)*))? in ([\d.]+) us: (\[.*\])")
-_DECIDED = " := "
+_SIZE_LINE = re.compile(r"(\d+(?:x\d+)*)(?: by (\d+(?:x\d+)*))? in ([\d.]+) us: (\[.*\])")
+_DECISION_SIGN = " := "
 
 # Decisions by address, both in roles.
 Decisions = tuple[tuple[str, Decision], ...]
@@ -95,7 +95,7 @@ def print_entries(entries: Iterable[Entry]) -> str:
 
 
 def _section(entry: Entry) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
-    decided = tuple(f"{address}{_DECIDED}{json.dumps(to_stored(d))}" for address, d in entry.structure)
+    decided = tuple(f"{address}{_DECISION_SIGN}{json.dumps(to_stored(d))}" for address, d in entry.structure)
     return entry.kind, str(entry.cpu), decided, tuple(address for address, _ in entry.numbers)
 
 
@@ -168,9 +168,9 @@ class _Reader:
     def _read_entry(self, line: str) -> Entry | None:
         match self._part:
             case "structure":
-                address, mark, decided = line.partition(_DECIDED)
+                address, mark, decided = line.partition(_DECISION_SIGN)
                 if not mark:
-                    raise ValueError(f"a decision is `ADDRESS{_DECIDED}JSON`")
+                    raise ValueError(f"a decision is `ADDRESS{_DECISION_SIGN}JSON`")
                 self._structure.append((address, _decision(json.loads(decided))))
             case "numbers":
                 self._numbers.append(line)
@@ -181,7 +181,7 @@ class _Reader:
         return None
 
     def _entry(self, line: str) -> Entry:
-        found = _FOUND.fullmatch(line)
+        found = _SIZE_LINE.fullmatch(line)
         if found is None or self._cpu is None or not self._kind:
             raise ValueError("what was found is `16x16x16 in 1.5 us: [NUMBERS]`, under a kind and a CPU")
         decided = [_decision(item) for item in json.loads(found[4])]

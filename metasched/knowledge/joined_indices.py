@@ -34,7 +34,7 @@ _TILED = re.compile(r".*/\{anchor\$(\d+)\}")
 # How many loops around the tiles run on all threads.
 _DEPTH = "parallelize({anchor})/depth"
 # An index that does not depend on any variable.
-_FIXED = "_"
+_FIXED_INDEX = "_"
 
 _Access = list[str]
 
@@ -83,20 +83,20 @@ class JoinedIndices:
             elif address == _DEPTH and isinstance(decision, int):
                 yield address, sum(len(group) for group in self.loops[:decision])
             else:
-                yield self._own(address), self._decision(decision)
+                yield self._rename_loops(address), self._decision(decision)
 
     def _knows(self, text: str) -> bool:
         """Whether the anchor has all loops that a text names."""
         return all(int(number) < len(self.loops) for number in _LOOP.findall(text))
 
-    def _own(self, text: str) -> str:
+    def _rename_loops(self, text: str) -> str:
         """A text about loops; of several in place of one, the last is the one that is tiled."""
         return _LOOP.sub(lambda m: f"{{anchor${self.loops[int(m[1])][-1]}}}", text)
 
     def _decision(self, decision: Decision) -> Decision:
         if isinstance(decision, Ref):
-            return Ref(self._own(decision.name))
-        return self._own(decision) if isinstance(decision, str) else decision
+            return Ref(self._rename_loops(decision.name))
+        return self._rename_loops(decision) if isinstance(decision, str) else decision
 
 
 def _tiles(joined: Sequence[Decision], extents: Sequence[int]) -> list[tuple[Decision, ...]]:
@@ -196,7 +196,7 @@ def _regroup_kind(kind: str, groups: _Groups) -> str:
     further = {f"s{n}" for group in ordered for n in group[1:]}
 
     def written(found: re.Match[str]) -> str:
-        kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED]
+        kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED_INDEX]
         indices = [_ANY.sub(lambda m: named.get(m[0], m[0]), index) for index in kept]
         if groups.batch:
             indices = ["s0", *(index for index in indices if index != "s0")]

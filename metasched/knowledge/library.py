@@ -89,8 +89,8 @@ class Knowledge:
         return found
 
     @cached_property
-    def _unbatched_kinds(self) -> dict[str, list[str]]:
-        """The kinds that a kind is without its first index."""
+    def _batched_kinds(self) -> dict[str, list[str]]:
+        """The kinds of batches by the kind that each is without its first index."""
         found: dict[str, list[str]] = {}
         for kind in self._by_kind:
             single = kind_without_batch(kind)
@@ -101,11 +101,11 @@ class Knowledge:
     def _of_kind(self, kind: str) -> Iterator[Entry]:
         """The entries of a kind, and of batches of one of it."""
         yield from self._by_kind.get(kind, ())
-        for batched in self._unbatched_kinds.get(kind, ()):
+        for batched in self._batched_kinds.get(kind, ()):
             yield from map(drop_batch, (entry for entry in self._by_kind[batched] if entry.extents[0] == 1))
 
     def _exact_neighbours(self, anchor: Anchor, cpu: Cpu) -> Iterator[Neighbour]:
-        """All that is known of an anchor's very kind."""
+        """The neighbours of an anchor among the entries of exactly its kind."""
         for entry in self._of_kind(anchor.kind):
             yield Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _cpu_distance(entry.cpu, cpu))
 

@@ -142,7 +142,7 @@ def _split(address: str) -> list[str]:
 
 
 def _local_loops(block: Block) -> Iterator[tuple[str, str]]:
-    """What the loops of a block's variables are called that are made where it is computed at a place."""
+    """The names of the loops that computing a block at a place makes, each with the role of that loop."""
     for it in block.iters:
         yield f"{it.name}_{block.name}", f"{it.name}_of_{block.name}"
 

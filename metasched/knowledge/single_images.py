@@ -37,7 +37,7 @@ def drop_batch(entry: Entry) -> Entry:
 
 
 def _shift_loops(decisions: Decisions) -> Decisions:
-    """Decisions about what is left, its loops one earlier."""
+    """The decisions for a program without the batch's loop: each loop is one place earlier."""
     left = [(address, decision) for address, decision in decisions if "0" not in _LOOP.findall(address)]
     return tuple((_LOOP.sub(_previous_loop, address), _decision(decision)) for address, decision in left)
 
