@@ -22,7 +22,7 @@ GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"
 
 _AT_BLOCKS = re.compile(r"(.+)@([\w.*?\[\]!|]+)")
-_HOW = "decorate the function with @metasched.rule"
+_DECORATE_HINT = "decorate the function with @metasched.rule"
 
 RuleSpec: TypeAlias = str | Sequence["RuleItem"] | None
 RuleItem: TypeAlias = Rule | str | Sequence["RuleItem"]
@@ -30,7 +30,7 @@ RuleItem: TypeAlias = Rule | str | Sequence["RuleItem"]
 
 def _rule_or_preset(value: object) -> object:
     if not isinstance(value, Rule | TextModule | str | list | tuple):
-        raise UnfitError(_HOW)
+        raise UnfitError(_DECORATE_HINT)
     return value
 
 
@@ -67,7 +67,7 @@ def _rules_of(name: str, value: object, way: tuple[str, ...]) -> tuple[Rule, ...
         return (require_rule(value),)
     if isinstance(value, str | list | tuple):
         return _apply_changes([], value, way)
-    raise RuleError(f"`{name}` is no rule: {_HOW}")
+    raise RuleError(f"`{name}` is no rule: {_DECORATE_HINT}")
 
 
 def _apply_changes(rules: list[Rule], spec: str | Sequence[object], way: tuple[str, ...]) -> tuple[Rule, ...]:
@@ -85,7 +85,7 @@ def _apply_changes(rules: list[Rule], spec: str | Sequence[object], way: tuple[s
             rules = [*rules, *_rules_of("", item, way)]
         else:
             said = getattr(item, "__name__", repr(item))
-            raise RuleError(f"`{said}` is no rule: {_HOW}{_preset_note(way)}")
+            raise RuleError(f"`{said}` is no rule: {_DECORATE_HINT}{_preset_note(way)}")
     return tuple(rules)
 
 
