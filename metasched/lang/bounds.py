@@ -70,7 +70,7 @@ class Assumptions:
         return self
 
     def drop_conditions(self) -> Assumptions:
-        """What is known without any condition."""
+        """The assumptions that hold without any condition."""
         return Assumptions(self.extents, data=self.data)
 
     def _extend(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Assumptions:
@@ -92,7 +92,7 @@ class Assumptions:
         return Range(_lower_bound(self._box, form, known), -_lower_bound(self._box, form.times(-1), known))
 
     def _facts_of_quotients(self, form: Linear) -> tuple[Linear, ...]:
-        """What the conditions say of quotients by numbers that are atoms of a form.
+        """The facts that follow from the conditions for each atom of a form that is a quotient by a number.
 
         With `2*i + r >= 1`, `i + (r + 1) // 2` is 1 or more.
         """
@@ -160,7 +160,7 @@ class Assumptions:
         return Range(lo, hi)
 
     def _shifted_ranges(self, atom: Expr) -> Iterator[Range]:
-        """What conditions say of data by atoms that are the same but for a number, such as `T[i] - 1` of `T[i]`.
+        """The ranges of an atom of data that conditions on it plus a number imply, such as on `T[i] - 1` for `T[i]`.
 
         Such an atom may wrap, so its range says something only where it has two ends, and where the shift back stays in
         64 bits.

@@ -77,7 +77,7 @@ def placeholder(
 
     `const` marks weights.
     """
-    return Tensor(name, _extents(name, shape), DType(dtype), const=const)
+    return Tensor(name, _check_extents(name, shape), DType(dtype), const=const)
 
 
 def compute(
@@ -108,7 +108,7 @@ def compute(
     _require_small(result, name)
     inferred = infer_dtype(stage, result.symbols)
     wanted = DType(dtype) if dtype is not None else inferred
-    return Computed(stage, _extents(name, shape), result, wanted, typed=inferred is wanted)
+    return Computed(stage, _check_extents(name, shape), result, wanted, typed=inferred is wanted)
 
 
 def compute_arg(
@@ -283,7 +283,7 @@ def call(func: str, *args: ValueLike) -> Value:
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
-def _extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
+def _check_extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
     extents = tuple(lift(n) for n in shape)
     for extent in extents:
         _require_small(extent, name)

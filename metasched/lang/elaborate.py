@@ -62,7 +62,7 @@ class _Elaborator:
         self._definition = definition
         self._report = report
         self._sizes = Sizes(report)
-        self.settings = self._settings(params)
+        self.settings = self._check_settings(params)
         self._types: dict[str, DType] = {}
         self._buffers: dict[str, BufferInfo] = {}
         self._declared: dict[str, BufferInfo] = {}
@@ -94,7 +94,7 @@ class _Elaborator:
 
     # --- parameters and sizes --------------------------------------------------------------------------
 
-    def _settings(self, params: Mapping[str, object]) -> tuple[tuple[str, Setting], ...]:
+    def _check_settings(self, params: Mapping[str, object]) -> tuple[tuple[str, Setting], ...]:
         definition = self._definition
         known = [param.name for param in definition.params]
         types = {param.name for param in definition.params if param.is_type}

@@ -144,7 +144,7 @@ class TraceJsonError(LanguageError):
 
 
 class _FormError(Exception):
-    """What is wrong with a part, and where in it."""
+    """A part of the JSON that has the wrong form; it says what is wrong, and where."""
 
 
 class _Reader:

@@ -301,7 +301,7 @@ class Values:
         return Binary(BinOp.BIT_XOR, inner, Const(highest if lowest == 0 else -1, inner.dtype))
 
     def _require_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
-        """What was built, unless it is index arithmetic that may leave 64 bits.
+        """The expression that was built; None, with a report, for index arithmetic that may leave 64 bits.
 
         Conditions are ignored: code may compute a value before it tests whether it is used. Arithmetic over data wraps.
         """
