@@ -99,7 +99,7 @@ def _lies_along(source: ms.BlockInfo, dim: int, other: int) -> bool:
 
 
 def _unpack_where_used(sch: ms.Schedule, weights: _Weights) -> None:
-    """Terms in lanes are left to the rule for them: each vector of weights is used once, and unpacked there."""
+    """Unpack each vector of weights where it is used, once: another rule puts the terms in lanes."""
     sch.compute_inline(sch.get_block(weights.block))
 
 

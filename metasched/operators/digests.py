@@ -28,7 +28,7 @@ def _read_digests() -> dict[str, list[str]]:
 
 
 def make_digests() -> dict[str, list[str]]:
-    """What the file should hold: each structure once an operator, its usual shape before those of traces."""
+    """The content of the file: each structure once an operator, its usual shape before those of traces."""
     found: dict[str, list[str]] = {}
     for operator in dict.fromkeys(name.partition(".")[0] for name in expert_names()):
         own = [name for name in expert_names() if name.partition(".")[0] == operator]

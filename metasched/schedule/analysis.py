@@ -40,7 +40,7 @@ from metasched.schedule.term_share import share_of_terms
 from metasched.support.cached import kept_with
 from metasched.support.data_classes import dataclass
 
-_COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
+_COMPARING_REDUCERS = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,9 @@ class _Own:
 
 @lru_cache(maxsize=1 << 12)
 def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer | None) -> _Own:
-    """What a statement alone determines, cached: schedules move statements more often than they change them."""
+    """The facts that a statement alone determines; cached, as schedules move statements more often than they change
+    them.
+    """
     nodes = [node for store in stores for node in store.value.walk()]
     domain = {it.name: it.extent for it in iters}
     names = frozenset(domain)
@@ -290,7 +292,8 @@ def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Re
         remainders=_remainders(nodes, names),
         calls=calls,
         divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
-        compares=reducer in _COMPARING or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
+        compares=reducer in _COMPARING_REDUCERS
+        or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
         expensive=any(functions()[name].expensive for name in calls),
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
         or any(functions()[name].costly for name in calls),

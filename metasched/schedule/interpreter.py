@@ -345,7 +345,7 @@ class Interpreter(PrimitiveMethods):
         keywords: list[tuple[str, Value]] = []
         in_trace: list[tuple[Param, Any]] = []
         for param, value in bound:
-            written = self._written(declaration, param, value)
+            written = self._trace_value(declaration, param, value)
             in_trace.append((param, written))
             if param.variadic:
                 assert isinstance(written, tuple)
@@ -366,15 +366,15 @@ class Interpreter(PrimitiveMethods):
         )
         return self._execute(declaration, instruction, options, in_trace)
 
-    def _written(self, declaration: Declaration, param: Param, value: Any) -> Value:
+    def _trace_value(self, declaration: Declaration, param: Param, value: Any) -> Value:
         """An argument as it goes into the trace."""
         if param.many:
             if not isinstance(value, list | tuple | range):
                 raise argument_error(declaration, param, value)
-            return tuple(self._written_one(declaration, param, plain(item)) for item in value)
-        return self._written_one(declaration, param, plain(value))
+            return tuple(self._trace_item(declaration, param, plain(item)) for item in value)
+        return self._trace_item(declaration, param, plain(value))
 
-    def _written_one(self, declaration: Declaration, param: Param, value: Any) -> Value:
+    def _trace_item(self, declaration: Declaration, param: Param, value: Any) -> Value:
         kind = param.kind
         if isinstance(value, BlockRV | LoopRV):
             self._require_own(declaration.name, value)

@@ -74,7 +74,7 @@ class TraceDiff:
 
 def diff_traces(before: TraceData, after: TraceData) -> TraceDiff:
     """The differences between two traces. Cost: about the product of their lengths."""
-    a, b = _Numbered(before), _Numbered(after)
+    a, b = _NumberedLines(before), _NumberedLines(after)
     same = _align_lines(a.keys, b.keys)
     labels: dict[str, str] = {}
     changed, decisions = [], []
@@ -138,7 +138,7 @@ class _Key:
     rest: tuple[object, ...]
 
 
-class _Numbered:
+class _NumberedLines:
     """The lines of a trace, each with the key that it is matched by."""
 
     def __init__(self, trace: TraceData) -> None:
@@ -148,20 +148,22 @@ class _Numbered:
 
     def _key(self, i: Instruction) -> _Key:
         fields = [*i.args, *(value for _, value in i.kwargs)]
-        about = (i.op, i.address) if i.address is not None else (i.op, self._of(i.args[0] if i.args else None))
-        rest = (tuple(name for name, _ in i.kwargs), tuple(self._of(value) for value in fields))
-        source = (i.op, i.address, tuple(self._of(v) for v in i.args[:1]) if i.address is None else ())
+        about = (
+            (i.op, i.address) if i.address is not None else (i.op, self._number_value(i.args[0] if i.args else None))
+        )
+        rest = (tuple(name for name, _ in i.kwargs), tuple(self._number_value(value) for value in fields))
+        source = (i.op, i.address, tuple(self._number_value(v) for v in i.args[:1]) if i.address is None else ())
         self._ids.update({label: (source, n) for n, label in enumerate(i.outputs)})
         return _Key(about, rest)
 
-    def _of(self, value: Value) -> object:
+    def _number_value(self, value: Value) -> object:
         """A value with each handle replaced by the step that made it."""
         if isinstance(value, Ref):
             return self._ids.get(value.name, value.name)
         if isinstance(value, Expr):
             return Expr
         if isinstance(value, tuple):
-            return tuple(self._of(item) for item in value)
+            return tuple(self._number_value(item) for item in value)
         return (type(value), value)
 
 

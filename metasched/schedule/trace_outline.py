@@ -20,7 +20,7 @@ from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
 
 _HEAD = re.compile(r"^\s*trace\b", re.MULTILINE)
-_DECIDED = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
+_DECISION_PATTERN = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
 _FACTORS = re.compile(r"\[(?:_|-?\d+)(?:, (?:_|-?\d+))*\]")
 _LITERAL = re.compile(r'-?\d+|"(?:[^"\\\n]|\\.)*"')
 _WORDS = {"True": "true", "False": "false"}
@@ -51,7 +51,7 @@ def outline_of(text: str) -> Outline:
         return match[1]
 
     try:
-        steps = _steps(_DECIDED.sub(cut, text))
+        steps = _steps(_DECISION_PATTERN.sub(cut, text))
     except (LanguageError, RecursionError):
         return _parse_outline(text)
     decisions = [_decision_json(decided) for decided in found]

@@ -26,7 +26,7 @@ from metasched.support.messages import a_or_an
 
 _CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
 _ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})
-_RESERVED = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
+_RESERVED_NAMES = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
 
 
 def _open_handler() -> Handler:
@@ -129,7 +129,7 @@ class _Writer:
     def _variable(self, label: str) -> str:
         """A Python variable for a label, unique among labels."""
         name = label
-        while name in _RESERVED or name in (v for known, v in self.variables.items() if known != label):
+        while name in _RESERVED_NAMES or name in (v for known, v in self.variables.items() if known != label):
             name += "_"
         self.variables[label] = name
         return name

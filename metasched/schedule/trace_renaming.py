@@ -21,7 +21,7 @@ from metasched.schedule.trace import Schedule, Trace, relabel_value
 from metasched.support.data_classes import dataclass
 
 # What follows a name in an option of a choice, such as "B in tiles".
-_WITHIN = " in "
+_NAME_END = " in "
 
 
 def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
@@ -35,7 +35,7 @@ def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
 
 
 @dataclass
-class _Taking:
+class _FollowDecisions:
     """A handler that takes the decisions of the other schedule."""
 
     decision: Decision | None = None
@@ -69,7 +69,7 @@ class _Names:
 
     def option(self, written: str) -> str:
         """Translate an option of a choice: rules name some `NAME`, or `NAME in ...`, after a buffer or a block."""
-        name, within, rest = written.partition(_WITHIN)
+        name, within, rest = written.partition(_NAME_END)
         return (self.buffers.get(name) or self.blocks.get(name) or name) + within + rest
 
     def decision(self, made: Instruction) -> Decision | None:
@@ -93,7 +93,7 @@ class _Names:
 class _SideBySide:
     def __init__(self, trace: Trace, written_for: Program, program: Program) -> None:
         self._given = trace
-        self._taking = _Taking()
+        self._taking = _FollowDecisions()
         self._one = Schedule(written_for, handler=Replay(trace.decisions, Policy.STRICT, DrawFromPrior(0)))
         self._other = Schedule(program, handler=self._taking)
         self._names = _Names()

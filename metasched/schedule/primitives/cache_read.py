@@ -24,7 +24,7 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
     """The copy has the batch's dimensions where the buffer has them, and lies the other way where that does."""
     batching.run(instruction)
     (copy,) = instruction.outputs
-    if batching.copied(str(instruction.args[1]), copy):
+    if batching.note_copy(str(instruction.args[1]), copy):
         names = ("d0", "d1")
         as_written = IndexMap(names, tuple(Var(name) for name in names))
         batching.lay_out(replace(instruction, args=(Ref(copy),)), as_written)

@@ -117,7 +117,7 @@ class _Bound:
 
 
 # `a op b` as `sign * (a - b) + shift < 0`.
-_BELOW = {BinOp.LT: (1, 0), BinOp.LE: (1, -1), BinOp.GT: (-1, 0), BinOp.GE: (-1, -1)}
+_LESS_THAN_FORMS = {BinOp.LT: (1, 0), BinOp.LE: (1, -1), BinOp.GT: (-1, 0), BinOp.GE: (-1, -1)}
 
 
 def _bound(block: Block, cond: Expr) -> _Bound:
@@ -128,9 +128,13 @@ def _bound(block: Block, cond: Expr) -> _Bound:
         (block.name,),
         "it must be comparisons of indices, joined by `and`",
     )
-    if not (isinstance(cond, Binary) and cond.op in _BELOW) or query.loads(cond) or not free_vars(cond) <= names:
+    if (
+        not (isinstance(cond, Binary) and cond.op in _LESS_THAN_FORMS)
+        or query.loads(cond)
+        or not free_vars(cond) <= names
+    ):
         raise error
-    sign, shift = _BELOW[cond.op]
+    sign, shift = _LESS_THAN_FORMS[cond.op]
     try:
         rest, terms = linear(Binary(BinOp.SUB, cond.a, cond.b) * sign + shift, names)
     except NotAffine:

@@ -19,7 +19,7 @@ OP = "merge_parallel"
 
 def _in_batches(batching: Batching, instruction: Instruction) -> None:
     """Merge what threads share in place of the loops; nothing where that is one loop."""
-    shared = (batching.on_threads(arg.name) for arg in instruction.args if isinstance(arg, Ref))
+    shared = (batching.shared_loop(arg.name) for arg in instruction.args if isinstance(arg, Ref))
     loops = tuple(dict.fromkeys(shared))
     if len(loops) > 1:
         batching.run(replace(instruction, args=loops))

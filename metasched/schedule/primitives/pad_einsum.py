@@ -194,7 +194,7 @@ class _Padded:
         seen: set[str] = set()
         for index in load.indices:
             mixed = free_vars(index) & self.extents.keys()
-            if mixed & seen or (mixed and not is_index_variable(index) and self._last(index) is None):
+            if mixed & seen or (mixed and not is_index_variable(index) and self._largest_index(index) is None):
                 raise ScheduleError(
                     OP,
                     f"block `{self.block.name}` reads `{load.buffer}` at `{min(mixed)}` and more than that",
@@ -203,7 +203,7 @@ class _Padded:
                 )
             seen |= mixed
 
-    def _last(self, index: Expr) -> Expr | None:
+    def _largest_index(self, index: Expr) -> Expr | None:
         """The largest value of an index over the padded domain; None where a padded reduction variable is in it, or its
         values are not known.
 
@@ -255,7 +255,7 @@ class _Padded:
                 shape[d] = self.extents[index.name]
                 inside.append(Binary(BinOp.LT, Var(names[d]), domain[index.name]))
             elif free_vars(index) & self.extents.keys():
-                last = self._last(index)
+                last = self._largest_index(index)
                 assert last is not None
                 shape[d] = simplify(Binary(BinOp.MAX, last + 1, whole.shape[d]))
                 inside.append(Binary(BinOp.LT, Var(names[d]), whole.shape[d]))

@@ -170,7 +170,7 @@ class _Factored:
         rest = [x for x in self.parts if x.var != self.loop.var]
         pairs: list[tuple[IterVar, Expr]] = [(factor, Var(self.loop.var)), *self._pairs(IterKind.SPATIAL)]
         pairs += [(it, self._binding(it)) for it in self.whole]
-        pairs += [(IterVar(self.iter_of[x.var], self._reached(x), IterKind.REDUCE), Var(x.var)) for x in rest]
+        pairs += [(IterVar(self.iter_of[x.var], self._run_count(x), IterKind.REDUCE), Var(x.var)) for x in rest]
         renamed: dict[str, Expr] = {x: Var(name) for x, name in self.iter_of.items()}
         values = {it.name: simplify(substitute(self._binding(it), renamed)) for it in self.apart}
         assert block.reducer is not None
@@ -191,7 +191,7 @@ class _Factored:
             annotations=block.annotations if still else (),
         )
 
-    def _reached(self, loop: For) -> Expr:
+    def _run_count(self, loop: For) -> Expr:
         """How many iterations of a loop run: guards over it alone cut off the end, as for the tile of an imperfect
         tile."""
         reached = loop.extent

@@ -163,7 +163,7 @@ _BOUNDS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE})
 
 
 def _conditions_by_dimension(block: Block, padding: Expr) -> list[list[Expr]]:
-    """What a padding's condition asks for, by the variables that it asks it of, in the order of the condition."""
+    """The conjuncts of a padding's condition, in groups that use the same variables, in the order of the condition."""
     found: dict[frozenset[str], list[Expr]] = {}
     for asked in map(simplify_sides, conjuncts(padding)):
         if not (isinstance(asked, Binary) and asked.op in _BOUNDS) or query.loads(asked):

@@ -26,7 +26,7 @@ from metasched.schedule.rewrite.parts import (
 from metasched.support.messages import listing
 
 OP = "store_at"
-_IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
+_ORDERED_KINDS = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
 @primitive(in_batches=unchanged)
@@ -95,7 +95,7 @@ def _loops_between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
         )
     between = shared if loop == ROOT else shared[names.index(loop) + 1 :]
     for x in between:
-        if x.kind not in _IN_ORDER:
+        if x.kind not in _ORDERED_KINDS:
             raise ScheduleError(
                 OP,
                 f"the iterations of loop `{x.var}`, which is {x.kind.value}, are not in order",

@@ -9,7 +9,7 @@ from metasched.ir.rolling import rolling_buffers
 from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, tensorized_by
 
 # These primitives make the nest an ordinary one again.
-_FREEING = frozenset({"unannotate"})
+_FREEING_STEPS = frozenset({"unannotate"})
 
 
 def require_tensorize_safe(op: str, before: Func, after: Func) -> None:
@@ -37,7 +37,7 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
         hint = f"{op} before tensorize, or take it back with unannotate"
         what = f"the nest of loop `{loop.var}` is tensorized as `{name}`"
         if block not in now:
-            if op in _FREEING:
+            if op in _FREEING_STEPS:
                 continue
             raise ScheduleError(op, f"{what}, and block `{block}` would leave it", (loop.var, block), hint)
         try:
