@@ -104,10 +104,10 @@ class _Statement:
         how = "=" if self._block.reducer is None else f"{self._block.reducer.value}="
         types = [f"{role}: {func.buffer(name).dtype}" for name, role in self._buffers.items()]
         types.append(f"y: {func.buffer(store.buffer).dtype}")
-        value = print_expr(self._simplify_accesses(_canonical_value(self._block)))
+        value = print_expr(self._canonicalise_names(_canonical_value(self._block)))
         return f"{target} {how} {value} of {', '.join(types)}"
 
-    def _simplify_accesses(self, e: Expr) -> Expr:
+    def _canonicalise_names(self, e: Expr) -> Expr:
         if isinstance(e, Load):
             indices = tuple(Var(self._index(i)) for i in e.indices)
             return Load(self._buffers.get(e.buffer, "y"), indices, e.type)
@@ -115,7 +115,7 @@ class _Statement:
             return Var("_")
         if isinstance(e, Var):
             return Var(self._variables[e.name].name if e.name in self._variables else "a", e.type)
-        return e.map(self._simplify_accesses)
+        return e.map(self._canonicalise_names)
 
     def _index(self, e: Expr) -> str:
         terms = sorted((self._atom(atom), abs(step)) for atom, step in _form(e).terms)
@@ -125,7 +125,7 @@ class _Statement:
         return "+".join(atom for atom, _ in terms) or "_"
 
     def _atom(self, e: Expr) -> str:
-        return print_expr(self._simplify_accesses(e))
+        return print_expr(self._canonicalise_names(e))
 
 
 def _canonical_value(block: Block) -> Expr:

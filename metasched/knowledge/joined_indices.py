@@ -146,7 +146,7 @@ def _groups(kind: str) -> _Groups | None:
     if count == 1:
         last = {access[-1] for access in accesses}
         apart = [access for access in accesses if result[-1] in access]
-        own = apart if _share_rows(result, accesses, apart) else accesses
+        own = apart if _has_one_row_operand(result, accesses, apart) else accesses
         alone = (index for index in result if all(_stands_alone(index, access) for access in own))
         batch = [index for index in alone if index not in last]
         result = [index for index in result if index not in batch]
@@ -155,7 +155,7 @@ def _groups(kind: str) -> _Groups | None:
     return _Groups(_numbers(batch), tuple(_numbers(group) for group in others if group))
 
 
-def _share_rows(result: _Access, accesses: Sequence[_Access], columns: Sequence[_Access]) -> bool:
+def _has_one_row_operand(result: _Access, accesses: Sequence[_Access], columns: Sequence[_Access]) -> bool:
     """Whether what lacks the result's last index is one operand, which has one of its indices and a term's."""
     rows = [access for access in accesses if access not in columns]
     if len(rows) != 1 or not all(_ANY.fullmatch(index) for index in rows[0]):

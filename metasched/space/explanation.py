@@ -25,10 +25,10 @@ def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ())
         width = max(len(rule) for rule in verdicts)
         for rule, counts in verdicts.items():
             lines.extend(_line(rule, reason, n, len(outcomes), width) for reason, n in counts.items())
-    return "\n".join([*lines, *_idle_rules(outcomes, rules), *_unmatched_patterns(rules, tuple(order))])
+    return "\n".join([*lines, *_unapplied_rules(outcomes, rules), *_unmatched_patterns(rules, tuple(order))])
 
 
-def _idle_rules(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
+def _unapplied_rules(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
     """The rules that never applied, those inside others included, each with its reasons."""
     parts = {inside(rule.name, part) for rule in rules for part in rule.inner}
     names = (name for rule in rules for name in (rule.name, *(inside(rule.name, part) for part in rule.inner)))

@@ -71,7 +71,7 @@ class Varying:
     def bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
         """Define the names of a value, or those of its parts."""
         whole = self._marks(value)
-        parts = _share_marks(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
+        parts = _distribute_parts(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
         for n, target in enumerate(targets):
             marks = set(whole) if len(targets) == 1 and not target.starred else whole & {_Mark.OPEN, _Mark.LOOP}
             if parts is not None:
@@ -198,8 +198,8 @@ class Varying:
         return [self._is_known(param, item) for item in value.items]
 
 
-def _share_marks(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
-    """For each name whether it holds of all that it takes; None where it is not known what that is."""
+def _distribute_parts(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
+    """For each name whether all parts that it takes hold; None where it is not known which those are."""
     star = next((n for n, target in enumerate(targets) if target.starred), None)
     spare = len(parts) - len(targets)
     if not parts or (len(targets) == 1 and star is None) or spare < -1 or (star is None and spare):
