@@ -238,7 +238,7 @@ DIGESTS = Path(__file__).parents[1] / "metasched" / "operators" / digests.FILE
 
 def digests_text() -> str:
     """The operators that have expert traces, by the digests of their structures."""
-    return json.dumps(digests.made(), indent=1) + "\n"
+    return json.dumps(digests.make_digests(), indent=1) + "\n"
 
 
 TABLES = Path(__file__).parents[1] / "grammar" / parse_tables.FILE
@@ -248,7 +248,7 @@ def tables_text() -> str:
     """The parser's tables. Their numbers differ from process to process: what is right stays as it is."""
     grammar = TABLES.with_suffix(".lark").read_text(encoding="utf-8")
     text = TABLES.read_text(encoding="utf-8")
-    return text if parse_tables.read(text, grammar) is not None else parse_tables.written(grammar)
+    return text if parse_tables.read_tables(text, grammar) is not None else parse_tables.tables_text(grammar)
 
 
 COMPILER = Path(__file__).parent / "compiler.md"

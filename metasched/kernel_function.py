@@ -19,7 +19,7 @@ from metasched.database.user_database import kernels_database, make_folder
 from metasched.errors import BuildError, CacheWarning, KernelError, MetaschedError, NoRecord, callers_level
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
-from metasched.lang.call_arguments import in_order
+from metasched.lang.call_arguments import order_arguments
 from metasched.lang.shorthand import Shorthand, read_shorthand
 from metasched.measure.inputs import Inputs
 from metasched.permissions import Allow, Allowed
@@ -278,7 +278,7 @@ class KernelFunction:
     # --- helpers
 
     def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        return in_order("the kernel", self.arguments, inputs, named, _OPTIONS) if named else inputs
+        return order_arguments("the kernel", self.arguments, inputs, named, _OPTIONS) if named else inputs
 
     def _refuse_options_of_others(self, named: dict[str, Any]) -> None:
         """Raises KernelError for an option of `ms.tune` that `tune` does not take, unless an argument is called so."""

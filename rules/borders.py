@@ -45,7 +45,9 @@ def borders(
     """
     info = sch.describe(block)
     padding = _padding(sch, info, reuse)
-    reason = _unfit(info, terms) or (None if padding else "it reads no padding that is cheaper to read than to copy")
+    reason = _find_obstacle(info, terms) or (
+        None if padding else "it reads no padding that is cheaper to read than to copy"
+    )
     reason = reason or sch.refusal(partial(_inline, padding=padding))
     if reason is not None:
         return ms.skip(reason)
@@ -70,7 +72,7 @@ def borders(
     return None
 
 
-def _unfit(info: ms.BlockInfo, terms: int) -> str | None:
+def _find_obstacle(info: ms.BlockInfo, terms: int) -> str | None:
     if not info.reduces or not info.initialises or info.positions:
         return "it is not a reduction"
     if not info.trivial:
@@ -120,7 +122,7 @@ class _Nest:
         own = own_loops(sch, self.block, self.info)
         loops = dict(zip((it.name for it in self.info.iters), own, strict=True))
         *others, last = self.info.spatial
-        outer, inner, sizes = self._tiled(sch, {it.name: loops[it.name] for it in others})
+        outer, inner, sizes = self._tile_loops(sch, {it.name: loops[it.name] for it in others})
         widths = sch.sample_tile(loops[last.name], parts=2, innermost=64, step=sch.target.lanes(self.info.dtype))
         columns, lane = sch.split(loops[last.name], widths)
         terms = [loops[it.name] for it in self.info.reduction]
@@ -143,7 +145,7 @@ class _Nest:
                 sch.add_fact(sch.get_block(name), Vectorized())
                 sch.add_fact(sch.get_block(name), Threaded())
 
-    def _tiled(
+    def _tile_loops(
         self, sch: ms.Schedule, loops: dict[str, ms.LoopRV]
     ) -> tuple[dict[str, ms.LoopRV], list[ms.LoopRV], dict[str, ms.Int]]:
         """Loops over tiles by variable, loops inside a tile, and sizes of tiles; an extent of one is not tiled."""

@@ -24,7 +24,7 @@ def columns(
         short: elements of a row that is reduced, at most.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, fewest, short)
+    reason = _find_obstacle(sch, block, info, fewest, short)
     if reason is not None:
         return ms.skip(reason)
     at = info.loops.index(info.spatial[-1].loops[0])
@@ -41,7 +41,7 @@ def columns(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int, short: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, fewest: int, short: int) -> str | None:
     if not info.reduces:
         return "it is not a reduction"
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metasched.rules.consumers import same_elements
+from metasched.rules.consumers import has_same_elements
 from metasched.rules.facts import Factored, Placed, Strip, Tiled
 
 import metasched as ms
@@ -51,4 +51,4 @@ def _is_open(sch: ms.Schedule, source: ms.BlockRV, reader: ms.BlockInfo) -> bool
     if tiled is None or tiled.terms is None:
         return False
     info = sch.describe(source)
-    return len(info.readers) > 1 or info.output or not same_elements(reader, info)
+    return len(info.readers) > 1 or info.output or not has_same_elements(reader, info)

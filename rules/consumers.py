@@ -14,10 +14,10 @@ def elementwise_consumer(sch: ms.Schedule, info: ms.BlockInfo) -> ms.BlockRV | N
     consumer = sch.get_block(info.readers[0])
     reader = sch.describe(consumer)
     free = reader.trivial or (not reader.output and sch.facts(consumer, Strip) is not None)
-    return consumer if free and same_elements(reader, info) else None
+    return consumer if free and has_same_elements(reader, info) else None
 
 
-def same_elements(reader: ms.BlockInfo, info: ms.BlockInfo) -> bool:
+def has_same_elements(reader: ms.BlockInfo, info: ms.BlockInfo) -> bool:
     """Whether a block is element-wise over what another computes; either may have more dimensions of size one before
     its last.
     """

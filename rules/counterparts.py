@@ -16,7 +16,7 @@ def own_counterparts(last: ms.BlockInfo) -> Counterparts:
 
 def exact_counterparts(info: ms.BlockInfo, readers: list[tuple[ms.BlockInfo, Counterparts]]) -> Counterparts:
     """Which variable of the last block each of a block's is, where all that read it do so at exactly that place."""
-    return _merged(info, readers, lambda names: next(iter(names)) if len(names) == 1 else None)
+    return _merge_counterparts(info, readers, lambda names: next(iter(names)) if len(names) == 1 else None)
 
 
 def near_counterparts(info: ms.BlockInfo, readers: list[tuple[ms.BlockInfo, Counterparts]]) -> Counterparts:
@@ -26,10 +26,10 @@ def near_counterparts(info: ms.BlockInfo, readers: list[tuple[ms.BlockInfo, Coun
         found = names - {None}
         return next(iter(found)) if len(found) == 1 else None
 
-    return _merged(info, readers, moving)
+    return _merge_counterparts(info, readers, moving)
 
 
-def _merged(
+def _merge_counterparts(
     info: ms.BlockInfo,
     readers: list[tuple[ms.BlockInfo, Counterparts]],
     of_index: Callable[[frozenset[str | None]], str | None],

@@ -36,7 +36,7 @@ def dot_products(
         shortest: the fewest terms along rows to apply this to.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, shortest)
+    reason = _find_obstacle(sch, block, info, shortest)
     if reason is not None:
         return ms.skip(reason)
     steps = partial(_steps, block=block, info=info, lanes=lanes, innermost=innermost)
@@ -72,7 +72,7 @@ def _bytes_along(info: ms.BlockInfo, place: int) -> int:
     return sum(math.prod(n or 1 for n in read.shape) * read.dtype.bytes for read in info.reads if name in read.iters)
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shortest: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shortest: int) -> str | None:
     if not info.reduces or not info.initialises:
         return "it is not a reduction"
     if sch.facts(block, Factored) is not None:

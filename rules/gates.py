@@ -88,7 +88,7 @@ def _chain(sch: ms.Schedule, info: ms.BlockInfo) -> _Chain | str:
     if not set(info.readers) <= found.keys():
         return "a block before it reads its result"
     for reader in found.values():
-        reason = _unlike(reader, first) or _elsewhere(reader, found, info)
+        reason = _find_difference(reader, first) or _find_other_place(reader, found, info)
         if reason:
             return reason
     names = _gates_of(info, found.values())
@@ -103,7 +103,7 @@ def _gates_of(info: ms.BlockInfo, readers: Iterable[ms.BlockInfo]) -> frozenset[
     return frozenset(it.name for n, it in enumerate(info.spatial) if not any(used[n] for used in uses))
 
 
-def _unlike(reader: ms.BlockInfo, first: ms.BlockInfo) -> str:
+def _find_difference(reader: ms.BlockInfo, first: ms.BlockInfo) -> str:
     """Why a block cannot share the nest of another; '' where it may."""
     if reader.reduces or not reader.trivial:
         return f"{reader.name}, which is computed of its results, is a reduction, or scheduled already"
@@ -112,7 +112,7 @@ def _unlike(reader: ms.BlockInfo, first: ms.BlockInfo) -> str:
     return ""
 
 
-def _elsewhere(reader: ms.BlockInfo, chain: dict[str, ms.BlockInfo], gated: ms.BlockInfo) -> str:
+def _find_other_place(reader: ms.BlockInfo, chain: dict[str, ms.BlockInfo], gated: ms.BlockInfo) -> str:
     """Why a block reads the chain at other places than its own element; '' where it does not."""
     own = [it.name for it in reader.iters if it.extent != 1]
     made = {b.writes for b in chain.values()}

@@ -45,7 +45,7 @@ def grouping(
         tiny: instances below which threads take longer to start than they gain.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, terms, tiny)
+    reason = _find_obstacle(sch, block, info, terms, tiny)
     if reason is not None:
         return ms.skip(reason)
     group = _largest_group(sch, info, _Limits(terms, inlined, recomputed, shares))
@@ -59,12 +59,12 @@ def grouping(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, terms: int, tiny: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, terms: int, tiny: int) -> str | None:
     if not info.trivial or sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
         return "it is scheduled already"
     if sch.facts(block, Apart) is not None:
         return "the stages of its group are apart"
-    if info.positions or not _small(info, terms):
+    if info.positions or not _has_few_terms(info, terms):
         return "it is a reduction that tiles are for"
     if len(info.spatial) < 2:
         return "its result has no rows"
@@ -73,7 +73,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, terms: int, 
     return None
 
 
-def _small(info: ms.BlockInfo, terms: int) -> bool:
+def _has_few_terms(info: ms.BlockInfo, terms: int) -> bool:
     """Whether a block has few terms an element, if any."""
     found = info.size(info.reduction)
     return found is not None and found <= terms
@@ -167,8 +167,8 @@ def _group_along(sch: ms.Schedule, last: ms.BlockInfo, row: int, limits: _Limits
     left_out: set[str] = set()
     while True:
         members = _members(sch, last, last.spatial[row].name, limits.terms, left_out)
-        group = _Group(last, members, row, frozenset(_cheap(sch, members, limits.inlined)), limits.shares)
-        if not _worthwhile(sch, group):
+        group = _Group(last, members, row, frozenset(_cheap_stages(sch, members, limits.inlined)), limits.shares)
+        if not _is_worthwhile(sch, group):
             return None
         times: dict[str, float] = {}
 
@@ -192,7 +192,7 @@ def _members(
         info = sch.describe(sch.get_block(name))
         if name in left_out or not info.readers or info.output or not set(info.readers) <= found.keys():
             continue
-        if not info.trivial or info.positions or not _small(info, terms):
+        if not info.trivial or info.positions or not _has_few_terms(info, terms):
             continue
         counterparts = near_counterparts(info, [(found[r], along[r]) for r in info.readers])
         if row in counterparts.values():
@@ -208,7 +208,7 @@ def _reads_of(sch: ms.Schedule, member: ms.BlockInfo) -> Iterator[tuple[ms.Block
         yield reader, len({at for at in places if None not in at}) + sum(None in at for at in places)
 
 
-def _cheap(sch: ms.Schedule, members: tuple[ms.BlockInfo, ...], most: int) -> Iterator[str]:
+def _cheap_stages(sch: ms.Schedule, members: tuple[ms.BlockInfo, ...], most: int) -> Iterator[str]:
     """The stages to compute where they are read: once for each element, or with little more work than storing takes."""
     times: dict[str, float] = {}
     for member in members:
@@ -232,7 +232,7 @@ def _work_again(member: ms.BlockInfo, times: float) -> float:
     return (times - 1) * (member.operations + len(member.reads) - 1) - 2
 
 
-def _worthwhile(sch: ms.Schedule, group: _Group) -> bool:
+def _is_worthwhile(sch: ms.Schedule, group: _Group) -> bool:
     """Whether a stage that computes something is read at several places by one in the group.
 
     Filters that are all written as reductions are left to the rule `rolling`, which orders the loops of each.

@@ -75,7 +75,7 @@ class _Form:
 
 def _form(info: ms.BlockInfo, lanes: int, terms: int) -> _Form | str:
     """How the block is a product of matrices, or why it is none."""
-    reason = _unfit(info)
+    reason = _find_obstacle(info)
     if reason is not None:
         return reason
     sizes = {it.name: it.extent for it in info.iters if it.extent is not None}
@@ -87,10 +87,10 @@ def _form(info: ms.BlockInfo, lanes: int, terms: int) -> _Form | str:
     if len(windows) != 1:
         return "both operands move along its rows"
     (window,), (filter_,) = windows, [read for read in info.reads if read not in windows]
-    return _factored(info, window, filter_, _last(spatial, window, filter_), sizes, terms)
+    return _factor_form(info, window, filter_, _last_variables(spatial, window, filter_), sizes, terms)
 
 
-def _unfit(info: ms.BlockInfo) -> str | None:
+def _find_obstacle(info: ms.BlockInfo) -> str | None:
     """Why the block is no reduction over two operands that nothing was done to yet."""
     if not info.reduces or not info.initialises or info.positions:
         return "it is not a reduction"
@@ -110,7 +110,7 @@ def _fine_as_it_is(spatial: list[int], lanes: int) -> str | None:
     return f"its rows ({row} elements) fill vectors" if fills else None
 
 
-def _factored(
+def _factor_form(
     info: ms.BlockInfo,
     window: ms.ReadInfo,
     filter_: ms.ReadInfo,
@@ -135,11 +135,11 @@ def _factored(
         tuple(pixels),
         tuple(in_order),
         sizes,
-        _in_a_row(window, pixels, sizes),
+        _are_consecutive(window, pixels, sizes),
     )
 
 
-def _last(spatial: list[str], window: ms.ReadInfo, filter_: ms.ReadInfo) -> list[str]:
+def _last_variables(spatial: list[str], window: ms.ReadInfo, filter_: ms.ReadInfo) -> list[str]:
     """The last variables that the windows alone move along."""
     found: list[str] = []
     for name in reversed(spatial):
@@ -149,7 +149,7 @@ def _last(spatial: list[str], window: ms.ReadInfo, filter_: ms.ReadInfo) -> list
     return found
 
 
-def _in_a_row(window: ms.ReadInfo, pixels: list[str], sizes: dict[str, int]) -> bool:
+def _are_consecutive(window: ms.ReadInfo, pixels: list[str], sizes: dict[str, int]) -> bool:
     """Whether the last dimensions are the pixels, whole: then nothing is read beside them."""
     last = window.uses[-len(pixels) :]
     alone = [{name for name in use if sizes[name] > 1} == {pixel} for use, pixel in zip(last, pixels, strict=False)]

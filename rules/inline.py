@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from metasched.rules.consumers import reuses, same_elements
+from metasched.rules.consumers import has_same_elements, reuses
 
 import metasched as ms
 
@@ -27,13 +27,13 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64, often: int
         often: terms of a reduction that read an element, from which on its arithmetic may be worth its memory.
     """
     info = sch.describe(block)
-    reason = _unfit(info) or _too_large(sch, info, largest) or _of_tiles(sch, info)
+    reason = _find_obstacle(info) or _too_large(sch, info, largest) or _find_tiles_obstacle(sch, info)
     reason = reason or sch.refusal(lambda trial: trial.compute_inline(block))
     if reason is not None:
         return ms.skip(reason)
-    if not _in_order(info) and sch.choose("transpose", [INLINED, KEPT]) == KEPT:
+    if not _reads_in_order(info) and sch.choose("transpose", [INLINED, KEPT]) == KEPT:
         return None
-    repeated = _repeated(sch, info)
+    repeated = _count_repeats(sch, info)
     if info.costly and repeated > 1 and sch.choose("division", [INLINED, KEPT]) == KEPT:
         return None
     if not info.costly and info.operations and repeated >= often and sch.choose("arithmetic", [INLINED, KEPT]) == KEPT:
@@ -42,7 +42,7 @@ def inline(sch: ms.Schedule, block: ms.BlockRV, *, largest: int = 64, often: int
     return None
 
 
-def _unfit(info: ms.BlockInfo) -> str | None:
+def _find_obstacle(info: ms.BlockInfo) -> str | None:
     if info.reduces:
         return "it is a reduction"
     if info.unpacks:
@@ -70,27 +70,27 @@ def _too_large(sch: ms.Schedule, info: ms.BlockInfo, largest: int) -> str | None
     return None
 
 
-def _of_tiles(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
+def _find_tiles_obstacle(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
     """Why a block is better computed with the tiles of the reduction that it follows; None where it is not."""
     if all(sch.describe(sch.get_block(name)).elementwise for name in info.readers):
         return None
-    start = _followed(sch, info)
+    start = _followed_reduction(sch, info)
     return None if start is None else f"it ends what `{start}` computes in tiles, and is read at other places"
 
 
-def _followed(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
+def _followed_reduction(sch: ms.Schedule, info: ms.BlockInfo) -> str | None:
     """The reduction with tiles that a block follows, alone, through others that are element-wise; None without one."""
     for producer in (sch.describe(sch.get_block(name)) for name in info.sources):
-        if producer.output or producer.readers != (info.name,) or not same_elements(info, producer):
+        if producer.output or producer.readers != (info.name,) or not has_same_elements(info, producer):
             continue
         if producer.reduces:
             return producer.name if reuses(producer) else None
         if producer.elementwise:
-            return _followed(sch, producer)
+            return _followed_reduction(sch, producer)
     return None
 
 
-def _repeated(sch: ms.Schedule, info: ms.BlockInfo) -> float:
+def _count_repeats(sch: ms.Schedule, info: ms.BlockInfo) -> float:
     """For how many terms of a reduction an element is computed where it is inlined, at most."""
     if info.instances is None:
         return 1.0
@@ -99,7 +99,7 @@ def _repeated(sch: ms.Schedule, info: ms.BlockInfo) -> float:
     return max(terms, default=1.0)
 
 
-def _in_order(info: ms.BlockInfo) -> bool:
+def _reads_in_order(info: ms.BlockInfo) -> bool:
     """Whether every read takes the iteration variables in the order in which they are written."""
     order = [it.name for it in info.iters]
     return all(

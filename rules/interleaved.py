@@ -20,7 +20,7 @@ def interleaved(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     Few operators: those of the library have channels first, or as many as fill vectors; images of bytes have three.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info)
+    reason = _find_obstacle(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     reason = sch.refusal(partial(_join, block=block, info=info))
@@ -30,7 +30,7 @@ def interleaved(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
     if not info.reduces or not info.initialises or info.positions:
         return "it is not a reduction"
     if not info.trivial:

@@ -46,7 +46,7 @@ def multi_level_tiling(
     def tile(on: ms.Schedule) -> Tiles:
         return _tile(on, block, info, levels, innermost, innermost_reduction)
 
-    reason = _unfit(sch, block, info) or sch.refusal(tile)
+    reason = _find_obstacle(sch, block, info) or sch.refusal(tile)
     if reason is not None:
         return ms.skip(reason)
     trial = sch.trial()
@@ -97,7 +97,7 @@ class _Tiled:
         return []
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
     if not info.reduces or not info.initialises:
         return "it is not a reduction"
     if sch.facts(block, Factored) is not None:
@@ -106,12 +106,12 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
         return "it is scheduled already"
     if not reuses(info):
         return "it reads every element once for each result, so tiles reuse nothing"
-    if sch.facts(block, Strip) is not None and _of_rows(info):
+    if sch.facts(block, Strip) is not None and _sums_rows(info):
         return "it goes once along rows, which a strip has in the cache"
     return None
 
 
-def _of_rows(info: ms.BlockInfo) -> bool:
+def _sums_rows(info: ms.BlockInfo) -> bool:
     """Whether a reduction goes along the rows of a buffer of which it reads every element once, such as a largest
     score; what else it reads, such as a mask, is small.
     """

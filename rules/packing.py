@@ -13,7 +13,8 @@ import metasched as ms
 NONE, TILES, PANELS, BY_TILE = "none", "tiles", "panels", "panels by tile"
 UNROLLED = 4  # Vectors of a row of a panel.
 LIKELY = (0.9, 0.1)  # How likely they are copied without a loop, and with one.
-_LARGE = 1 << 18  # Elements from which all threads copy; and the usual width of a panel, and panels for each thread.
+_FEWEST_SHARED_ELEMENTS = 1 << 18  # From so many elements on, all threads copy.
+# The usual width of a panel, and how many panels there are for each thread.
 _USUAL_WIDTH, _SHARES = 32, 8
 
 
@@ -171,7 +172,7 @@ def _pack(sch: ms.Schedule, block: ms.BlockRV, tiled: Tiled, steps: _Steps) -> N
 
 def _share(sch: ms.Schedule, copy: ms.BlockRV, panel: ms.LoopRV, operand: _Operand) -> None:
     """Let threads share panels where there are enough, as a panel's number is then no quotient in every row."""
-    large = operand.bytes >= _LARGE * operand.element
+    large = operand.bytes >= _FEWEST_SHARED_ELEMENTS * operand.element
     if large and operand.extent >= _USUAL_WIDTH * _SHARES * sch.target.threads:
         sch.parallel(panel)
         sch.add_fact(copy, Threaded())

@@ -52,12 +52,12 @@ def padding_terms(sch: ms.Schedule, block: ms.BlockRV, *, worth: float = 0.78, t
 
 def _skip(sch: ms.Schedule, block: ms.BlockRV, dimensions: int) -> None:
     for made in sch.skip_padding(block, dimensions):
-        _in_vectors(sch, made)
+        _vectorize_block(sch, made)
         for fact in (Placed(), Vectorized(), Threaded()):
             sch.add_fact(made, fact)
 
 
-def _in_vectors(sch: ms.Schedule, block: ms.BlockRV) -> None:
+def _vectorize_block(sch: ms.Schedule, block: ms.BlockRV) -> None:
     """A small block in vectors along its last dimension, inside of what it sums over."""
     info = sch.describe(block)
     loops = sch.get_loops(block)

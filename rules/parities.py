@@ -25,7 +25,7 @@ def parities(sch: ms.Schedule, block: ms.BlockRV, *, copies: int = 27) -> ms.Ski
     """
     info = sch.describe(block)
     strides = _strides(info)
-    reason = _unfit(info, strides, copies)
+    reason = _find_obstacle(info, strides, copies)
     if reason is not None:
         return ms.skip(reason)
     if sch.choose("parities", [SPLIT, WHOLE]) == WHOLE:
@@ -54,7 +54,7 @@ def _strides(info: ms.BlockInfo) -> dict[str, int]:
     return strides
 
 
-def _unfit(info: ms.BlockInfo, strides: dict[str, int], copies: int) -> str | None:
+def _find_obstacle(info: ms.BlockInfo, strides: dict[str, int], copies: int) -> str | None:
     if not info.reduces:
         return "it is not a reduction"
     if not info.trivial:

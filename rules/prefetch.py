@@ -37,20 +37,20 @@ def prefetch(
         cache: bytes of the largest cache that a core has for itself; by default the target's second.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, sch.target.l2 if cache is None else cache)
+    reason = _find_obstacle(sch, block, info, sch.target.l2 if cache is None else cache)
     if reason is not None:
         return ms.skip(reason)
     if info.kinds[-1] is ms.LoopKind.VECTORIZED:
         row = None if info.reduces or len(info.reads) > 1 else _row_loop(info)
         if row is None:
             return ms.skip("it is in vectors already, and no copy of rows")
-        steps = partial(_by_rows, block=block, row=row, distances=distances)
+        steps = partial(_prefetch_rows, block=block, row=row, distances=distances)
     elif info.kinds[-1] is ms.LoopKind.SERIAL and sch.facts(block, Vectorized) is None:
         length = info.iter_of(info.loops[-1])[-1].extent
         if length is None or length <= 2 * max(runs):
             return ms.skip(f"its rows ({length} elements) are short")
         limit = 0 if info.reduces or info.expensive or info.costly else unrolled
-        steps = partial(_by_runs, block=block, runs=(length, *runs), distances=distances, unrolled=limit)
+        steps = partial(_prefetch_runs, block=block, runs=(length, *runs), distances=distances, unrolled=limit)
     else:
         return ms.skip("its innermost loop has been decided already")
     refusal = sch.refusal(steps)
@@ -60,7 +60,7 @@ def prefetch(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, cache: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, cache: int) -> str | None:
     if sch.facts(block, Tiled) is not None:
         return "it is tiled, and its operands are read again and again"
     if not info.loops or info.held[-1] > 1:
@@ -86,10 +86,10 @@ def _bytes(read: ms.ReadInfo) -> int:
     return read.dtype.bytes * math.prod(extent or 1 for extent in read.shape)
 
 
-def _by_runs(
+def _prefetch_runs(
     sch: ms.Schedule, block: ms.BlockRV, runs: tuple[int, ...], distances: tuple[int, ...], unrolled: int
 ) -> None:
-    length = sch.sample_categorical(list(runs), probabilities=_likely(runs), name="run")
+    length = sch.sample_categorical(list(runs), probabilities=_run_probabilities(runs), name="run")
     run, inside = sch.split(sch.get_loops(block)[-1], [None, length])
     sch.annotate(run, "prefetch", sch.sample_categorical(list(distances), name="ahead"))
     sch.add_fact(block, InRuns())
@@ -97,7 +97,7 @@ def _by_runs(
         sch.annotate(inside, "unroll_limit", sch.sample_categorical([0, unrolled], name="unrolled"))
 
 
-def _likely(values: tuple[int, ...]) -> list[float]:
+def _run_probabilities(values: tuple[int, ...]) -> list[float]:
     """The probabilities of values of which the first asks for nothing."""
     others = len(values) - 1
     return [UNUSED, *([(1 - UNUSED) / others] * others)]
@@ -109,7 +109,7 @@ def _row_loop(info: ms.BlockInfo) -> int | None:
     return next((n for n, name in reversed(list(enumerate(info.loops))) if name not in along.loops), None)
 
 
-def _by_rows(sch: ms.Schedule, block: ms.BlockRV, row: int, distances: tuple[int, ...]) -> None:
+def _prefetch_rows(sch: ms.Schedule, block: ms.BlockRV, row: int, distances: tuple[int, ...]) -> None:
     offered = (0, *distances)
-    ahead = sch.sample_categorical(list(offered), probabilities=_likely(offered), name="ahead")
+    ahead = sch.sample_categorical(list(offered), probabilities=_run_probabilities(offered), name="ahead")
     sch.annotate(sch.get_loops(block)[row], "prefetch", ahead)

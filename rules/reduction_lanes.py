@@ -22,7 +22,7 @@ def reduction_lanes(
         shortest: the fewest terms of a reduction to apply this to.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, shortest)
+    reason = _find_obstacle(sch, block, info, shortest)
     if reason is not None:
         return ms.skip(reason)
 
@@ -37,7 +37,7 @@ def reduction_lanes(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shortest: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, shortest: int) -> str | None:
     if not info.reduces:
         return "it is not a reduction"
     if not info.loops:

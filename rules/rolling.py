@@ -35,7 +35,7 @@ def rolling(
         tiny: instances below which threads take longer to start than they gain.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, tiny)
+    reason = _find_obstacle(sch, block, info, tiny)
     if reason is not None:
         return ms.skip(reason)
     rolls = [partial(_roll, block=block, info=info, row=n, largest=largest, widths=widths) for n in _dimensions(info)]
@@ -52,7 +52,7 @@ def _dimensions(info: ms.BlockInfo) -> list[int]:
     return [n for n, it in enumerate(info.spatial[:-1]) if it.extent != 1]
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, tiny: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, tiny: int) -> str | None:
     if not info.trivial or sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
         return "it is scheduled already"
     if info.elementwise or info.positions:

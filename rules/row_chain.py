@@ -27,7 +27,7 @@ def row_chain(sch: ms.Schedule, block: ms.BlockRV) -> ms.Skip | None:
     if not info.trivial:
         return ms.skip("it is scheduled already")
     chain = _chain(sch, info)
-    reason = _unfit(chain, sch.target.threads)
+    reason = _find_obstacle(chain, sch.target.threads)
     if reason is not None:
         return ms.skip(reason)
     refusals = {how: sch.refusal(partial(chain.compute, how=how)) for how in chain.ways()}
@@ -54,14 +54,14 @@ class _Chain:
     rows: frozenset[str]
 
     def ways(self) -> list[str]:
-        stored = any(self.in_rows(b) and _costly(b) for b in self.producers)
+        stored = any(self.in_rows(b) and _is_costly(b) for b in self.producers)
         return [STORED, RECOMPUTED] if stored else [STORED]
 
     def compute(self, sch: ms.Schedule, how: str) -> None:
         at = self._row_loop(sch)
         for info in self.producers:
             block = sch.get_block(info.name)
-            if self.in_rows(info) and (how == RECOMPUTED or not _costly(info)):
+            if self.in_rows(info) and (how == RECOMPUTED or not _is_costly(info)):
                 sch.compute_inline(block)
                 continue
             sch.compute_at(block, at)
@@ -95,11 +95,11 @@ class _Chain:
         return False
 
 
-def _costly(info: ms.BlockInfo) -> bool:
+def _is_costly(info: ms.BlockInfo) -> bool:
     return info.expensive or info.costly or info.conditional
 
 
-def _unfit(chain: _Chain, threads: int) -> str | None:
+def _find_obstacle(chain: _Chain, threads: int) -> str | None:
     if not any(b.reduces for b in chain.producers):
         return "none of what it reads is a reduction of its rows"
     if not chain.shares_rows():
@@ -119,7 +119,7 @@ def _chain(sch: ms.Schedule, last: ms.BlockInfo) -> _Chain:
     found = {last.name: last}
     for name in reversed(sch.block_names()):
         info = sch.describe(sch.get_block(name))
-        if not info.readers or info.output or not set(info.readers) <= found.keys() or not _movable(info):
+        if not info.readers or info.output or not set(info.readers) <= found.keys() or not _is_movable(info):
             continue
         counterparts = exact_counterparts(info, [(found[r], along[r]) for r in info.readers])
         shared = {it for it in rows if it.name in counterparts.values() or it.extent == 1}
@@ -131,7 +131,7 @@ def _chain(sch: ms.Schedule, last: ms.BlockInfo) -> _Chain:
     return _Chain(last, producers, along, frozenset(it.name for it in rows))
 
 
-def _movable(info: ms.BlockInfo) -> bool:
+def _is_movable(info: ms.BlockInfo) -> bool:
     """Whether a block is not scheduled, and no reduction that tiles are for."""
     moving = {it.name for it in info.spatial if it.extent != 1}
     tiles = info.reduces and len(moving) > 1 and any(moving - read.iters for read in info.reads)

@@ -43,10 +43,10 @@ def row_parts(
         return ms.skip(f"{rows} rows that fit in the second cache are enough for threads")
     if rows * row < tiny:
         return ms.skip(f"it is so small ({rows * row} elements) that starting threads would take longer")
-    exponentials = _relative(sch, info, set())
+    exponentials = _relative_blocks(sch, info, set())
     if not exponentials:
         return ms.skip("its terms are relative to no maximum")
-    steps = partial(_in_one_pass, block=block, exponentials=exponentials, longest=longest)
+    steps = partial(_compute_in_one_pass, block=block, exponentials=exponentials, longest=longest)
     refusal = sch.refusal(steps)
     if refusal is not None:
         return ms.skip(refusal)
@@ -55,7 +55,7 @@ def row_parts(
     return None
 
 
-def _relative(sch: ms.Schedule, info: ms.BlockInfo, seen: set[str]) -> tuple[str, ...]:
+def _relative_blocks(sch: ms.Schedule, info: ms.BlockInfo, seen: set[str]) -> tuple[str, ...]:
     """The element-wise blocks between a maximum and a sum, last first, and the maximum at the end; none without one.
 
     `seen` are the blocks looked at, none of which leads to one.
@@ -68,27 +68,27 @@ def _relative(sch: ms.Schedule, info: ms.BlockInfo, seen: set[str]) -> tuple[str
         if source.reduces and source.compares and not source.positions and source.trivial:
             return (name,)
         if source.elementwise and not source.output and source.trivial:
-            found = _relative(sch, source, seen)
+            found = _relative_blocks(sch, source, seen)
             if found:
                 return (name, *found)
     return ()
 
 
-def _in_one_pass(sch: ms.Schedule, block: ms.BlockRV, exponentials: tuple[str, ...], longest: int) -> None:
+def _compute_in_one_pass(sch: ms.Schedule, block: ms.BlockRV, exponentials: tuple[str, ...], longest: int) -> None:
     *between, top = exponentials
     for name in between:
         sch.compute_inline(sch.get_block(name))
     maximum = sch.get_block(top)
     along = sch.get_loops(maximum)[-1]
     tile = sch.sample_tile(along, parts=2, innermost=longest)
-    maxima, sums = (_partial(sch, each, tile) for each in (maximum, block))
+    maxima, sums = (_factor_partial(sch, each, tile) for each in (maximum, block))
     sch.use_partial_maxima(sums, maxima)
     sch.reverse_compute_at(sums, sch.get_loops(maxima)[-2])
     for each in (maxima, sums):
         sch.add_fact(each, Placed())
 
 
-def _partial(sch: ms.Schedule, block: ms.BlockRV, tile: list[ms.Int]) -> ms.BlockRV:
+def _factor_partial(sch: ms.Schedule, block: ms.BlockRV, tile: list[ms.Int]) -> ms.BlockRV:
     """Partial results of a reduction along its last loop."""
     info = sch.describe(block)
     outer, _ = sch.split(sch.get_loops(block)[-1], tile)

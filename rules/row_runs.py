@@ -25,10 +25,10 @@ def row_runs(
         tasks: how many iterations outside are enough for threads.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info)
+    reason = _find_obstacle(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
-    run = _run(info)
+    run = _innermost_run(info)
     if len(run) < 2:
         return ms.skip("its rows do not follow one another in memory")
     lanes, row = sch.target.lanes(info.dtype), run[-1].extent or 1
@@ -41,7 +41,7 @@ def row_runs(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:
         return "its loops are tiles already"
     moved = any(held > 1 for held in info.held)
@@ -56,7 +56,7 @@ def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | Non
 
 def _has_whole_rows(info: ms.BlockInfo) -> bool:
     """Whether the loops of a block's run are its own, and whole; the first may be a part."""
-    run = _run(info)
+    run = _innermost_run(info)
     count = len(run)
     if info.reduces or [it.loops for it in run] != [(loop,) for loop in info.loops[-count:]]:
         return False
@@ -65,7 +65,7 @@ def _has_whole_rows(info: ms.BlockInfo) -> bool:
     return free and first is not None and inner == [it.extent for it in run[1:]]
 
 
-def _run(info: ms.BlockInfo) -> tuple[ms.IterInfo, ...]:
+def _innermost_run(info: ms.BlockInfo) -> tuple[ms.IterInfo, ...]:
     """The innermost iteration variables over which everything lies one element after another."""
     iters = [it for it in info.iters if it.reduces == info.reduces]
     run = iters[-1:]

@@ -34,7 +34,7 @@ def scans(
         return ms.skip("its extents depend on tile sizes")
     if terms <= few:
         return ms.skip(f"its rows are short ({terms} elements)")
-    options = {f"of {size}": partial(_in_blocks, block=block, elements=terms, size=size, few=few) for size in sizes}
+    options = {f"of {size}": partial(_scan_blocks, block=block, elements=terms, size=size, few=few) for size in sizes}
     refusal = sch.refusal(next(iter(options.values())))
     if refusal is not None:
         return ms.skip(refusal)
@@ -44,7 +44,7 @@ def scans(
     return None
 
 
-def _in_blocks(sch: ms.Schedule, block: ms.BlockRV, elements: int, size: int, few: int) -> None:
+def _scan_blocks(sch: ms.Schedule, block: ms.BlockRV, elements: int, size: int, few: int) -> None:
     while elements > few:
         block = sch.decompose_scan(block, size)
         elements = -(-elements // size)

@@ -55,7 +55,7 @@ def scatter(
         if info.sum_block:
             _lengthen_blocks(on, block, max(info.sum_block, 8 * found.extent))
         if alone and info.initialises and (info.size(info.reduction) or 0) >= limits.tiny:
-            _in_strips(on, block, info, limits)
+            _sum_strips(on, block, info, limits)
         else:
             _place(on, block)
 
@@ -138,7 +138,7 @@ def _lengthen_blocks(sch: ms.Schedule, block: ms.BlockRV, length: int) -> None:
         sch.annotate(block, "blocked_sum", length)
 
 
-def _in_strips(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, limits: _Limits) -> None:
+def _sum_strips(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, limits: _Limits) -> None:
     """Sums of strips of the terms, on all threads, and of neighbouring terms where the result is small."""
     loops = dict(zip(info.loops, sch.get_loops(block), strict=True))
     reduction = [it for it in info.reduction if it.name not in info.places]

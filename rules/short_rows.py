@@ -40,7 +40,7 @@ def short_rows(
         lanes: the most lanes that a vector may have.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, most)
+    reason = _find_obstacle(sch, block, info, most)
     if reason is not None:
         return ms.skip(reason)
     outer, inner = info.spatial[-2:]
@@ -60,7 +60,7 @@ def short_rows(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int) -> str | None:
     if info.reduces or not info.trivial:
         return "it is not an element-wise block that nothing has scheduled"
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:

@@ -36,7 +36,7 @@ def short_sums(
         lanes: the most lanes that a vector may have.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info, most, terms)
+    reason = _find_obstacle(sch, block, info, most, terms)
     if reason is not None:
         return ms.skip(reason)
     outer, inner = info.spatial[-2:]
@@ -80,7 +80,7 @@ def _follower(sch: ms.Schedule, info: ms.BlockInfo) -> ms.BlockRV | None:
     return reader if sch.refusal(lambda on: on.reverse_compute_at(reader, loop)) is None else None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int, terms: int) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo, most: int, terms: int) -> str | None:
     if not info.reduces or not info.trivial:
         return "it is not a reduction that nothing has scheduled"
     if sch.facts(block, Tiled) is not None or sch.facts(block, Factored) is not None:

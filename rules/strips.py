@@ -36,7 +36,7 @@ def strips(
     if not info.trivial:
         return ms.skip("it is scheduled already")
     chain = _chain(sch, info)
-    reason = _unfit(chain, sch.target.l2 if fewest_bytes is None else fewest_bytes)
+    reason = _find_obstacle(chain, sch.target.l2 if fewest_bytes is None else fewest_bytes)
     if reason is None:
         reason = sch.refusal(partial(_compute, chain=chain, largest=largest))
     if reason is not None:
@@ -63,7 +63,7 @@ class _Chain:
         return sum(b.dtype.bytes * (b.size(b.spatial) or 0) for b in self.producers)
 
 
-def _unfit(chain: _Chain, fewest_bytes: int) -> str | None:
+def _find_obstacle(chain: _Chain, fewest_bytes: int) -> str | None:
     reductions = [b for b in (chain.last, *chain.producers) if b.reduces]
     if not any(_reuses(b) for b in chain.producers):
         return "none of its producers is a reduction that tiles are for"

@@ -66,13 +66,13 @@ def pack(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, columns:
     else:
         sch.transform_layout(copy, panels.layout(operand), panels.uses * panels.size)
         sch.annotate(copy, "unroll_limit", max(_WIDER))
-    nest = _in_order(sch, copy, operand, extents, panels)
+    nest = _order_loops(sch, copy, operand, extents, panels)
     lanes = sch.target.lanes(info.dtype)
-    vectors = _in_vectors(sch, nest, lanes)
-    beside = _beside(sch, copy, operand, nest) if vectors.extents[-1] == lanes else None
+    vectors = _vector_loops(sch, nest, lanes)
+    beside = _find_neighbours(sch, copy, operand, nest) if vectors.extents[-1] == lanes else None
     if beside is not None and beside.loop < len(vectors.loops) - 1:  # or else it is in the vectors
-        vectors = _with_neighbours(sch, vectors, beside)
-    _run(sch, copy, vectors)
+        vectors = _unroll_neighbours(sch, vectors, beside)
+    _schedule_nest(sch, copy, vectors)
 
 
 def _panels(
@@ -88,7 +88,7 @@ def _panels(
         return None
     size = own[0].divisor
     count = -(-extents[columns] // size)
-    whole = [count] if _of_constants(sch, info) else []
+    whole = [count] if _reads_constants(sch, info) else []
     wider = [uses for uses in dict.fromkeys([*_WIDER, *whole]) if uses > 1 and count % uses == 0]
     if not wider:
         return None
@@ -97,21 +97,21 @@ def _panels(
     return _Panels(columns, size, uses, max(wider))
 
 
-def _of_constants(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
+def _reads_constants(sch: ms.Schedule, info: ms.BlockInfo) -> bool:
     """Whether a block reads something, and constant arguments and what is computed of them only."""
     sources = [sch.describe(sch.get_block(name)) for name in info.sources]
     known = {argument.name for argument in sch.program.inputs if argument.const}
-    known |= {source.writes for source in sources if _of_constants(sch, source)}
+    known |= {source.writes for source in sources if _reads_constants(sch, source)}
     return bool(info.reads) and all(read.buffer in known for read in info.reads)
 
 
 def copy_rows(sch: ms.Schedule, copy: ms.BlockRV) -> None:
     """Schedule the nest of a copy that lies as it is indexed. Raises ScheduleError."""
     info = sch.describe(copy)
-    _run(sch, copy, _Loops(list(sch.get_loops(copy)), [it.extent or 1 for it in info.iters]))
+    _schedule_nest(sch, copy, _Loops(list(sch.get_loops(copy)), [it.extent or 1 for it in info.iters]))
 
 
-def _run(sch: ms.Schedule, copy: ms.BlockRV, nest: _Loops) -> None:
+def _schedule_nest(sch: ms.Schedule, copy: ms.BlockRV, nest: _Loops) -> None:
     """Vectors along the innermost loop, and threads over the outermost ones.
 
     Where there would be a gather instead of vectors, the loop is unrolled: then where its elements are is known.
@@ -123,7 +123,7 @@ def _run(sch: ms.Schedule, copy: ms.BlockRV, nest: _Loops) -> None:
     elif nest.extents[-1] <= _UNROLLED:
         sch.unroll(inner)
     sch.add_fact(copy, Vectorized())
-    shared = _shared(nest.extents[: len(outer)], sch.target.threads)
+    shared = _count_shared_loops(nest.extents[: len(outer)], sch.target.threads)
     if shared and prod(nest.extents) >= _SMALL:
         sch.parallel(sch.fuse(*outer[:shared]) if shared > 1 else outer[0])
 
@@ -143,7 +143,7 @@ def _lanes(sch: ms.Schedule, copy: ms.BlockRV) -> int:
     return lanes
 
 
-def _in_order(
+def _order_loops(
     sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, extents: Sequence[int], panels: _Panels | None
 ) -> _Loops:
     """One loop for each part of an index, in the order in which the parts lie in memory.
@@ -175,7 +175,7 @@ class _Neighbours:
     count: int
 
 
-def _beside(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, nest: _Loops) -> _Neighbours | None:
+def _find_neighbours(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, nest: _Loops) -> _Neighbours | None:
     """What lies beside that which the lanes of a vector read far apart: units, or elements, of the last dimension of
     what is copied. A unit of it is innermost in the copy, and then another dimension, or another dimension is. Whole
     runs are read then, and transposed in registers."""
@@ -195,7 +195,7 @@ def _beside(sch: ms.Schedule, copy: ms.BlockRV, operand: ms.TensorOperand, nest:
     return _Neighbours(loop, count) if whole else None
 
 
-def _with_neighbours(sch: ms.Schedule, nest: _Loops, beside: _Neighbours) -> _Loops:
+def _unroll_neighbours(sch: ms.Schedule, nest: _Loops, beside: _Neighbours) -> _Loops:
     """A loop over units side by side around the vectors, unrolled."""
     *outer, inner = nest.loops
     loop, run = sch.split(outer[beside.loop], [None, beside.count])
@@ -207,7 +207,7 @@ def _with_neighbours(sch: ms.Schedule, nest: _Loops, beside: _Neighbours) -> _Lo
     return _Loops([*outer, run, inner], extents)
 
 
-def _in_vectors(sch: ms.Schedule, nest: _Loops, lanes: int) -> _Loops:
+def _vector_loops(sch: ms.Schedule, nest: _Loops, lanes: int) -> _Loops:
     """The innermost loops that one vector holds as one."""
     count, elements = 1, nest.extents[-1]
     while count < len(nest.loops) and elements * nest.extents[-count - 1] <= lanes:
@@ -218,7 +218,7 @@ def _in_vectors(sch: ms.Schedule, nest: _Loops, lanes: int) -> _Loops:
     return _Loops([*nest.loops[:-count], sch.fuse(*nest.loops[-count:])], [*nest.extents[:-count], elements])
 
 
-def _shared(extents: Sequence[int], threads: int) -> int:
+def _count_shared_loops(extents: Sequence[int], threads: int) -> int:
     """How many outermost loops threads share."""
     for count in range(1, len(extents) + 1):
         if prod(extents[:count]) >= _SHARES * threads:

@@ -44,14 +44,14 @@ def tensorize(
         fuse_after: the levels, counted from 1, under which the consumer may be.
     """
     info = sch.describe(block)
-    reason = _unfit(sch, block, info)
+    reason = _find_obstacle(sch, block, info)
     if reason is not None:
         return ms.skip(reason)
     try:
         fit = _fits(sch, block, intrinsics)[0]
     except ms.ScheduleError as error:
         return ms.skip(error.message)
-    reason = _refused(sch, block, fit, most_padding)
+    reason = _find_refusal(sch, block, fit, most_padding)
     if reason is not None:
         return ms.skip(reason)
     steps_of = partial(tile, block=block, fit=fit, largest=Largest(rows, columns, steps))
@@ -67,7 +67,7 @@ def tensorize(
     return None
 
 
-def _unfit(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
+def _find_obstacle(sch: ms.Schedule, block: ms.BlockRV, info: ms.BlockInfo) -> str | None:
     if not info.reduces or not info.initialises:
         return "it is not a reduction"
     if sch.facts(block, Factored) is not None:
@@ -83,7 +83,7 @@ def _fits(sch: ms.Schedule, block: ms.BlockRV, intrinsics: tuple[str, ...]) -> t
     return trial.tensor_fits(block, *intrinsics)
 
 
-def _refused(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, most_padding: float) -> str | None:
+def _find_refusal(sch: ms.Schedule, block: ms.BlockRV, fit: ms.TensorFit, most_padding: float) -> str | None:
     name, missing = fit.intrinsic.name, sorted(each for each in fit.intrinsic.features if not sch.target.has(each))
     if missing:
         return f"`{name}` would fit, and the target lacks {missing[0]}"

@@ -42,13 +42,13 @@ def unpacking(
         return ms.skip("it is no sum over one index of products with weights that are unpacked for it")
     once = math.prod(it.extent or 0 for it in weights.rows) == 1
     width = vectors * sch.target.lanes(info.dtype)
-    steps = partial(_in_tiles, block=block, weights=weights, width=width, terms=terms)
+    steps = partial(_multiply_tiles, block=block, weights=weights, width=width, terms=terms)
     if once and weights.along_terms:
-        steps = partial(_where_used, weights=weights)
+        steps = partial(_unpack_where_used, weights=weights)
     elif weights.along_terms:
-        steps = partial(_in_rows, block=block, weights=weights)
+        steps = partial(_multiply_rows, block=block, weights=weights)
     elif once:
-        steps = partial(_in_lanes, block=block, weights=weights, width=width, most=run)
+        steps = partial(_multiply_lanes, block=block, weights=weights, width=width, most=run)
     refusal = sch.refusal(steps)
     if refusal is not None:
         return ms.skip(refusal)
@@ -98,12 +98,12 @@ def _lies_along(source: ms.BlockInfo, dim: int, other: int) -> bool:
     return source.iters[dim].name in along and source.iters[other].name not in along
 
 
-def _where_used(sch: ms.Schedule, weights: _Weights) -> None:
-    """Terms in lanes are left to the rule for them: each vector of weights is used once, and unpacked there."""
+def _unpack_where_used(sch: ms.Schedule, weights: _Weights) -> None:
+    """Unpack each vector of weights where it is used, once: another rule puts the terms in lanes."""
     sch.compute_inline(sch.get_block(weights.block))
 
 
-def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int, most: int) -> None:
+def _multiply_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int, most: int) -> None:
     sch.compute_inline(sch.get_block(weights.block))
     info = sch.describe(block)
     *rows, columns, along = sch.get_loops(block)
@@ -115,8 +115,8 @@ def _in_lanes(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     if info.dtype.is_float:
         sch.annotate(block, "blocked_sum", length)
         sch.annotate(block, "common_factor", True)
-    _multiplied(sch, block, inner, width)
-    _finished_in(sch, block, outer)
+    _schedule_product(sch, block, inner, width)
+    _share_tiles(sch, block, outer)
 
 
 def _terms_of_scale(info: ms.BlockInfo, most: int) -> int:
@@ -127,7 +127,7 @@ def _terms_of_scale(info: ms.BlockInfo, most: int) -> int:
     return next(terms for terms in range(min(scale, most), 0, -1) if scale % terms == 0)
 
 
-def _in_tiles(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int, terms: int) -> None:
+def _multiply_tiles(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int, terms: int) -> None:
     info = sch.describe(block)
     panel = 2 * sch.target.lanes(info.dtype)
     *others, rows, columns, along = sch.get_loops(block)
@@ -137,12 +137,12 @@ def _in_tiles(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights, width: int
     tiles, row = sch.split(rows, [None, _rows_of_tile(extent, (sch.target.registers - 4) // 2)])
     blocks, term = sch.split(along, [None, terms])
     sch.reorder(outer, blocks, *others, tiles, panels, term, row, inner)
-    _unpacked(sch, weights, blocks, panel)
-    _multiplied(sch, block, inner, sch.target.registers * panel)
-    _finished_in(sch, block, outer)
+    _unpack_panels(sch, weights, blocks, panel)
+    _schedule_product(sch, block, inner, sch.target.registers * panel)
+    _share_tiles(sch, block, outer)
 
 
-def _in_rows(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights) -> None:
+def _multiply_rows(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights) -> None:
     """Multiply rows by rows in lanes along the terms: a tile of rows of weights is unpacked as it lies."""
     info = sch.describe(block)
     lanes, side = sch.target.lanes(info.dtype), _side_of_tile(sch.target.registers)
@@ -155,12 +155,12 @@ def _in_rows(sch: ms.Schedule, block: ms.BlockRV, weights: _Weights) -> None:
     blocks, row = sch.split(rows, [None, _rows_of_tile(mine, side)])
     vectors, lane = sch.split(along, [None, lanes])
     sch.reorder(outer, *others, blocks, middle, vectors, row, inner, lane)
-    _unpacked_as_it_lies(sch, weights, outer, lanes)
-    _multiplied(sch, block, lane, side * side)
-    _finished_in(sch, block, outer)
+    _unpack_row(sch, weights, outer, lanes)
+    _schedule_product(sch, block, lane, side * side)
+    _share_tiles(sch, block, outer)
 
 
-def _unpacked_as_it_lies(sch: ms.Schedule, weights: _Weights, at: ms.LoopRV, lanes: int) -> None:
+def _unpack_row(sch: ms.Schedule, weights: _Weights, at: ms.LoopRV, lanes: int) -> None:
     block = sch.get_block(weights.block)
     dims = range(len(sch.describe(block).iters))
     order = [dim for dim in dims if dim != weights.terms] + [weights.terms]
@@ -190,14 +190,14 @@ def _rows_of_tile(extent: int, most: int) -> int:
     return min(fitting, key=lambda rows: -(-extent // rows) * rows, default=extent)
 
 
-def _multiplied(sch: ms.Schedule, block: ms.BlockRV, inner: ms.LoopRV, limit: int) -> None:
+def _schedule_product(sch: ms.Schedule, block: ms.BlockRV, inner: ms.LoopRV, limit: int) -> None:
     """Run columns in vectors, with their sums in registers."""
     sch.vectorize(inner, lanes=sch.target.lanes(sch.describe(block).dtype))
     sch.annotate(block, "unroll_limit", limit)
     sch.add_fact(block, Vectorized())
 
 
-def _finished_in(sch: ms.Schedule, block: ms.BlockRV, outer: ms.LoopRV) -> None:
+def _share_tiles(sch: ms.Schedule, block: ms.BlockRV, outer: ms.LoopRV) -> None:
     """Have threads share tiles of columns, and what is made of the results element by element computed in them."""
     sch.add_fact(block, Tiled((outer,)))
     consumer = elementwise_consumer(sch, sch.describe(block))
@@ -205,7 +205,7 @@ def _finished_in(sch: ms.Schedule, block: ms.BlockRV, outer: ms.LoopRV) -> None:
         sch.reverse_compute_at(consumer, outer)
 
 
-def _unpacked(sch: ms.Schedule, weights: _Weights, at: ms.LoopRV, panel: int) -> None:
+def _unpack_panels(sch: ms.Schedule, weights: _Weights, at: ms.LoopRV, panel: int) -> None:
     """Compute a tile of weights, in panels; each byte is loaded once, as the loop over its numbers is unrolled."""
     block = sch.get_block(weights.block)
     info = sch.describe(block)

@@ -58,7 +58,7 @@ def vectorize(sch: ms.Schedule, block: ms.BlockRV, *, lanes: tuple[int, ...] = (
     if read is not None:
         ways[READ] = partial(_vectorize_from, block=block, lanes=lanes, at=read)
     legal = [how for how, steps in ways.items() if sch.refusal(steps) is None]
-    return _checked(sch, ways[sch.choose("vectors", legal) if len(legal) > 1 else WRITTEN])
+    return _try_steps(sch, ways[sch.choose("vectors", legal) if len(legal) > 1 else WRITTEN])
 
 
 def _longest_inside(info: ms.BlockInfo) -> int:
@@ -87,7 +87,7 @@ def _partial_results(
     if info.held[at] > 1:
         return ms.skip("other blocks are in the loop over its partial results")
 
-    return _checked(sch, partial(_vectorize_from, block=block, lanes=lanes, at=at))
+    return _try_steps(sch, partial(_vectorize_from, block=block, lanes=lanes, at=at))
 
 
 def _row_read(info: ms.BlockInfo) -> int | None:
@@ -101,7 +101,7 @@ def _row_read(info: ms.BlockInfo) -> int | None:
     return at if free and info.extents[at] != 1 else None
 
 
-def _checked(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip | None:
+def _try_steps(sch: ms.Schedule, steps: Callable[[ms.Schedule], None]) -> ms.Skip | None:
     """Take steps that are legal; else the reason why they are not."""
     reason = sch.refusal(steps)
     if reason is not None:

@@ -64,14 +64,14 @@ def _transform(sch: ms.Schedule, block: ms.BlockRV, tile: int) -> None:
     for last in (weights, data):
         loops = sch.get_loops(last)
         along = {sch.name_of(rows): sch.describe(rows).iters[0].name for rows in _rows(sch, last)}
-        _in_vectors(sch, last, loops[: len(axes)], loops[len(axes) :], along)
+        _vectorize_tile(sch, last, loops[: len(axes)], loops[len(axes) :], along)
     loops, elements, others = sch.get_loops(inverse), [], []
     for loop, it in zip(loops, sch.describe(inverse).iters, strict=True):
         if it.name in axes:
             loop, element = sch.split(loop, [None, tile])
             elements.append(element)
         others.append(loop)
-    _in_vectors(sch, inverse, elements, others, {sch.name_of(rows): axes[0] for rows in results})
+    _vectorize_tile(sch, inverse, elements, others, {sch.name_of(rows): axes[0] for rows in results})
 
 
 def _rows(sch: ms.Schedule, last: ms.BlockRV, but: ms.BlockRV | None = None) -> list[ms.BlockRV]:
@@ -128,7 +128,7 @@ def _inline_back(sch: ms.Schedule, block: ms.BlockRV) -> None:
     sch.reverse_compute_inline(block)
 
 
-def _in_vectors(
+def _vectorize_tile(
     sch: ms.Schedule, last: ms.BlockRV, elements: list[ms.LoopRV], others: list[ms.LoopRV], rows: dict[str, str]
 ) -> None:
     """A tile at a time, in vectors along the last dimension, with the pass before it for that tile.
@@ -146,11 +146,11 @@ def _in_vectors(
         loops = dict(zip(info.loops, sch.get_loops(passed), strict=True))
         own = [loop for loop, held in zip(info.loops, info.held, strict=True) if held == 1]
         element = next(loop for loop in own if any(it.name == along_name for it in info.iter_of(loop)))
-        _run(sch, passed, loops[element], loops[own[-1]], lanes)
-    _run(sch, last, elements[-1], inside, lanes)
+        _schedule_pass(sch, passed, loops[element], loops[own[-1]], lanes)
+    _schedule_pass(sch, last, elements[-1], inside, lanes)
 
 
-def _run(sch: ms.Schedule, block: ms.BlockRV, element: ms.LoopRV, inside: ms.LoopRV, lanes: int) -> None:
+def _schedule_pass(sch: ms.Schedule, block: ms.BlockRV, element: ms.LoopRV, inside: ms.LoopRV, lanes: int) -> None:
     sch.unroll(element)
     sch.vectorize(inside, lanes=lanes)
     sch.add_fact(block, Vectorized())

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.network_shapes import LAYERS
 from metasched.database import open_database
 from metasched.knowledge.anchor import anchor_of
-from metasched.knowledge.distill import entries_of, merged
+from metasched.knowledge.distill import entries_of, merge_entries
 from metasched.knowledge.entries import Entry, print_entries
 from metasched.knowledge.library import read_file
 
@@ -38,7 +38,7 @@ def main() -> int:
     known = list(read_file(args.out)) if args.out.exists() else []
     for url in args.db:
         with open_database(url) as database:
-            known = merged(known, unjudged(entries_of(database)))
+            known = merge_entries(known, unjudged(entries_of(database)))
     args.out.write_text(print_entries(known), encoding="utf-8")
     print(f"{len(known)} entries in {args.out}")
     return 0

@@ -27,7 +27,7 @@ from metasched.database.transfer import (
 )
 from metasched.database.user_database import kernels_database
 from metasched.errors import NoRecord
-from metasched.knowledge.distill import entries_of, merged
+from metasched.knowledge.distill import entries_of, merge_entries
 from metasched.knowledge.entries import print_entries
 from metasched.knowledge.library import read_file
 from metasched.lang import read_source
@@ -176,7 +176,7 @@ def _distill(args: Namespace, console: Console) -> int:
     path = Path(args.out)
     before = list(read_file(path)) if path.exists() else []
     with open_database(args.db, Access.READ) as database:
-        entries = merged(before, entries_of(database))
+        entries = merge_entries(before, entries_of(database))
     path.write_text(print_entries(entries), encoding="utf-8")
     kinds = len({entry.kind for entry in entries})
     sizes = len({(entry.kind, entry.size) for entry in entries})

@@ -119,19 +119,19 @@ def _message(error: Exception, args: argparse.Namespace) -> str:
     """The message for an error of metasched's own, of the operating system, or of a rule; '' for a bug."""
     from metasched.measure.records import CheckError
     from metasched.measure.resources import as_resource_error
-    from metasched.space.rule_errors import described, is_of_a_rule
+    from metasched.space.rule_errors import describe_error, is_of_a_rule
 
     if isinstance(error, CheckError):
         return str(error.by("--input NAME=LOW,HIGH")) if "inputs" in args else error.said
     if isinstance(error, MetaschedError):
-        return described(error)
+        return describe_error(error)
     of_a_file = isinstance(error, OSError) and error.filename is not None
     if isinstance(error, OSError) and of_a_file and error.errno not in _OF_A_LIMIT:
         return f"{error.filename}: {error.strerror}"
     lack = as_resource_error(error, "this command")
     if lack is not None:
         return str(lack)
-    return described(error) if is_of_a_rule(error) else ""
+    return describe_error(error) if is_of_a_rule(error) else ""
 
 
 def open_standard_streams() -> None:

@@ -31,7 +31,7 @@ from metasched.report.progress_text import duration, failures
 from metasched.search.strategy_registry import DEFAULT_STRATEGY
 from metasched.space.explanation import explain
 from metasched.space.rule import Outcome, Rule, inside
-from metasched.space.rule_errors import described, is_of_a_rule
+from metasched.space.rule_errors import describe_error, is_of_a_rule
 from metasched.target import Target
 
 NEVER_APPLIED = 1
@@ -138,11 +138,11 @@ def watch(
                 if once() == INTERRUPTED:
                     return 0
             except (MetaschedError, OSError) as error:
-                console.note(f"metasched rules try: {described(error)}")
+                console.note(f"metasched rules try: {describe_error(error)}")
             except Exception as error:
                 if not is_of_a_rule(error):
                     raise
-                console.note(f"metasched rules try: {described(error)}")
+                console.note(f"metasched rules try: {describe_error(error)}")
             console.note(f"\nwatching {' and '.join(str(f) for f in files)}; Ctrl-C ends it")
             while _stamps(files) == seen:
                 wait()

@@ -43,7 +43,7 @@ from metasched.ir.nodes import (
 )
 from metasched.ir.ranges import prove
 from metasched.ir.regions import starts
-from metasched.ir.rolling import amortised, storage_loops
+from metasched.ir.rolling import amortise_rolling, storage_loops
 from metasched.schedule.annotation import AnnotationKey
 from metasched.schedule.annotations.fastmath import fastmath
 from metasched.schedule.annotations.non_temporal import non_temporal
@@ -231,13 +231,13 @@ def _loop_key(loop: For) -> object:
 
 def _storage_key(block: Block, storage: _Storage) -> object:
     """All that a statement's analysis reads of the storage of what it touches."""
-    names = dict.fromkeys((*query.written(block), *query.reads(block)))
+    names = dict.fromkeys((*query.written_buffers(block), *query.reads(block)))
     return tuple((storage.buffers[name], storage.depths.get(name), name in storage.by_one) for name in names)
 
 
 def analyse(func: Func, analyses: Analyses) -> Nest:
     """The statements of `func`; what is found out about them is added to `analyses`."""
-    func = amortised(in_vector_form(func))
+    func = amortise_rolling(in_vector_form(func))
     sites = list(_sites(func.body, ()))
     buffers = {buffer.name: buffer for buffer in func.buffers()}
     storage = _Storage(buffers, _allocation_depths(func, sites), _serially_written(sites))
@@ -279,7 +279,7 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
     """For each temporary, the number of loops common to all statements that touch it."""
     touching: dict[str, list[_Site]] = {buffer.name: [] for buffer in func.temps}
     for site in sites:
-        for name in {*query.written(site.block), *(load.buffer for load in query.reads_of(site.block))}:
+        for name in {*query.written_buffers(site.block), *(load.buffer for load in query.reads_of(site.block))}:
             if name in touching:
                 touching[name].append(site)
     depths = {}
@@ -298,7 +298,7 @@ def _allocation_depths(func: Func, sites: list[_Site]) -> dict[str, int]:
 def _serially_written(sites: list[_Site]) -> frozenset[str]:
     """Buffers that are written outside of parallel loops."""
     serial = [site for site in sites if all(loop.kind is not LoopKind.PARALLEL for loop in site.loops)]
-    return frozenset(name for site in serial for name in query.written(site.block))
+    return frozenset(name for site in serial for name in query.written_buffers(site.block))
 
 
 def _loads(value: Expr) -> Iterator[Load]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from metasched.errors import MetaschedError
-from metasched.ir.highlight import in_html
+from metasched.ir.highlight import html_text
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
 from metasched.ir.source import Setting
@@ -166,7 +166,7 @@ class Record:
         came = self.failure or f"{(self.seconds or 0) * 1e3:.4g} ms{self.once}, the median of {len(self.times)}"
         rows = [("result", came), ("trial", str(self.trial)), ("target", self.task.target)]
         rows += [] if self.is_current else [("timed with", f"{self.code_version}, another version than this one")]
-        return table("record", rows, in_html(self.trace))
+        return table("record", rows, html_text(self.trace))
 
     @property
     def times(self) -> Times:

@@ -17,8 +17,8 @@ from metasched.support.documentation import documentation
 
 # What a division of a vector costs, in vector instructions; square roots are like it.
 DIVISION_COST = 18.0
-# What takes as long as some additions is worth keeping.
-_COSTLY = 8.0
+# Vector instructions from which a result is worth keeping: it takes as long as some additions.
+_COSTLY_INSTRUCTIONS = 8.0
 
 # What arguments are called where a function is explained.
 ARGUMENTS = "xyzw"
@@ -76,7 +76,7 @@ class MathFunction:
     @property
     def costly(self) -> bool:
         """Whether it takes as long as a division of one element, or longer."""
-        return self.cost >= _COSTLY
+        return self.cost >= _COSTLY_INSTRUCTIONS
 
     @property
     def usage(self) -> str:

@@ -127,7 +127,7 @@ class Formula(ABC):
 
     def split(self, exact: Sequence[float], bits: int) -> tuple[float, float]:
         """A constant, given as a sum of doubles, as (its first `bits` bits, the rest)."""
-        high = _leading(exact[0], bits)
+        high = _leading_bits(exact[0], bits)
         return high, math.fsum((*exact, -high))
 
     # --- instructions
@@ -272,6 +272,6 @@ class Formula(ABC):
         return self.from_bits((n + self.bias) << self.mantissa)
 
 
-def _leading(value: float, bits: int) -> float:
+def _leading_bits(value: float, bits: int) -> float:
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)

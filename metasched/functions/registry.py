@@ -10,13 +10,13 @@ from metasched.functions.declaration import MathFunction
 from metasched.support.declared_files import DeclaredFiles, only
 
 
-def _read(name: str, module: ModuleType) -> MathFunction:
+def _read_function(name: str, module: ModuleType) -> MathFunction:
     declared = [value for value in vars(module).values() if isinstance(value, MathFunction)]
     own = {function.name: function for function in declared if function.formula.__module__ == module.__name__}
     return only("math function", name, module, own)
 
 
-FILES = DeclaredFiles("metasched.functions.library", "math function", _read)
+FILES = DeclaredFiles("metasched.functions.library", "math function", _read_function)
 
 
 @cache

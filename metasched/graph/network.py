@@ -50,7 +50,7 @@ from metasched.graph.tuning.recorded import (
 from metasched.graph.tuning.settling import Settlement, expected_seconds, settle
 from metasched.graph.tuning.strip_turns import StripSettlement, open_groups, settle_groups
 from metasched.graph.value_type import ValueType
-from metasched.lang.call_arguments import in_order
+from metasched.lang.call_arguments import order_arguments
 from metasched.measure.timing import Surroundings
 from metasched.permissions import Allow, Allowed
 from metasched.support.cached import cached_property
@@ -373,7 +373,7 @@ class Network(NetworkBase):
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""
         if named:
-            inputs = in_order(f"network `{self.signature.name}`", tuple(self.inputs), inputs, named)
+            inputs = order_arguments(f"network `{self.signature.name}`", tuple(self.inputs), inputs, named)
         return self.run_on(self.state, inputs)
 
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
@@ -400,7 +400,7 @@ class Network(NetworkBase):
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `running.profile`."""
         if named:
-            inputs = in_order(f"network `{self.signature.name}`", list(self.inputs), inputs, named, ["runs"])
+            inputs = order_arguments(f"network `{self.signature.name}`", list(self.inputs), inputs, named, ["runs"])
         return self.profile_on(self.state, inputs, runs)
 
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:

@@ -46,7 +46,7 @@ from metasched.graph.saved.exported_parts import NetworkExport
 from metasched.graph.saved.exported_sizes import exported_sizes
 from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph, Signature
-from metasched.lang.call_arguments import in_order
+from metasched.lang.call_arguments import order_arguments
 from metasched.permissions import Allow
 from metasched.support.cached import cached_property
 from metasched.support.messages import counted
@@ -398,7 +398,7 @@ class NetworkOfSizes(NetworkBase):
 
     def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()) -> Sequence[Any]:
         if named:
-            inputs = in_order("the network", list(self._inputs), tuple(inputs), dict(named), others)
+            inputs = order_arguments("the network", list(self._inputs), tuple(inputs), dict(named), others)
         if len(inputs) != len(self._inputs):
             given = counted(len(inputs), "input is", "inputs are")
             raise KernelError(f"the network takes {', '.join(self._inputs)}, and {given} given")

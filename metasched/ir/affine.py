@@ -37,18 +37,18 @@ from metasched.ir.polynomial import (
     add,
     constant_poly,
     constant_value,
+    divide_monomial,
     divide_out,
     is_positive_divisor,
     multiply,
     order_of,
     replace_atom,
     subtract,
-    without_factors,
 )
 
 ZERO = Const(0)
 ONE = Const(1)
-_WRAPS = 2**63
+_WRAP_LIMIT = 2**63
 
 
 class NotAffine(MetaschedError):
@@ -121,7 +121,7 @@ def simplify(e: Expr) -> Expr:
 def _simplify_comparison(op: BinOp, a: Expr, b: Expr) -> Expr:
     a, b = simplify(a), simplify(b)
     difference = subtract(to_poly(a), to_poly(b))
-    if not difference or (set(difference) == {()} and not _any_data(a, b)):
+    if not difference or (set(difference) == {()} and not _reads_data(a, b)):
         return TRUE if COMPARE[op](difference.get((), 0)) else FALSE
     return Binary(op, a, b)
 
@@ -136,7 +136,7 @@ COMPARE: Mapping[BinOp, Callable[[int], bool]] = {
 }
 
 
-def _any_data(*operands: Expr) -> bool:
+def _reads_data(*operands: Expr) -> bool:
     return any(depends_on_data(e) for e in operands)
 
 
@@ -166,9 +166,9 @@ def to_poly(e: Expr) -> Poly:
         return {m: -c for m, c in to_poly(e.a).items()}
     if isinstance(e, Binary) and e.op in POLY_OPERATIONS:
         a, b = to_poly(e.a), to_poly(e.b)
-        if e.op in _RING or not _any_data(e.a, e.b):
+        if e.op in _RING or not _reads_data(e.a, e.b):
             return POLY_OPERATIONS[e.op](a, b)
-        return _opaque(e.op, a, b)
+        return _opaque_atom(e.op, a, b)
     if isinstance(e, Select):
         chosen = _simplify_select(e)
         return {(chosen,): 1} if isinstance(chosen, Select) else to_poly(chosen)
@@ -176,14 +176,14 @@ def to_poly(e: Expr) -> Poly:
 
 
 def _sum(a: Poly, b: Poly) -> Poly:
-    return _whole(add(a, b))
+    return _join_digits(add(a, b))
 
 
 def _difference(a: Poly, b: Poly) -> Poly:
-    return _whole(subtract(a, b))
+    return _join_digits(subtract(a, b))
 
 
-def _whole(p: Poly) -> Poly:
+def _join_digits(p: Poly) -> Poly:
     """`p` with digits put together: `(x // d)*d + x % d` is `x`, and `(x // d % c)*d + x % d` is `x % (c*d)`. So are
     multiples of these."""
     remainders = [atom for monomial in p for atom in monomial if isinstance(atom, Binary) and atom.op is BinOp.MOD]
@@ -193,7 +193,7 @@ def _whole(p: Poly) -> Poly:
         for high, both in _digits_above(digit, remainders):
             upper = replace_atom(multiply(low, to_poly(digit.b)), digit, high)
             if all(p.get(m) == c for m, c in upper.items()):
-                return _whole(add(subtract(p, add(low, upper)), replace_atom(low, digit, both)))
+                return _join_digits(add(subtract(p, add(low, upper)), replace_atom(low, digit, both)))
     return p
 
 
@@ -214,8 +214,8 @@ def _digits_above(low: Binary, remainders: Sequence[Binary]) -> Iterator[tuple[P
             c = to_poly(digit.b)
             size = multiply(c, d)
             are_sizes = is_positive_divisor(c) and is_positive_divisor(d)
-            if to_poly(digit.a) == quotient and are_sizes and (constant_value(size) or 0) < _LARGEST:
-                yield {(digit,): 1}, _opaque(BinOp.MOD, x, size) if _any_data(low, digit) else _mod(x, size)
+            if to_poly(digit.a) == quotient and are_sizes and (constant_value(size) or 0) < _LARGEST_DIVISOR:
+                yield {(digit,): 1}, _opaque_atom(BinOp.MOD, x, size) if _reads_data(low, digit) else _mod(x, size)
 
 
 def _quotients_of(remainder: Binary) -> Iterator[Poly]:
@@ -234,16 +234,16 @@ def _quotients_of(remainder: Binary) -> Iterator[Poly]:
             if not data:
                 yield _floordiv(add(multiply(others, c), to_poly(atom.a)), multiply(c, d))
             elif not others:
-                yield _opaque(BinOp.FLOORDIV, to_poly(atom.a), multiply(c, d))
+                yield _opaque_atom(BinOp.FLOORDIV, to_poly(atom.a), multiply(c, d))
 
 
-def _opaque(op: BinOp, a: Poly, b: Poly) -> Poly:
+def _opaque_atom(op: BinOp, a: Poly, b: Poly) -> Poly:
     return {(Binary(op, from_poly(a), from_poly(b)),): 1}
 
 
 def _floordiv(a: Poly, b: Poly) -> Poly:
     if not is_positive_divisor(b):
-        return _opaque(BinOp.FLOORDIV, a, b)
+        return _opaque_atom(BinOp.FLOORDIV, a, b)
     if constant_value(b) == 1:
         return a
     quotient, rest = divide_out(a, b)
@@ -257,7 +257,7 @@ def _floordiv(a: Poly, b: Poly) -> Poly:
 
 def _mod(a: Poly, b: Poly) -> Poly:
     if not is_positive_divisor(b):
-        return _opaque(BinOp.MOD, a, b)
+        return _opaque_atom(BinOp.MOD, a, b)
     if constant_value(b) == 1:
         return {}
     _, rest = divide_out(a, b)
@@ -271,7 +271,7 @@ def _mod(a: Poly, b: Poly) -> Poly:
 
 def _ceildiv(a: Poly, b: Poly) -> Poly:
     if not is_positive_divisor(b):
-        return _opaque(BinOp.CEILDIV, a, b)
+        return _opaque_atom(BinOp.CEILDIV, a, b)
     if constant_value(b) == 1:
         return a
     quotient, rest = divide_out(a, b)
@@ -294,7 +294,7 @@ def _extremum(op: BinOp) -> Callable[[Poly, Poly], Poly]:
     return combine
 
 
-_OF_BITS: Mapping[BinOp, Callable[[int, int], int]] = {
+_BIT_OPERATIONS: Mapping[BinOp, Callable[[int, int], int]] = {
     BinOp.BIT_AND: operator.and_,
     BinOp.BIT_OR: operator.or_,
     BinOp.BIT_XOR: operator.xor,
@@ -305,10 +305,10 @@ def _bits(op: BinOp) -> Callable[[Poly, Poly], Poly]:
     def combine(a: Poly, b: Poly) -> Poly:
         x, y = constant_value(a), constant_value(b)
         if x is not None and y is not None:
-            return constant_poly(_OF_BITS[op](x, y))
+            return constant_poly(_BIT_OPERATIONS[op](x, y))
         # The lowest places are what is left of a division.
         mask, of = (x, b) if y is None else (y, a)
-        if op is BinOp.BIT_AND and mask is not None and 0 <= mask < _LARGEST - 1 and mask & (mask + 1) == 0:
+        if op is BinOp.BIT_AND and mask is not None and 0 <= mask < _LARGEST_DIVISOR - 1 and mask & (mask + 1) == 0:
             return _mod(of, constant_poly(mask + 1))
         first, second = sorted((from_poly(a), from_poly(b)), key=repr)
         return {(Binary(op, first, second),): 1}
@@ -319,8 +319,8 @@ def _bits(op: BinOp) -> Callable[[Poly, Poly], Poly]:
 def _shift(op: BinOp) -> Callable[[Poly, Poly], Poly]:
     def shifted(a: Poly, b: Poly) -> Poly:
         places = constant_value(b)
-        if places is None or not 0 <= places < _PLACES:
-            return _opaque(op, a, b)
+        if places is None or not 0 <= places < _SHIFT_LIMIT:
+            return _opaque_atom(op, a, b)
         by = constant_poly(2**places)
         return multiply(a, by) if op is BinOp.SHIFT_LEFT else _floordiv(a, by)
 
@@ -337,23 +337,23 @@ POLY_OPERATIONS: Mapping[BinOp, Callable[[Poly, Poly], Poly]] = {
     BinOp.CEILDIV: _ceildiv,
     BinOp.MIN: _extremum(BinOp.MIN),
     BinOp.MAX: _extremum(BinOp.MAX),
-    **{op: _bits(op) for op in _OF_BITS},
+    **{op: _bits(op) for op in _BIT_OPERATIONS},
     BinOp.SHIFT_LEFT: _shift(BinOp.SHIFT_LEFT),
     BinOp.SHIFT_RIGHT: _shift(BinOp.SHIFT_RIGHT),
 }
-# The operations that are also valid modulo 2**64.
 # What an index of 64 bits may be divided by.
-_LARGEST = 2**63
+_LARGEST_DIVISOR = 2**63
 # What an index may be shifted by to be multiplied or divided by a number of 64 bits.
-_PLACES = 63
+_SHIFT_LIMIT = 63
+# The operations that are also valid modulo 2**64.
 _RING = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL})
 DIVISIONS = frozenset({BinOp.FLOORDIV, BinOp.MOD, BinOp.CEILDIV})
 
 
 def from_poly(p: Poly) -> Expr:
     """The expression of a polynomial."""
-    if any(abs(c) >= _WRAPS for c in p.values()) and any(depends_on_data(atom) for m in p for atom in m):
-        p = {m: w for m, c in p.items() if (w := (c + _WRAPS) % (2 * _WRAPS) - _WRAPS)}
+    if any(abs(c) >= _WRAP_LIMIT for c in p.values()) and any(depends_on_data(atom) for m in p for atom in m):
+        p = {m: w for m, c in p.items() if (w := (c + _WRAP_LIMIT) % (2 * _WRAP_LIMIT) - _WRAP_LIMIT)}
     if not p:
         return ZERO
     ordered = sorted(p.items(), key=lambda item: (not item[0], item[1] < 0, [order_of(a) for a in item[0]]))
@@ -361,7 +361,7 @@ def from_poly(p: Poly) -> Expr:
     for monomial, coefficient in ordered:
         if out is None:
             out = _term(monomial, coefficient)
-        elif -_WRAPS < coefficient < 0:  # -2**63 has no magnitude in 64 bits
+        elif -_WRAP_LIMIT < coefficient < 0:  # -2**63 has no magnitude in 64 bits
             out = Binary(BinOp.SUB, out, _term(monomial, -coefficient))
         else:
             out = Binary(BinOp.ADD, out, _term(monomial, coefficient))
@@ -383,7 +383,7 @@ def coefficient(e: Expr, var: str) -> Expr:
     out: Poly = {}
     target = Var(var)
     for m, c in to_poly(e).items():
-        rest = without_factors(m, (target,))
+        rest = divide_monomial(m, (target,))
         left = m if rest is None else rest
         if any(var in _free_vars(atom) for atom in left):
             raise NotAffine(f"not linear in {var}")

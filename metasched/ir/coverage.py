@@ -32,8 +32,8 @@ class _Runs(Enum):
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
-LIMIT = 4096  # iterations of a block's loops, and points of its domain
-_SHORT = 2**31  # a number of that size times a loop's is in 64 bits
+MOST_INSTANCES = 4096  # iterations of a block's loops, and points of its domain
+_LARGEST_I64_CONSTANT = 2**31  # a number of that size times a loop's is in 64 bits
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ def coverage_violations(func: Func) -> Iterator[str]:
             known[block.name] = found
     for parts in _parts(func):
         if all(b.name in known for b in parts):
-            once = not outputs.isdisjoint(query.written(parts[0])) and not _is_over_fill(func, parts[0])
+            once = not outputs.isdisjoint(query.written_buffers(parts[0])) and not _is_over_fill(func, parts[0])
             allowed = _Runs.ONCE if once else _Runs.EQUALLY_OFTEN
             runs = [known[b.name] for b in parts]
-            yield from _twice(runs, allowed)
-            every = _together([_unguarded(run) for run in runs])
-            yield from (f"block `{parts[0].name}`: {v}" for v in _domain(_together(runs), every, allowed))
-    yield from _never_written(func, known)
+            yield from _double_writes(runs, allowed)
+            every = _merge_parts([_instances_without_guards(run) for run in runs])
+            yield from (f"block `{parts[0].name}`: {v}" for v in _domain_violations(_merge_parts(runs), every, allowed))
+    yield from _unwritten_reads(func, known)
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED) and not query.reduces_in_lanes(loop):
             yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
@@ -78,7 +78,7 @@ def _parts(func: Func) -> Iterator[list[Block]]:
         yield from query.partitions(found)
 
 
-def _twice(parts: list[Instances], allowed: _Runs) -> Iterator[str]:
+def _double_writes(parts: list[Instances], allowed: _Runs) -> Iterator[str]:
     """Instances that several parts run; where recomputation is allowed, in one iteration of the loops they share."""
     shared = 0 if allowed is _Runs.ONCE else len(query.common_loops(*(part.above for part in parts)))
     seen: dict[tuple[int, ...], str] = {}
@@ -91,7 +91,7 @@ def _twice(parts: list[Instances], allowed: _Runs) -> Iterator[str]:
                 return
 
 
-def _together(parts: list[Instances]) -> Instances:
+def _merge_parts(parts: list[Instances]) -> Instances:
     """The instances of blocks that are parts of one; the loops are those of the first."""
     return replace(parts[0], iters=np.concatenate([p.iters for p in parts]))
 
@@ -103,7 +103,7 @@ def _is_over_fill(func: Func, block: Block) -> bool:
 
 
 def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
-    """The instances of a block, or None when they are not known or more than `LIMIT`."""
+    """The instances of a block, or None when they are not known or more than `MOST_INSTANCES`."""
     sizes = [as_int(x.extent) for x in above]
     extents = [as_int(it.extent) for it in block.iters]
     if any(n is None for n in (*sizes, *extents)):
@@ -111,32 +111,38 @@ def instances(block: Block, above: tuple[For, ...]) -> Instances | None:
     counts = [n for n in sizes if n is not None]
     domain = tuple(n for n in extents if n is not None)
     rows = math.prod(counts)
-    if rows > LIMIT or math.prod(domain) > LIMIT:
+    if rows > MOST_INSTANCES or math.prod(domain) > MOST_INSTANCES:
         return None
     loops = np.indices(counts).reshape(len(counts), rows).T
     env = {x.var: loops[:, n] for n, x in enumerate(above)}
     runs = np.ones(rows, np.bool_)
     for guard in block.guards:
-        runs &= _column(guard, env, rows).astype(np.bool_)
-    iters = np.stack([_column(b, env, rows) for b in block.bindings], axis=1) if block.iters else np.zeros((rows, 0))
+        runs &= _evaluate_column(guard, env, rows).astype(np.bool_)
+    iters = (
+        np.stack([_evaluate_column(b, env, rows) for b in block.bindings], axis=1)
+        if block.iters
+        else np.zeros((rows, 0))
+    )
     return Instances(block, above, loops[runs], iters[runs].astype(np.int64), domain)
 
 
-def _column(e: Expr, env: dict[str, Array], rows: int) -> Array:
-    if any(isinstance(node, Const) and abs(node.value) > _SHORT for node in e.walk()):
+def _evaluate_column(e: Expr, env: dict[str, Array], rows: int) -> Array:
+    if any(isinstance(node, Const) and abs(node.value) > _LARGEST_I64_CONSTANT for node in e.walk()):
         # Imperfect tiles may leave 64 bits, which is refused when they are compiled: integers of any size count them.
         env = {name: column.astype(object) for name, column in env.items()}
     return np.broadcast_to(np.asarray(evaluate(e, env)), (rows,))
 
 
-def _unguarded(found: Instances) -> Instances:
+def _instances_without_guards(found: Instances) -> Instances:
     """The instances in the domain that would run without the guards that may leave instances out."""
     block = found.block
-    guards = tuple(g for g in block.guards if not _leaves_out(block, g) and not _relates(block, g, found.above))
-    return _inside(replace(block, guards=guards), found.above)
+    guards = tuple(
+        g for g in block.guards if not _leaves_out(block, g) and not _relates_variables(block, g, found.above)
+    )
+    return _domain_instances(replace(block, guards=guards), found.above)
 
 
-def _inside(block: Block, above: tuple[For, ...]) -> Instances:
+def _domain_instances(block: Block, above: tuple[For, ...]) -> Instances:
     """The instances of a block that are in its domain."""
     every = instances(block, above)
     assert every is not None
@@ -144,7 +150,7 @@ def _inside(block: Block, above: tuple[For, ...]) -> Instances:
     return replace(every, loops=every.loops[inside], iters=every.iters[inside])
 
 
-def _domain(found: Instances, every: Instances, allowed: _Runs) -> Iterator[str]:
+def _domain_violations(found: Instances, every: Instances, allowed: _Runs) -> Iterator[str]:
     block, iters = found.block, found.iters
     outside = [n for n, size in enumerate(found.extents) if ((iters[:, n] < 0) | (iters[:, n] >= size)).any()]
     for n in outside:
@@ -157,16 +163,17 @@ def _domain(found: Instances, every: Instances, allowed: _Runs) -> Iterator[str]
     most = counts.max(axis=reduce_axes, keepdims=True) if reduce_axes else counts
     highest = int(np.max(counts, initial=0))
     if allowed is _Runs.ONCE and highest > 1:
-        yield f"instance {_point(block, counts > 1)} runs {highest} times"
+        yield f"instance {_point_text(block, counts > 1)} runs {highest} times"
     missing = (counts == 0) if allowed is _Runs.ONCE else (counts == 0) & (most > 0)
     # An instance that would run without such guards, and that they may leave out, need not run.
     excused = np.zeros(found.extents, np.bool_)
     excused[tuple(every.iters.T)] = True
     missing &= ~excused
     if missing.any():
-        yield f"instance {_point(block, missing)} does not run"
-    if ((counts > 0) & (counts != most)).any():
-        yield f"instance {_point(block, (counts > 0) & (counts != most))} runs less often than others of its element"
+        yield f"instance {_point_text(block, missing)} does not run"
+    fewer = (counts > 0) & (counts != most)
+    if fewer.any():
+        yield f"instance {_point_text(block, fewer)} runs less often than others of its element"
 
 
 def _leaves_out(block: Block, guard: Expr) -> bool:
@@ -183,12 +190,15 @@ def _has_unit(block: Block) -> bool:
     return any(as_int(it.extent) == 1 and as_int(b) == 0 for it, b in zip(block.iters, block.bindings, strict=True))
 
 
-def _relates(block: Block, guard: Expr, above: tuple[For, ...]) -> bool:
+def _relates_variables(block: Block, guard: Expr, above: tuple[For, ...]) -> bool:
     """Whether the instances that a guard leaves out do not follow from any iteration variable alone.
 
     Their loops may not show it: fusing makes one of several.
     """
-    every, runs = _inside(replace(block, guards=()), above), _inside(replace(block, guards=(guard,)), above)
+    every, runs = (
+        _domain_instances(replace(block, guards=()), above),
+        _domain_instances(replace(block, guards=(guard,)), above),
+    )
     kept = np.zeros(every.extents, np.bool_)
     kept[tuple(runs.iters.T)] = True
     left_out = np.zeros(every.extents, np.bool_)
@@ -199,7 +209,7 @@ def _relates(block: Block, guard: Expr, above: tuple[For, ...]) -> bool:
     return bool(axes) and all((kept.any(axis=o) & left_out.any(axis=o)).any() for o in others)
 
 
-def _started(block: Block) -> Block:
+def _keep_init_guards(block: Block) -> Block:
     """The block with the guards of its `init` only: an element without terms is written as well."""
     if block.init is None:
         return block
@@ -207,29 +217,29 @@ def _started(block: Block) -> Block:
     return replace(block, guards=tuple(g for g in block.guards if own.isdisjoint(free_vars(g))))
 
 
-def _point(block: Block, where: Any) -> str:
+def _point_text(block: Block, where: Any) -> str:
     first = np.argwhere(where)[0]
     return "(" + ", ".join(f"{it.name} = {value}" for it, value in zip(block.iters, first, strict=True)) + ")"
 
 
-def _never_written(func: Func, known: dict[str, Instances]) -> Iterator[str]:
+def _unwritten_reads(func: Func, known: dict[str, Instances]) -> Iterator[str]:
     """Unconditional reads of elements that no instance writes."""
     writers: dict[str, list[Block]] = {}
     for block in query.blocks(func):
-        for name in query.written(block):
+        for name in query.written_buffers(block):
             writers.setdefault(name, []).append(block)
     for reader in known.values():
-        for load in _surely_read(reader.block):
+        for load in _certain_loads(reader.block):
             sources = [known.get(b.name) for b in writers.get(load.buffer, ())]
             if not sources or None in sources or any(depends_on_data(i) for i in load.indices):
                 continue
-            written = {row for s in sources if s is not None for row in _written(s)}
+            written = {row for s in sources if s is not None for row in _written_elements(s)}
             if not set(map(tuple, elements_of(reader, load.indices).tolist())) <= written:
                 yield f"block `{reader.block.name}`: it reads elements of `{load.buffer}` that nothing writes"
 
 
-def _written(found: Instances) -> set[tuple[int, ...]]:
-    started = instances(_started(found.block), found.above)
+def _written_elements(found: Instances) -> set[tuple[int, ...]]:
+    started = instances(_keep_init_guards(found.block), found.above)
     assert started is not None
     return set(map(tuple, elements_of(started, found.block.store.indices).tolist()))
 
@@ -242,7 +252,7 @@ def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[s
     names = {b.name for b in inside}
     everywhere = query.blocks(func)
     outputs = {b.name for b in func.outputs}
-    for writer, buffer in [(b, name) for b in inside for name in query.written(b)]:
+    for writer, buffer in [(b, name) for b in inside for name in query.written_buffers(b)]:
         found = known.get(writer.name)
         if found is None:
             continue
@@ -250,10 +260,14 @@ def _conflicts(func: Func, loop: For, known: dict[str, Instances]) -> Iterator[s
         if shared and _overlaps(found, loop):
             yield f"several iterations write the same elements of `{buffer}`, which is read after it"
         # A fill and the copy over it count as one writer.
-        together = [known.get(b.name) for b in inside if buffer in query.written(b)]
+        together = [known.get(b.name) for b in inside if buffer in query.written_buffers(b)]
         for reader in inside:
             other = known.get(reader.name)
-            if buffer in query.reads(reader) and other is not None and not _own(together, other, loop, buffer):
+            if (
+                buffer in query.reads(reader)
+                and other is not None
+                and not _reads_own_writes(together, other, loop, buffer)
+            ):
                 yield f"`{reader.name}` reads elements of `{buffer}` that other iterations write"
 
 
@@ -270,7 +284,7 @@ def _overlaps(found: Instances, loop: For) -> bool:
     return len({(*key[:at], *key[at + 1 :]) for key in per_iteration}) < len(per_iteration)
 
 
-def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: str) -> bool:
+def _reads_own_writes(writers: list[Instances | None], reader: Instances, loop: For, buffer: str) -> bool:
     """Whether an iteration writes everything that it reads unconditionally, as far as the writers are known.
 
     Conditional reads are ignored.
@@ -279,10 +293,10 @@ def _own(writers: list[Instances | None], reader: Instances, loop: For, buffer: 
     for writer in writers:
         if writer is None:
             return True
-        started = instances(_started(writer.block), writer.above)
+        started = instances(_keep_init_guards(writer.block), writer.above)
         assert started is not None
         written |= _keys(started, loop, elements_of(started, writer.block.store.indices))
-    for load in _surely_read(reader.block):
+    for load in _certain_loads(reader.block):
         known = load.buffer == buffer and not any(depends_on_data(i) for i in load.indices)
         if known and not _keys(reader, loop, elements_of(reader, load.indices)) <= written:
             return False
@@ -293,18 +307,18 @@ def elements_of(found: Instances, indices: tuple[Expr, ...]) -> Array:
     """The elements that an access touches, one row per instance."""
     env = {it.name: found.iters[:, n] for n, it in enumerate(found.block.iters)}
     rows = len(found.iters)
-    at = [_column(i, env, rows) for i in indices]
+    at = [_evaluate_column(i, env, rows) for i in indices]
     return np.stack(at, axis=1) if at else np.zeros((rows, 0), np.int64)
 
 
-def _surely_read(block: Block) -> Iterator[Load]:
+def _certain_loads(block: Block) -> Iterator[Load]:
     for e in [*(store.value for store in block.stores), *([] if block.init is None else [block.init])]:
-        yield from _unconditional(e)
+        yield from _unconditional_loads(e)
 
 
-def _unconditional(e: Expr) -> Iterator[Load]:
+def _unconditional_loads(e: Expr) -> Iterator[Load]:
     if isinstance(e, Load):
         yield e
     for child in (e.cond,) if isinstance(e, Select) else e.children():
         assert isinstance(child, Expr)
-        yield from _unconditional(child)
+        yield from _unconditional_loads(child)

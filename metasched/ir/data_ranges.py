@@ -27,11 +27,11 @@ def data_range(e: Expr) -> Interval:
         (a, b), (c, d) = data_range(e.then), data_range(e.otherwise)
         return min(a, c), max(b, d)
     if isinstance(e, Binary) and e.a.dtype.is_integer:
-        return _of_binary(e, whole, e.dtype)
+        return _binary_range(e, whole, e.dtype)
     return whole
 
 
-def _of_binary(e: Binary, whole: Interval, dtype: DType) -> Interval:
+def _binary_range(e: Binary, whole: Interval, dtype: DType) -> Interval:
     if e.op.is_of_bits or e.op.is_shift:
         found = range_of_bits(e.op, data_range(e.a), data_range(e.b))
         return found if fits(dtype, *found) else whole

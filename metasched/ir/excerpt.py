@@ -21,10 +21,10 @@ def excerpt(program: Program, blocks: Collection[str]) -> Program:
 
 def _excerpt(func: Func, blocks: frozenset[str]) -> Func:
     stmts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
-    kept = [stmt for stmt in stmts if _names(stmt) <= blocks]
-    rest = [stmt for stmt in stmts if not _names(stmt) <= blocks]
-    written, read = _written(kept), _read(kept)
-    results = written & (_read(rest) | {b.name for b in func.outputs})
+    kept = [stmt for stmt in stmts if _block_names(stmt) <= blocks]
+    rest = [stmt for stmt in stmts if not _block_names(stmt) <= blocks]
+    written, read = _written_buffers(kept), _read_buffers(kept)
+    results = written & (_read_buffers(rest) | {b.name for b in func.outputs})
     inputs = tuple(b for b in func.buffers() if b.name in read - written)
     return replace(
         func,
@@ -36,13 +36,13 @@ def _excerpt(func: Func, blocks: frozenset[str]) -> Func:
     )
 
 
-def _names(stmt: Stmt) -> frozenset[str]:
+def _block_names(stmt: Stmt) -> frozenset[str]:
     return frozenset(block.name for block in query.blocks_under(stmt))
 
 
-def _written(stmts: Collection[Stmt]) -> frozenset[str]:
-    return frozenset(name for s in stmts for block in query.blocks_under(s) for name in query.written(block))
+def _written_buffers(stmts: Collection[Stmt]) -> frozenset[str]:
+    return frozenset(name for s in stmts for block in query.blocks_under(s) for name in query.written_buffers(block))
 
 
-def _read(stmts: Collection[Stmt]) -> frozenset[str]:
+def _read_buffers(stmts: Collection[Stmt]) -> frozenset[str]:
     return frozenset(node.buffer for stmt in stmts for node in stmt.walk() if isinstance(node, Load))

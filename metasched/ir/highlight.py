@@ -53,28 +53,28 @@ _CSS: Mapping[Part, str] = {
 }
 
 
-def in_ansi(text: str) -> str:
+def ansi_text(text: str) -> str:
     """A text with the escape codes of a terminal."""
-    return _coloured(text, lambda part, piece: f"\x1b[{_ANSI[part]}m{piece}\x1b[0m", lambda plain: plain)
+    return _colour_tokens(text, lambda part, piece: f"\x1b[{_ANSI[part]}m{piece}\x1b[0m", lambda plain: plain)
 
 
-def in_html(text: str) -> str:
+def html_text(text: str) -> str:
     """A text as a `<pre>` element."""
 
     def paint(part: Part, piece: str) -> str:
         return f'<span style="{_CSS[part]}">{html.escape(piece)}</span>'
 
-    return f"<pre>{_coloured(text, paint, html.escape)}</pre>"
+    return f"<pre>{_colour_tokens(text, paint, html.escape)}</pre>"
 
 
 def show(text: str, out: TextIO | None = None) -> None:
     """Print a text: in colour where that is a terminal and the environment does not say NO_COLOR (no-color.org)."""
     stream = out if out is not None else sys.stdout
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
-    stream.write(f"{in_ansi(text) if wanted else text}\n")
+    stream.write(f"{ansi_text(text) if wanted else text}\n")
 
 
-def _coloured(text: str, paint: Callable[[Part, str], str], plain: Callable[[str], str]) -> str:
+def _colour_tokens(text: str, paint: Callable[[Part, str], str], plain: Callable[[str], str]) -> str:
     out: list[str] = []
     position = 0
     for match in _TOKEN.finditer(text):

@@ -13,7 +13,9 @@ from metasched.ir.nodes import Binary, BinOp, Expr
 from metasched.ir.ranges import prove
 
 
-def without_implied(guards: Sequence[Expr], ranges: Mapping[str, Expr], reduced: frozenset[str]) -> tuple[Expr, ...]:
+def drop_implied_guards(
+    guards: Sequence[Expr], ranges: Mapping[str, Expr], reduced: frozenset[str]
+) -> tuple[Expr, ...]:
     """The guards without those that hold wherever another one does, for loops of these ranges.
 
     One over loops in `reduced` leaves out terms, another one elements: elements are left out only by their own guards.

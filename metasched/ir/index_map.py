@@ -26,7 +26,7 @@ from metasched.ir.affine import (
 )
 from metasched.ir.linear import Linear, to_expr
 from metasched.ir.nodes import Binary, BinOp, Expr, IndexMap, Var
-from metasched.ir.ranges import bounds, nonnegative
+from metasched.ir.ranges import bounds, is_nonnegative
 
 Ranges = Mapping[str, Expr]
 
@@ -50,7 +50,7 @@ def image_shape(index_map: IndexMap, shape: Sequence[Expr]) -> tuple[Expr, ...]:
 
 def _extent(e: Expr, ranges: Ranges) -> Expr:
     found = bounds(e, ranges)
-    if not nonnegative(found.lo):
+    if not is_nonnegative(found.lo):
         raise NotAffine("an index may be negative")
     if isinstance(e, Binary) and e.op in _QUOTIENTS and free_vars(e.b):
         whole = bounds(e.a, ranges).hi + 1
@@ -67,41 +67,41 @@ def resolve(e: Expr, ranges: Ranges) -> Expr:
     """`e` in normal form, with the quotients and remainders that the ranges decide folded, and `x//a*a + x%a` as
     `x`. It has the value of `e` wherever the variables are in their ranges."""
     e = simplify(substitute(e, {name: ZERO for name, extent in ranges.items() if simplify(extent) == ONE}))
-    return _joined(simplify(_resolved(e, ranges)))
+    return _join_digits(simplify(_resolve_quotients(e, ranges)))
 
 
-def _resolved(e: Expr, ranges: Ranges) -> Expr:
+def _resolve_quotients(e: Expr, ranges: Ranges) -> Expr:
     if not free_vars(e) or not isinstance(e, Binary):
         return e
-    inner = e.map(lambda child: _resolved(child, ranges))
+    inner = e.map(lambda child: _resolve_quotients(child, ranges))
     assert isinstance(inner, Binary)
     if inner.op not in _QUOTIENTS:
         return inner
     if free_vars(inner.b):
         if free_vars(inner.b) & ranges.keys():
             return inner
-        coarse = _coarse_by_free_size(inner, ranges)
-        return _by_free_size(simplify(inner), inner.b, ranges) if coarse is None else coarse
-    return _quotient(inner.op, _joined(simplify(inner.a)), inner.b, ranges)
+        coarse = _coarsen_free_quotient(inner, ranges)
+        return _drop_free_quotients(simplify(inner), inner.b, ranges) if coarse is None else coarse
+    return _quotient(inner.op, _join_digits(simplify(inner.a)), inner.b, ranges)
 
 
-def _by_free_size(e: Expr, b: Expr, ranges: Ranges) -> Expr:
+def _drop_free_quotients(e: Expr, b: Expr, ranges: Ranges) -> Expr:
     """`e` with `x // b` as zero and `x % b` as `x`, for a divisor over free variables, where `x` is less than it."""
     if isinstance(e, Binary) and e.op in _QUOTIENTS and e.b == b and _is_below(e.a, b, ranges):
         return ZERO if e.op is BinOp.FLOORDIV else e.a
-    return e.map(lambda child: _by_free_size(child, b, ranges)) if isinstance(e, Binary) else e
+    return e.map(lambda child: _drop_free_quotients(child, b, ranges)) if isinstance(e, Binary) else e
 
 
-def _coarse_by_free_size(e: Binary, ranges: Ranges) -> Expr | None:
+def _coarsen_free_quotient(e: Binary, ranges: Ranges) -> Expr | None:
     """`(g*x + r) // (g*t)` as `x // t` and `(g*x + r) % (g*t)` as `g*(x % t) + r`, for a free size `t`, a number `g`
     and `r` in `[0, g)`; None where it is no such quotient or remainder."""
     dividend, divisor = to_poly(e.a), to_poly(e.b)
     g = math.gcd(*divisor.values())
     rest = from_poly({term: c for term, c in dividend.items() if c % g})
-    if g == 1 or _decided(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
+    if g == 1 or _decide_quotient(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
         return None
     upper, size = (from_poly({term: c // g for term, c in p.items() if c % g == 0}) for p in (dividend, divisor))
-    part = _by_free_size(simplify(Binary(e.op, upper, size)), size, ranges)
+    part = _drop_free_quotients(simplify(Binary(e.op, upper, size)), size, ranges)
     return part if e.op is BinOp.FLOORDIV else simplify(part * g + rest)
 
 
@@ -119,7 +119,7 @@ def _is_below(a: Expr, b: Expr, ranges: Ranges) -> bool:
         found = bounds(a, most)
     except NotAffine:
         return False
-    return nonnegative(found.lo) and nonnegative(simplify(b - 1 - found.hi))
+    return is_nonnegative(found.lo) and is_nonnegative(simplify(b - 1 - found.hi))
 
 
 def _quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr:
@@ -134,23 +134,23 @@ def _quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr:
         return _quotient(op, a.a, b, ranges)
     taken = simplify(whole)
     if not (isinstance(taken, Binary) and taken.op is op):
-        return taken if taken == whole else _resolved_terms(taken, ranges)
+        return taken if taken == whole else _resolve_terms(taken, ranges)
     a, b = taken.a, taken.b
-    inside = _decided(op, a, b, ranges)
+    inside = _decide_quotient(op, a, b, ranges)
     if inside is not None:
         return inside
-    coarse = _coarse(op, a, b, ranges)
+    coarse = _coarsen_quotient(op, a, b, ranges)
     return taken if coarse is None else coarse
 
 
-def _resolved_terms(e: Expr, ranges: Ranges) -> Expr:
+def _resolve_terms(e: Expr, ranges: Ranges) -> Expr:
     """A sum from which simplification took out whole multiples; the ranges may decide what is left."""
     if isinstance(e, Binary) and e.op in _QUOTIENTS:
         return _quotient(e.op, e.a, e.b, ranges)
-    return e.map(lambda child: _resolved_terms(child, ranges)) if isinstance(e, Binary) else e
+    return e.map(lambda child: _resolve_terms(child, ranges)) if isinstance(e, Binary) else e
 
 
-def _decided(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
+def _decide_quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
     """The quotient or remainder where all values of `a` have the same quotient."""
     if not free_vars(a) <= ranges.keys():
         return None
@@ -164,7 +164,7 @@ def _decided(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
     return low if op is BinOp.FLOORDIV else simplify(a - low * b)
 
 
-def _coarse(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
+def _coarsen_quotient(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
     """`(g*x + r) // (g*m)` is `x // m` and `(g*x + r) % (g*m)` is `g*(x % m) + r`, for `r` in `[0, g)`."""
     divisor = as_int(b)
     try:
@@ -180,14 +180,14 @@ def _coarse(op: BinOp, a: Expr, b: Expr, ranges: Ranges) -> Expr | None:
             continue
         upper = to_expr(Linear(start // g, tuple((atom, c // g) for atom, c in sizes.items() if c and c % g == 0)))
         rest = simplify(to_expr(Linear(start % g, tuple((atom, c) for atom, c in sizes.items() if c and c % g))))
-        if _decided(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
+        if _decide_quotient(BinOp.FLOORDIV, rest, const(g), ranges) != ZERO:
             continue
         part = _quotient(op, simplify(upper), const(divisor // g), ranges)
         return part if op is BinOp.FLOORDIV else simplify(part * g + rest)
     return None
 
 
-def _joined(e: Expr) -> Expr:
+def _join_digits(e: Expr) -> Expr:
     """`e` with every `x//a * (a*c) + x%a * c` as `x*c`."""
     try:
         base, terms = linear(e, free_vars(e))
@@ -202,7 +202,7 @@ def _joined(e: Expr) -> Expr:
             for other, factor in terms.items():
                 if other not in (atom, quotient):
                     rest = rest + other * factor
-            return _joined(simplify(rest + atom.a * c))
+            return _join_digits(simplify(rest + atom.a * c))
     return e
 
 
@@ -226,7 +226,7 @@ def inverse(index_map: IndexMap, shape: Sequence[Expr], outputs: Sequence[str]) 
     for e, name in zip(index_map.outputs, outputs, strict=True):
         known.setdefault(resolve(e, ranges), Var(name))
     while True:
-        made = (*_digits(known, ranges), *_wholes(known, ranges), *_in_two_steps(known, ranges))
+        made = (*_digits(known, ranges), *_dividends(known, ranges), *_split_quotients(known, ranges))
         found = [(k, v) for k, v in made if k not in known]
         if not found:
             return {name: simplify(known[Var(name)]) for name in index_map.names if Var(name) in known}
@@ -255,16 +255,16 @@ def _is_radix(digits: Sequence[tuple[int, Expr]], ranges: Ranges) -> bool:
     """Whether each coefficient is a multiple of the one before and more than the digits below. Raises NotAffine."""
     below: Expr = ZERO
     for n, (c, atom) in enumerate(digits):
-        if c <= 0 or (n and c % digits[n - 1][0]) or not nonnegative(simplify(const(c - 1) - below)):
+        if c <= 0 or (n and c % digits[n - 1][0]) or not is_nonnegative(simplify(const(c - 1) - below)):
             return False
         found = bounds(atom, ranges)
-        if not nonnegative(found.lo):
+        if not is_nonnegative(found.lo):
             return False
         below = simplify(below + found.hi * c)
     return True
 
 
-def _wholes(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
+def _dividends(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
     """The dividends of known pairs of quotient and remainder."""
     for part, rest in known.items():
         if isinstance(part, Binary) and part.op is BinOp.MOD:
@@ -273,7 +273,7 @@ def _wholes(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, 
                 yield part.a, simplify(quotient * part.b + rest)
 
 
-def _in_two_steps(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
+def _split_quotients(known: Mapping[Expr, Expr], ranges: Ranges) -> Iterator[tuple[Expr, Expr]]:
     """Known quotients by the divisors of known remainders: `(9*x + y) // 6` is `(3*x + y // 3) // 2`."""
     quotients = [(e, v) for e, v in known.items() if isinstance(e, Binary) and e.op is BinOp.FLOORDIV]
     moduli = {as_int(e.b) for e in known if isinstance(e, Binary) and e.op is BinOp.MOD}

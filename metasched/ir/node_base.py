@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from metasched.ir.node_methods import WRITTEN_OUT, write_methods
+from metasched.ir.node_methods import METHOD_NAMES, write_methods
 from metasched.support.data_classes import dataclass
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def node(cls: type[T]) -> type[T]:
     """Declare a node: a frozen dataclass with `Node`'s structural equality."""
     made = dataclass(frozen=True, eq=False)(cls)
     # Each kind has its own of these, which are written out at their first use: not at import, which most end without.
-    for name in WRITTEN_OUT:
+    for name in METHOD_NAMES:
         if name not in vars(made):
             setattr(made, name, getattr(Node, name))
     return made

@@ -16,7 +16,7 @@ from enum import Enum
 from operator import is_
 from typing import Any
 
-WRITTEN_OUT = ("_values", "children", "map", "__eq__", "__hash__")
+METHOD_NAMES = ("_values", "children", "map", "__eq__", "__hash__")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -37,7 +37,7 @@ _ITEMS = {
     _Holds.NODES: "*self.{0}, ",
     _Holds.ANYTHING: "*nodes_in(self.{0}), ",
 }
-_MAPPED = {
+_MAP_TEMPLATES = {
     _Holds.NODE: "fn(self.{0})",
     _Holds.NODE_OR_NONE: "None if self.{0} is None else fn(self.{0})",
     _Holds.NODES: "mapped(self.{0}, fn)",
@@ -45,7 +45,7 @@ _MAPPED = {
 }
 
 
-def write_methods(cls: type, base: type, names: Sequence[str] = WRITTEN_OUT) -> None:
+def write_methods(cls: type, base: type, names: Sequence[str] = METHOD_NAMES) -> None:
     """Give a frozen dataclass below `base` its own of the methods of these `names` that it still has from `base`."""
     space = vars(sys.modules[cls.__module__])
     kinds = {f.name: _kind(str(f.type), space, base) for f in fields(cls)}
@@ -60,7 +60,7 @@ def write_methods(cls: type, base: type, names: Sequence[str] = WRITTEN_OUT) -> 
         "children": ["def children(self):", f"    return ({items})"],
         "map": [
             "def map(self, fn):",
-            *(f"    {name} = {_MAPPED[kind].format(name)}" for name, kind in nodes.items()),
+            *(f"    {name} = {_MAP_TEMPLATES[kind].format(name)}" for name, kind in nodes.items()),
             f"    return self if {unchanged or True} else self.__class__({arguments})",
         ],
         "__eq__": [

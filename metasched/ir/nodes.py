@@ -62,7 +62,7 @@ class BinOp(Enum):
     @property
     def is_of_bits(self) -> bool:
         """Whether it combines the bits of two integers, each with the one at its place."""
-        return self in _OF_BITS
+        return self in _BIT_OPERATORS
 
     @property
     def is_shift(self) -> bool:
@@ -70,7 +70,7 @@ class BinOp(Enum):
 
 
 _COMPARISONS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE, BinOp.EQ, BinOp.NE})
-_OF_BITS = frozenset({BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR})
+_BIT_OPERATORS = frozenset({BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR})
 # What gives a truth value.
 _TRUTHS = _COMPARISONS | {BinOp.AND, BinOp.OR}
 

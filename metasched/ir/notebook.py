@@ -23,7 +23,7 @@ def _lines(text: str) -> str:
     return "<br/>".join(map(escape, text.splitlines()))
 
 
-def folded(title: str, html: str) -> str:
+def collapsible_html(title: str, html: str) -> str:
     """HTML that is shown when its title is clicked on."""
     return f"<details><summary>{escape(title)}</summary>{html}</details>"
 

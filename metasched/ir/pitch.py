@@ -48,7 +48,7 @@ def is_pitched(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def reshaped(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) -> tuple[int, ...] | None:
+def reshape_strides(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) -> tuple[int, ...] | None:
     """The strides of the same elements in another shape; None where no strides give them their order."""
     if 0 in shape:
         return packed_strides(to)  # no elements, and any strides are theirs
@@ -82,8 +82,8 @@ def _chunks(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int
     return found
 
 
-def run(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Contiguous elements at a time."""
+def contiguous_run(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many elements lie one after another in memory, from one whose innermost indices are 0."""
     length = 1
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != length:
@@ -92,16 +92,16 @@ def run(shape: Sequence[int], strides: Sequence[int]) -> int:
     return length
 
 
-def pitched(func: Func, strides: Mapping[str, Sequence[int]]) -> Func:
+def set_strides(func: Func, strides: Mapping[str, Sequence[int]]) -> Func:
     """The program with some of its inputs and outputs at these strides, in elements. See `is_pitched`."""
     inputs, outputs = (
-        tuple(_at_strides(b, strides[b.name]) if b.name in strides else b for b in group)
+        tuple(_align_buffer(b, strides[b.name]) if b.name in strides else b for b in group)
         for group in (func.inputs, func.outputs)
     )
     return replace(func, inputs=inputs, outputs=outputs)
 
 
-def _at_strides(buffer: Buffer, strides: Sequence[int]) -> Buffer:
+def _align_buffer(buffer: Buffer, strides: Sequence[int]) -> Buffer:
     shape = [as_int(extent) for extent in buffer.shape]
     extents = [extent for extent in shape if extent is not None]
     assert len(extents) == len(strides), buffer

@@ -47,7 +47,7 @@ def place_of(value: Expr, reducer: Reducer | None, var: str, ranges: Mapping[str
         conds += conjuncts(term.cond)
         term = term.then
     for n, cond in enumerate(conds):
-        index = _solved(cond, var, ranges)
+        index = _solve_equation(cond, var, ranges)
         if index is not None:
             rest = conds[n + 1 :]
             return TermPlace(index, tuple(conds[:n]), Select(conjunction(rest), term, nothing) if rest else term)
@@ -56,14 +56,14 @@ def place_of(value: Expr, reducer: Reducer | None, var: str, ranges: Mapping[str
     return None
 
 
-def _solved(cond: Expr, var: str, ranges: Mapping[str, Expr]) -> Expr | None:
+def _solve_equation(cond: Expr, var: str, ranges: Mapping[str, Expr]) -> Expr | None:
     """The value of `var` that an equation leaves; None for anything else."""
     if not isinstance(cond, Binary) or cond.op is not BinOp.EQ or not cond.a.dtype.is_integer:
         return None
     for known, side in ((cond.a, cond.b), (cond.b, cond.a)):
         if var in free_vars(known) or var not in free_vars(side):
             continue
-        form = _without_casts(side, ranges)
+        form = _strip_casts(side, ranges)
         if form is None:
             return None
         try:
@@ -78,15 +78,15 @@ def _solved(cond: Expr, var: str, ranges: Mapping[str, Expr]) -> Expr | None:
     return None
 
 
-def _without_casts(e: Expr, ranges: Mapping[str, Expr]) -> Expr | None:
+def _strip_casts(e: Expr, ranges: Mapping[str, Expr]) -> Expr | None:
     """Arithmetic of index variables in i64, where it gives the same number in the type that it is written in."""
     if isinstance(e, Const) and e.dtype.is_integer:
         return const(int(e.value)) if fits(INDEX, e.value, e.value) else None
     if isinstance(e, Cast) and e.dtype.is_integer and e.value.dtype.is_integer:
-        inner = _without_casts(e.value, ranges)
+        inner = _strip_casts(e.value, ranges)
         return inner if inner is not None and _fits(inner, e, ranges) else None
     if isinstance(e, Binary) and e.op in _RING and e.dtype.is_integer:
-        a, b = _without_casts(e.a, ranges), _without_casts(e.b, ranges)
+        a, b = _strip_casts(e.a, ranges), _strip_casts(e.b, ranges)
         if a is None or b is None:
             return None
         form = Binary(e.op, a, b)

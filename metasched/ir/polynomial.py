@@ -42,7 +42,7 @@ def replace_atom(p: Poly, atom: Expr, value: Poly) -> Poly:
     """`p`, each term of which contains `atom`, with one factor `atom` of each term replaced by `value`."""
     out: Poly = {}
     for m, c in p.items():
-        rest = without_factors(m, (atom,))
+        rest = divide_monomial(m, (atom,))
         assert rest is not None
         out = add(out, multiply({rest: c}, value))
     return out
@@ -73,7 +73,7 @@ def divide_out(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     quotient: Poly = {}
     rest: Poly = {}
     for m, c in a.items():
-        reduced = without_factors(m, monomial)
+        reduced = divide_monomial(m, monomial)
         if reduced is not None and c % coefficient == 0:
             quotient[reduced] = c // coefficient
         elif reduced is not None and not monomial and m == ():
@@ -86,7 +86,7 @@ def divide_out(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     return quotient, rest
 
 
-def without_factors(m: Monomial, factor: Monomial) -> Monomial | None:
+def divide_monomial(m: Monomial, factor: Monomial) -> Monomial | None:
     """The monomial divided by another; None if it is not divisible by it."""
     left = list(m)
     for atom in factor:

@@ -89,7 +89,7 @@ def print_index_map(index_map: IndexMap) -> str:
     return f"{', '.join(index_map.names)} -> {_list(index_map.outputs)}"
 
 
-def _at(e: Expr, least: int) -> str:
+def _parenthesize(e: Expr, least: int) -> str:
     """`e`, in parentheses when it binds looser than `least`."""
     text, precedence = _expr(e)
     return text if precedence >= least else f"({text})"
@@ -111,14 +111,16 @@ def _expr(e: Expr) -> tuple[str, int]:
         return _binary(e)
     if isinstance(e, Unary):
         if e.op is UnOp.NOT:
-            return f"not {_at(e.a, _NOT)}", _NOT
-        return f"-{_at(e.a, _SIGN)}", _SIGN
+            return f"not {_parenthesize(e.a, _NOT)}", _NOT
+        return f"-{_parenthesize(e.a, _SIGN)}", _SIGN
     if isinstance(e, Call):
         return f"{e.func}({_list(e.args)})", _ATOM
     if isinstance(e, Cast):
         return f"{e.type}({print_expr(e.value)})", _ATOM
     if isinstance(e, Select):
-        text = f"{_at(e.then, _OR)} if {_at(e.cond, _OR)} else {_at(e.otherwise, _SELECT)}"
+        text = (
+            f"{_parenthesize(e.then, _OR)} if {_parenthesize(e.cond, _OR)} else {_parenthesize(e.otherwise, _SELECT)}"
+        )
         return text, _SELECT
     raise TypeError(f"not an expression: {e!r}")
 
@@ -137,12 +139,12 @@ def _binary(e: Binary) -> tuple[str, int]:
     if precedence is None:
         return f"{e.op.value}({print_expr(e.a)}, {print_expr(e.b)})", _ATOM
     # Operators associate to the left; comparisons do not chain.
-    left = _at(e.a, precedence)
-    right = _at(e.b, precedence + 1)
+    left = _parenthesize(e.a, precedence)
+    right = _parenthesize(e.b, precedence + 1)
     if _COMPARE <= precedence <= _SHIFT:
         # Few know which of these binds tighter, so one inside another is in parentheses.
         same = precedence > _COMPARE and isinstance(e.a, Binary) and e.a.op is e.op
-        left, right = _at(e.a, precedence if same else _SUM), _at(e.b, _SUM)
+        left, right = _parenthesize(e.a, precedence if same else _SUM), _parenthesize(e.b, _SUM)
     if e.op is BinOp.MUL and isinstance(e.a, Binary) and e.a.op in (BinOp.FLOORDIV, BinOp.MOD):
         left = f"({print_expr(e.a)})"  # `a // b*c` would read as something else
     tight = e.op is BinOp.MUL and e.dtype is INDEX and not any(isinstance(n, Load) for n in e.walk())
@@ -201,28 +203,28 @@ def _temp(b: Buffer) -> tuple[_Piece, ...]:
     rolling = (
         "" if b.roll is None else f"  at {b.roll.loop or 'root'}, {print_expr(b.roll.window)} of axis {b.roll.axis}"
     )
-    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + _aligned(b, "  ") + rolling))
+    return (_Piece("temp "), _buffer(b), _Piece(scope + layout + _alignment_text(b, "  ") + rolling))
 
 
 def _argument(b: Buffer) -> _Piece:
-    return _Piece(_buffer(b).text + _aligned(b, " "), b.name)
+    return _Piece(_buffer(b).text + _alignment_text(b, " "), b.name)
 
 
-def _aligned(b: Buffer, before: str) -> str:
+def _alignment_text(b: Buffer, before: str) -> str:
     return "".join(f"{before}aligned({a.axis}, {print_expr(a.factor)}, {print_expr(a.offset)})" for a in b.alignments)
 
 
 def _signature(func: Func) -> _Line:
     by_name = {b.name: _argument(b) for b in func.inputs}
     by_name |= {s.name: _Piece(f"{s.name}: {s.dtype}", s.name) for s in func.scalars}
-    inputs = _separated([by_name.get(name, _Piece(name)) for name in func.order])
-    outputs = _separated([_argument(b) for b in func.outputs])
+    inputs = _separate_pieces([by_name.get(name, _Piece(name)) for name in func.order])
+    outputs = _separate_pieces([_argument(b) for b in func.outputs])
     if len(func.outputs) != 1:
         outputs = [_Piece("("), *outputs, _Piece(")")]
     return _Line(0, (_Piece(f"func {func.name}("), *inputs, _Piece(") -> "), *outputs, _Piece(":")))
 
 
-def _separated(pieces: list[_Piece]) -> list[_Piece]:
+def _separate_pieces(pieces: list[_Piece]) -> list[_Piece]:
     out: list[_Piece] = []
     for piece in pieces:
         out += [_Piece(", "), piece] if out else [piece]
@@ -256,7 +258,7 @@ def _loop(loop: For) -> tuple[_Piece, ...]:
 
 
 def _grid(nest: list[For]) -> tuple[_Piece, ...]:
-    names = _separated([_Piece(loop.var, loop.var) for loop in nest])
+    names = _separate_pieces([_Piece(loop.var, loop.var) for loop in nest])
     return (_Piece("for "), *names, _Piece(f" in grid({_list(loop.extent for loop in nest)}):"))
 
 
@@ -285,11 +287,11 @@ def _block(block: Block, depth: int, above: tuple[For, ...]) -> list[_Line]:
     whole = "".join(f"  {clause}" for clause in clauses)
     if len(INDENT) * depth + len(statement) + len(whole) <= WIDTH:
         return [_Line(depth, (_Piece(statement, block.name), _Piece(whole)))]
-    rest = [_Line(depth + 1, (_Piece(text),)) for text in _filled(clauses, WIDTH - len(INDENT) * (depth + 1))]
+    rest = [_Line(depth + 1, (_Piece(text),)) for text in _fill_lines(clauses, WIDTH - len(INDENT) * (depth + 1))]
     return [_Line(depth, (_Piece(statement, block.name),)), *rest]
 
 
-def _filled(clauses: list[str], width: int) -> list[str]:
+def _fill_lines(clauses: list[str], width: int) -> list[str]:
     """Clauses joined into lines of at most `width` where they fit."""
     lines: list[str] = []
     for clause in clauses:
@@ -312,7 +314,7 @@ def _clauses(block: Block, above: tuple[For, ...]) -> list[str]:
     guards = [g for g in block.guards if prove(g, extents) is not True]
     if guards:
         names = _names_of_bindings(block, frozenset(extents))
-        out.append("if " + " and ".join(_at(_renamed(g, names), _NOT) for g in guards))
+        out.append("if " + " and ".join(_parenthesize(_substitute_names(g, names), _NOT) for g in guards))
     if block.annotations:
         out.append(_annotations(block.annotations).strip())
     return out
@@ -327,7 +329,7 @@ def _names_of_bindings(block: Block, loops: frozenset[str]) -> dict[Expr, Expr]:
     }
 
 
-def _renamed(e: Expr, names: dict[Expr, Expr]) -> Expr:
+def _substitute_names(e: Expr, names: dict[Expr, Expr]) -> Expr:
     if e.dtype is INDEX and simplify(e) in names:
         return names[simplify(e)]
-    return e.map(lambda child: _renamed(child, names))
+    return e.map(lambda child: _substitute_names(child, names))

@@ -8,7 +8,7 @@ from dataclasses import field
 from enum import Enum
 
 from metasched.dtypes import INDEX
-from metasched.ir.highlight import in_html
+from metasched.ir.highlight import html_text
 from metasched.ir.node_base import Node, field_names
 from metasched.ir.nodes import Binary, BinOp, Block, Buffer, Expr, For, Func, Scalar, Stmt, Var
 from metasched.ir.notebook import table
@@ -80,25 +80,25 @@ class Program:
 
     def __repr__(self) -> str:
         given = [f"{name}: {said}" for name, said in self.arguments()]
-        made = [f"{b.name}: {_typed(b)}" for b in self.outputs]
+        made = [f"{b.name}: {_type_text(b)}" for b in self.outputs]
         results = made[0] if len(made) == 1 else f"({', '.join(made)})"
         stages = len(self.definition.stages)
         return f"<program {self.key}({', '.join(given)}) -> {results}, {stages} stage{'s' * (stages != 1)}>"
 
     def _repr_html_(self) -> str:
-        rows = [*self.arguments(), *((f"-> {b.name}", _typed(b)) for b in self.outputs)]
-        return table(f"program {self.key}", rows, in_html(str(self)))
+        rows = [*self.arguments(), *((f"-> {b.name}", _type_text(b)) for b in self.outputs)]
+        return table(f"program {self.key}", rows, html_text(str(self)))
 
     def arguments(self) -> list[tuple[str, str]]:
         """Names and types of the arguments in calling order, as texts."""
-        types = {b.name: _typed(b) for b in self.inputs} | {s.name: str(s.dtype) for s in self.scalars}
+        types = {b.name: _type_text(b) for b in self.inputs} | {s.name: str(s.dtype) for s in self.scalars}
         return [(name, types[name]) for name in self.func.order]
 
     def __getstate__(self) -> dict[str, object]:
         return {"definition": self.definition, "params": self.params, "func": self.func}
 
 
-def _typed(buffer: Buffer) -> str:
+def _type_text(buffer: Buffer) -> str:
     return f"{buffer.dtype}[{', '.join(map(print_expr, buffer.shape))}]"
 
 

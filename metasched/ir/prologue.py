@@ -54,12 +54,12 @@ def divide(func: Func, known: Collection[str]) -> Division:
     stmts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     ahead = _ahead(func, stmts, known)
     before, after = [stmts[n] for n in ahead], [s for n, s in enumerate(stmts) if n not in ahead]
-    computed = {name for stmt in before for name in _written(stmt)}
-    used = {name for stmt in after for name in read_by(stmt)}
+    computed = {name for stmt in before for name in _written_buffers(stmt)}
+    used = {name for stmt in after for name in read_buffers(stmt)}
     results = [b for b in func.temps if b.name in computed & used]
     if not results:
         before, after, computed = [], list(stmts), set()
-        used = {name for stmt in after for name in read_by(stmt)}
+        used = {name for stmt in after for name in read_buffers(stmt)}
     # An argument is in the machine's memory, wherever the schedule would have had it.
     arrays = tuple(replace(b, scope=Scope.GLOBAL) for b in results)
     held = tuple(b for b in func.inputs if b.name in known and b.name in used)
@@ -78,7 +78,7 @@ def divide(func: Func, known: Collection[str]) -> Division:
 def _prologue(
     func: Func, stmts: list[Stmt], computed: Collection[str], results: tuple[Buffer, ...], known: Collection[str]
 ) -> Func:
-    read = {name for stmt in stmts for name in read_by(stmt)}
+    read = {name for stmt in stmts for name in read_buffers(stmt)}
     given = tuple(b for b in func.inputs if b.name in known and b.name in read)
     names = {b.name for b in results}
     return Func(
@@ -98,16 +98,16 @@ def _ahead(func: Func, stmts: Sequence[Stmt], known: Collection[str]) -> tuple[i
         return ()
     scalars = {s.name for s in func.scalars}
     able = {b.name for b in func.temps if can_be_argument(b)}
-    candidates = [n for n, s in enumerate(stmts) if _written(s) <= able]
+    candidates = [n for n, s in enumerate(stmts) if _written_buffers(s) <= able]
     candidates = [n for n in candidates if not (scalars and scalars & query.variables(stmts[n]))]
     candidates = [n for n in candidates if not any(unpacks(func, block) for block in query.blocks_under(stmts[n]))]
     while True:
-        elsewhere = {name for n, s in enumerate(stmts) if n not in candidates for name in _written(s)}
-        computed = {name for n in candidates for name in _written(stmts[n])} - elsewhere
+        elsewhere = {name for n, s in enumerate(stmts) if n not in candidates for name in _written_buffers(s)}
+        computed = {name for n in candidates for name in _written_buffers(stmts[n])} - elsewhere
         available = computed | set(known)
-        kept = [n for n in candidates if _written(stmts[n]) <= computed and read_by(stmts[n]) <= available]
+        kept = [n for n in candidates if _written_buffers(stmts[n]) <= computed and read_buffers(stmts[n]) <= available]
         if kept == candidates:
-            return tuple(kept) if any(read_by(stmts[n]) & set(known) for n in kept) else ()
+            return tuple(kept) if any(read_buffers(stmts[n]) & set(known) for n in kept) else ()
         candidates = kept
 
 
@@ -118,7 +118,9 @@ def unpacks(func: Func, block: Block) -> bool:
     """
     if block.reducer is not None:
         return False
-    given, made = ([func.buffer(name) for name in names] for names in (_read_in(block), query.written(block)))
+    given, made = (
+        [func.buffer(name) for name in names] for names in (_block_reads(block), query.written_buffers(block))
+    )
     if not given:
         return False
     if min(b.dtype.bytes for b in given) >= max(b.dtype.bytes for b in made) and not _takes_bits(block):
@@ -157,15 +159,15 @@ def can_be_argument(buffer: Buffer) -> bool:
     return buffer.scope is not Scope.REGISTER and buffer.roll is None
 
 
-def read_by(stmt: Stmt) -> set[str]:
+def read_buffers(stmt: Stmt) -> set[str]:
     """The buffers that a statement reads."""
-    return {name for block in query.blocks_under(stmt) for name in _read_in(block)}
+    return {name for block in query.blocks_under(stmt) for name in _block_reads(block)}
 
 
 @lru_cache(maxsize=1 << 12)
-def _read_in(block: Block) -> frozenset[str]:
+def _block_reads(block: Block) -> frozenset[str]:
     return frozenset(node.buffer for node in block.walk() if isinstance(node, Load))
 
 
-def _written(stmt: Stmt) -> set[str]:
+def _written_buffers(stmt: Stmt) -> set[str]:
     return {store.buffer for block in query.blocks_under(stmt) for store in block.stores}

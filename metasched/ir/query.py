@@ -54,7 +54,7 @@ class _Places:
         return {block.name: (block, above) for block, above in reversed(self.blocks)}
 
     @cached_property
-    def held(self) -> Mapping[str, int]:
+    def block_counts(self) -> Mapping[str, int]:
         return Counter(loop.var for _, above in self.blocks for loop in above)
 
     @cached_property
@@ -116,9 +116,9 @@ def loops_above_loop(func: Func, var: str) -> tuple[For, ...]:
     return _places(func).loop_of[var][1]
 
 
-def held(func: Func, block: str) -> tuple[int, ...]:
+def block_counts(func: Func, block: str) -> tuple[int, ...]:
     """How many blocks each of the loops around a block has in it, outermost first."""
-    counts = _places(func).held
+    counts = _places(func).block_counts
     return tuple(counts[loop.var] for loop in loops_above(func, block))
 
 
@@ -171,7 +171,7 @@ def ranges(loop_nest: tuple[For, ...] | list[For]) -> dict[str, Expr]:
     return {loop.var: loop.extent for loop in loop_nest}
 
 
-def with_body(loop: For, body: Stmt) -> For:
+def replace_body(loop: For, body: Stmt) -> For:
     """A loop around something else: what `replace` gives, in a fraction of its time."""
     return For(loop.var, loop.extent, body, loop.kind, loop.lanes, loop.annotations, loop.region)
 
@@ -182,7 +182,7 @@ def edit(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
         return new
     if isinstance(stmt, For):
         body = edit(stmt.body, old, new)
-        return stmt if body is stmt.body else None if body is None else with_body(stmt, body)
+        return stmt if body is stmt.body else None if body is None else replace_body(stmt, body)
     if isinstance(stmt, Seq):
         children = [edit(child, old, new) for child in stmt.stmts]
         if all(a is b for a, b in zip(children, stmt.stmts, strict=True)):
@@ -261,7 +261,7 @@ def writes(block: Block) -> str:
     return block.store.buffer
 
 
-def written(block: Block) -> tuple[str, ...]:
+def written_buffers(block: Block) -> tuple[str, ...]:
     """Every buffer that a block writes."""
     return tuple(store.buffer for store in block.stores)
 
@@ -301,7 +301,7 @@ def partitions(found: list[Block]) -> list[list[Block]]:
 
 def parts_of(func: Func, block: Block) -> list[Block]:
     """The blocks that write parts of what a block writes, itself included."""
-    found = [b for b in blocks(func) if not set(written(b)).isdisjoint(written(block))]
+    found = [b for b in blocks(func) if not set(written_buffers(b)).isdisjoint(written_buffers(block))]
     return next(group for group in partitions(found) if block in group)
 
 
@@ -313,12 +313,12 @@ def _are_parts(a: Block, b: Block) -> bool:
 def producers(func: Func, block: str) -> list[Block]:
     """Blocks that write what this one reads, in program order, itself excluded."""
     wanted = set(reads(find_block(func, block)))
-    return [b for b in blocks(func) if b.name != block and not wanted.isdisjoint(written(b))]
+    return [b for b in blocks(func) if b.name != block and not wanted.isdisjoint(written_buffers(b))]
 
 
 def consumers(func: Func, block: str) -> list[Block]:
     """Blocks that read what this one writes, in program order, itself excluded."""
-    made = written(find_block(func, block))
+    made = written_buffers(find_block(func, block))
     return [b for b in blocks(func) if b.name != block and not set(made).isdisjoint(reads(b))]
 
 
@@ -334,7 +334,7 @@ def names(func: Func) -> set[str]:
     return used
 
 
-def fresh(used: set[str] | frozenset[str], name: str) -> str:
+def fresh_name(used: set[str] | frozenset[str], name: str) -> str:
     """`name`, or `name` with the first number that makes it unused."""
     if name not in used:
         return name

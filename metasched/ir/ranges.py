@@ -34,7 +34,7 @@ class Interval:
     hi: Expr
 
 
-def nonnegative(e: Expr) -> bool:
+def is_nonnegative(e: Expr) -> bool:
     """Whether `e >= 0` follows from every variable being non-negative."""
     return _poly_nonnegative(to_poly(e))
 
@@ -47,17 +47,17 @@ def _atom_nonnegative(atom: Expr) -> bool:
     if isinstance(atom, Var):
         return not isinstance(atom, ScalarVar)
     if isinstance(atom, Select):
-        return nonnegative(atom.then) and nonnegative(atom.otherwise)
+        return is_nonnegative(atom.then) and is_nonnegative(atom.otherwise)
     if isinstance(atom, Binary):
         if atom.op in DIVISIONS and not is_positive_divisor(to_poly(atom.b)):
             return False
         if atom.op is BinOp.MOD:
             return True
         if atom.op in (BinOp.MAX, BinOp.BIT_AND):
-            return nonnegative(atom.a) or nonnegative(atom.b)
+            return is_nonnegative(atom.a) or is_nonnegative(atom.b)
         if atom.op.is_shift:
-            return nonnegative(atom.a)
-        return nonnegative(atom.a) and nonnegative(atom.b)
+            return is_nonnegative(atom.a)
+        return is_nonnegative(atom.a) and is_nonnegative(atom.b)
     return False
 
 
@@ -195,10 +195,10 @@ def _decide(op: BinOp, difference: Interval) -> bool | None:
     """Whether `a op b` holds, given the interval of `a - b`; None if that does not decide it."""
 
     def at_least(bound: int) -> bool:
-        return nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))
+        return is_nonnegative(Binary(BinOp.SUB, difference.lo, const(bound)))
 
     def at_most(bound: int) -> bool:
-        return nonnegative(Binary(BinOp.SUB, const(bound), difference.hi))
+        return is_nonnegative(Binary(BinOp.SUB, const(bound), difference.hi))
 
     if op is BinOp.LT:
         return True if at_most(-1) else (False if at_least(0) else None)

@@ -51,19 +51,19 @@ class Starts:
 
 def starts(func: Func) -> Starts:
     """What a program's parallel loops cost besides their work, each as often as the loops around it iterate."""
-    return _starts(func.body)
+    return _count_starts(func.body)
 
 
-def _starts(stmt: Stmt) -> Starts:
+def _count_starts(stmt: Stmt) -> Starts:
     if isinstance(stmt, For):
         if is_parallel(stmt):
             return Starts(ONE, ZERO)
-        inside = _starts(stmt.body)
+        inside = _count_starts(stmt.body)
         return Starts(*(simplify(Binary(BinOp.MUL, stmt.extent, n)) for n in (inside.regions, inside.barriers)))
     total = Starts(ZERO, ZERO)
     if isinstance(stmt, Seq):
         for _, stmts in phases(stmt):
-            one = Starts(ONE, const(len(stmts) - 1)) if len(stmts) > 1 else _starts(stmts[0])
+            one = Starts(ONE, const(len(stmts) - 1)) if len(stmts) > 1 else _count_starts(stmts[0])
             total = Starts(_sum(total.regions, one.regions), _sum(total.barriers, one.barriers))
     return total
 
@@ -98,7 +98,7 @@ def region_violations(func: Func) -> Iterator[str]:
                 yield f"loop `{loop.var}` is not beside the other loops of parallel region `{name}`"
     for stmt in walk_stmts(func.body):
         if isinstance(stmt, Seq):
-            yield from _in_sequence(stmt)
+            yield from _sequence_violations(stmt)
 
 
 def _members(stmt: Stmt, seq: Seq | None) -> Iterator[tuple[Seq | None, For]]:
@@ -112,7 +112,7 @@ def _members(stmt: Stmt, seq: Seq | None) -> Iterator[tuple[Seq | None, For]]:
         yield from _members(stmt.body, None)
 
 
-def _in_sequence(seq: Seq) -> Iterator[str]:
+def _sequence_violations(seq: Seq) -> Iterator[str]:
     for name, (first, last) in spans(seq).items():
         for stmt in seq.stmts[first : last + 1]:
             inside = parallel_inside(stmt)

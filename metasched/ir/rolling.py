@@ -29,13 +29,13 @@ class RollingBuffer:
     between: tuple[For, ...]
 
 
-def rolled(func: Func) -> Iterator[RollingBuffer]:
+def rolling_buffers(func: Func) -> Iterator[RollingBuffer]:
     """Every rolling buffer. One whose loop no longer exists, or that is no longer used as one, has no loops between."""
     blocks = query.blocks(func)
     for buffer in func.temps:
         if buffer.roll is None:
             continue
-        writers = [b for b in blocks if buffer.name in query.written(b)]
+        writers = [b for b in blocks if buffer.name in query.written_buffers(b)]
         readers = tuple(b for b in blocks if buffer.name in query.reads(b))
         if writers:
             shared = shared_loops(func, [writers[0], *readers])
@@ -63,7 +63,7 @@ def storage_loops(func: Func, buffer: Buffer) -> frozenset[str] | None:
 
 def rolling_violations(func: Func) -> Iterator[str]:
     """What is wrong with rolling buffers; whether what is read is still stored is checked in small programs only."""
-    for found in rolled(func):
+    for found in rolling_buffers(func):
         name, roll = found.buffer.name, found.buffer.roll
         assert roll is not None
         if not 0 <= roll.axis < len(found.buffer.shape):
@@ -71,10 +71,10 @@ def rolling_violations(func: Func) -> Iterator[str]:
         elif not found.between:
             yield f"buffer `{name}`: no loop is between its storage and where it is computed"
         else:
-            yield from _replaced(func, found)
+            yield from _early_replacements(func, found)
 
 
-def _replaced(func: Func, found: RollingBuffer) -> Iterator[str]:
+def _early_replacements(func: Func, found: RollingBuffer) -> Iterator[str]:
     roll = found.buffer.roll
     assert roll is not None
     window = as_int(roll.window)
@@ -110,12 +110,12 @@ def _replaced(func: Func, found: RollingBuffer) -> Iterator[str]:
             return
 
 
-def amortised(func: Func) -> Func:
+def amortise_rolling(func: Func) -> Func:
     """`func` with blocks that write rolling buffers computing only new elements in each iteration, even the first.
 
     For estimates of work: the loop over the window has as many iterations as the window moves.
     """
-    for found in rolled(func):
+    for found in rolling_buffers(func):
         loop = _window_loop(func, found)
         roll = found.buffer.roll
         if loop is not None and roll is not None:

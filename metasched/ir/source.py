@@ -33,7 +33,7 @@ class SourceNode:
 
     def children(self) -> tuple[SourceNode, ...]:
         """The nodes directly below this one, in reading order."""
-        write_methods(type(self), SourceNode, _WRITTEN_OUT)
+        write_methods(type(self), SourceNode, _METHOD_NAMES)
         return self.children()
 
     def walk(self) -> Iterator[SourceNode]:
@@ -51,12 +51,12 @@ class SourceNode:
 
     def map(self, change: Callable[[SourceNode], SourceNode]) -> Self:
         """This node with each node directly below it changed; itself where none is."""
-        write_methods(type(self), SourceNode, _WRITTEN_OUT)
+        write_methods(type(self), SourceNode, _METHOD_NAMES)
         return self.map(change)
 
 
 # What each kind of node has of its own, written out for its fields at the first use.
-_WRITTEN_OUT = ("children", "map")
+_METHOD_NAMES = ("children", "map")
 
 
 # --- expressions -----------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ _LEVELS = {
 
 def print_source(expr: SourceExpr) -> str:
     """An expression as text."""
-    return _text(expr, _Level.CONDITIONAL)
+    return _parenthesize(expr, _Level.CONDITIONAL)
 
 
 def print_params(params: tuple[tuple[str, Setting], ...]) -> str:
@@ -75,13 +75,13 @@ def print_params(params: tuple[tuple[str, Setting], ...]) -> str:
 
 
 def print_axis(axis: Axis) -> str:
-    return axis.name if axis.extent is None else f"{axis.name} < {_text(axis.extent, _Level.ADDITIVE)}"
+    return axis.name if axis.extent is None else f"{axis.name} < {_parenthesize(axis.extent, _Level.ADDITIVE)}"
 
 
 def print_domain(reduce: Reduce) -> str:
     """What a reduction is over: `r, s < 3 if s >= r`."""
     axes = _axes(reduce.axes)
-    return axes if reduce.cond is None else f"{axes} if {_text(reduce.cond, _Level.OR)}"
+    return axes if reduce.cond is None else f"{axes} if {_parenthesize(reduce.cond, _Level.OR)}"
 
 
 def print_stage(stage: Stage) -> str:
@@ -122,7 +122,7 @@ def _list(items: tuple[SourceExpr, ...]) -> str:
     return ", ".join(print_source(item) for item in items)
 
 
-def _text(expr: SourceExpr, least: _Level) -> str:
+def _parenthesize(expr: SourceExpr, least: _Level) -> str:
     level, text = _render(expr)
     return f"({text})" if level < least else text
 
@@ -145,16 +145,20 @@ def _render(expr: SourceExpr) -> tuple[_Level, str]:
         case Operation():
             return _operation(expr)
         case Prefix(op=UnOp.NOT, a=a):
-            return _Level.NOT, f"not {_text(a, _Level.NOT)}"
+            return _Level.NOT, f"not {_parenthesize(a, _Level.NOT)}"
         case Prefix(op=op, a=a):
-            return _Level.UNARY, f"{op.value}{_text(a, _Level.UNARY)}"
+            return _Level.UNARY, f"{op.value}{_parenthesize(a, _Level.UNARY)}"
         case IfElse(then=then, cond=cond, otherwise=otherwise):
-            parts = _text(then, _Level.OR), _text(cond, _Level.OR), _text(otherwise, _Level.CONDITIONAL)
+            parts = (
+                _parenthesize(then, _Level.OR),
+                _parenthesize(cond, _Level.OR),
+                _parenthesize(otherwise, _Level.CONDITIONAL),
+            )
             return _Level.CONDITIONAL, f"{parts[0]} if {parts[1]} else {parts[2]}"
-    return _plain(expr)
+    return _render_module_value(expr)
 
 
-def _plain(expr: SourceExpr) -> tuple[_Level, str]:
+def _render_module_value(expr: SourceExpr) -> tuple[_Level, str]:
     match expr:
         case TextLit(value=value):
             return _Level.ATOM, json.dumps(value)
@@ -174,13 +178,13 @@ def _plain(expr: SourceExpr) -> tuple[_Level, str]:
 def _operation(expr: Operation) -> tuple[_Level, str]:
     if expr.op.is_comparison:
         # Comparisons do not chain, so a comparison inside one is always in parentheses.
-        a, b = _text(expr.a, _Level.ADDITIVE), _text(expr.b, _Level.ADDITIVE)
+        a, b = _parenthesize(expr.a, _Level.ADDITIVE), _parenthesize(expr.b, _Level.ADDITIVE)
         return _Level.COMPARISON, f"{a} {expr.op.value} {b}"
     level = _LEVELS.get(expr.op, _Level.MULTIPLICATIVE)
     if expr.op.is_of_bits or expr.op.is_shift:
         # Few know which of these binds tighter, so one inside another is in parentheses.
         same = isinstance(expr.a, Operation) and expr.a.op is expr.op
-        a, b = _text(expr.a, level if same else _Level.ADDITIVE), _text(expr.b, _Level.ADDITIVE)
+        a, b = _parenthesize(expr.a, level if same else _Level.ADDITIVE), _parenthesize(expr.b, _Level.ADDITIVE)
     else:
-        a, b = _text(expr.a, level), _text(expr.b, _Level(level + 1))
+        a, b = _parenthesize(expr.a, level), _parenthesize(expr.b, _Level(level + 1))
     return level, f"{a} {expr.op.value} {b}"

@@ -46,14 +46,14 @@ def validate(func: Func, free: Iterable[str] = ()) -> None:
     domains is checked by enumeration, so only for small concrete programs.
     """
     variables = frozenset(free)
-    found = [*_names(func, variables), *_shapes(func, variables), *_tree(func.body)]
+    found = [*_name_violations(func, variables), *_shape_violations(func, variables), *_tree_violations(func.body)]
     for block, above in _blocks(func.body, ()):
-        found += [f"block `{block.name}`: {v}" for v in _block(func, block, above, variables)]
+        found += [f"block `{block.name}`: {v}" for v in _block_violations(func, block, above, variables)]
     for loop, _ in _loops(func.body, ()):
-        found += [f"loop `{loop.var}`: {v}" for v in _loop(loop, variables)]
+        found += [f"loop `{loop.var}`: {v}" for v in _loop_violations(loop, variables)]
     found += region_violations(func)
-    found += _order(func)
-    found += _starts(func)
+    found += _order_violations(func)
+    found += _start_violations(func)
     if not found:
         found += [*coverage_violations(func), *rolling_violations(func)]
     if found:
@@ -63,11 +63,11 @@ def validate(func: Func, free: Iterable[str] = ()) -> None:
 # --- names, buffers, tree --------------------------------------------------------------------------------
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _repeated_names(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def _names(func: Func, free: frozenset[str]) -> Iterator[str]:
+def _name_violations(func: Func, free: frozenset[str]) -> Iterator[str]:
     loop_vars = [x.var for x, _ in _loops(func.body, ())]
     scalars = [s.name for s in func.scalars]
     kinds = {
@@ -76,24 +76,24 @@ def _names(func: Func, free: frozenset[str]) -> Iterator[str]:
         "loop": loop_vars + scalars + sorted(free),
     }
     for kind, names in kinds.items():
-        for name in _repeated(names):
+        for name in _repeated_names(names):
             yield f"the name `{name}` stands for more than one {kind}"
     arguments = sorted([b.name for b in func.inputs] + scalars)
     if sorted(func.order) != arguments:
         yield f"the arguments' order lists {sorted(func.order)}, the arguments are {arguments}"
 
 
-def _shapes(func: Func, free: frozenset[str]) -> Iterator[str]:
+def _shape_violations(func: Func, free: frozenset[str]) -> Iterator[str]:
     for buffer in func.buffers():
         for extent in buffer.shape:
-            yield from _extent(f"buffer `{buffer.name}`: dimension", extent, free)
-        yield from (f"buffer `{buffer.name}`: {v}" for v in _layout(buffer, free))
+            yield from _extent_violations(f"buffer `{buffer.name}`: dimension", extent, free)
+        yield from (f"buffer `{buffer.name}`: {v}" for v in _layout_violations(buffer, free))
     for buffer in (*func.inputs, *func.outputs):
         if buffer.layout is not None:
             yield f"buffer `{buffer.name}`: it is the caller's, and has a layout"
 
 
-def _layout(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
+def _layout_violations(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
     rank, layout = len(buffer.shape), buffer.layout
     if layout is not None:
         if len(layout.names) != rank:
@@ -107,7 +107,7 @@ def _layout(buffer: Buffer, free: frozenset[str]) -> Iterator[str]:
     yield from (f"dimension {a.axis} is aligned, and has no rows" for a in buffer.alignments if a.axis >= rank - 1)
 
 
-def _extent(what: str, extent: Expr, free: frozenset[str], least: int = 1) -> Iterator[str]:
+def _extent_violations(what: str, extent: Expr, free: frozenset[str], least: int = 1) -> Iterator[str]:
     unknown = free_vars(extent) - free
     value = as_int(extent)
     if unknown:
@@ -116,7 +116,7 @@ def _extent(what: str, extent: Expr, free: frozenset[str], least: int = 1) -> It
         yield f"{what} {print_expr(extent)} is less than {least}"
 
 
-def _tree(stmt: Stmt) -> Iterator[str]:
+def _tree_violations(stmt: Stmt) -> Iterator[str]:
     if isinstance(stmt, Seq):
         if len(stmt.stmts) < 2:
             yield "a sequence holds fewer than two statements"
@@ -124,7 +124,7 @@ def _tree(stmt: Stmt) -> Iterator[str]:
             yield "a sequence is directly inside another"
     for child in stmt.children():
         if isinstance(child, Stmt):
-            yield from _tree(child)
+            yield from _tree_violations(child)
 
 
 Path = tuple[For, ...]
@@ -152,15 +152,15 @@ def _loops(stmt: Stmt, above: Path) -> Iterator[tuple[For, Path]]:
 # --- loops -----------------------------------------------------------------------------------------------
 
 
-def _loop(loop: For, free: frozenset[str]) -> Iterator[str]:
+def _loop_violations(loop: For, free: frozenset[str]) -> Iterator[str]:
     # A part of a loop may be empty (loop_partition).
-    yield from _extent("extent", loop.extent, free, least=0)
+    yield from _extent_violations("extent", loop.extent, free, least=0)
     if loop.kind is LoopKind.VECTORIZED and loop.lanes is None:
         yield "it is vectorized without a number of lanes"
     if loop.kind is not LoopKind.VECTORIZED and loop.lanes is not None:
         yield f"it has lanes and is not vectorized but {loop.kind.value}"
     if loop.lanes is not None:
-        yield from _extent("number of lanes", loop.lanes, free)
+        yield from _extent_violations("number of lanes", loop.lanes, free)
     if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED):
         for block in query.blocks_under(loop):
             for it, binding in zip(block.iters, block.bindings, strict=False):
@@ -171,15 +171,15 @@ def _loop(loop: For, free: frozenset[str]) -> Iterator[str]:
 # --- blocks ----------------------------------------------------------------------------------------------
 
 
-def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Iterator[str]:
-    yield from (f"iteration variable `{n}` is there twice" for n in _repeated(it.name for it in block.iters))
+def _block_violations(func: Func, block: Block, above: Path, free: frozenset[str]) -> Iterator[str]:
+    yield from (f"iteration variable `{n}` is there twice" for n in _repeated_names(it.name for it in block.iters))
     if len(block.iters) != len(block.bindings):
         yield f"{len(block.iters)} iteration variables have {len(block.bindings)} bindings"
         return
     loop_vars = frozenset(x.var for x in above)
     for it, binding in zip(block.iters, block.bindings, strict=True):
-        yield from _extent(f"`{it.name}`: extent", it.extent, free)
-        yield from (f"binding of `{it.name}`: {v}" for v in _index(binding, loop_vars, free))
+        yield from _extent_violations(f"`{it.name}`: extent", it.extent, free)
+        yield from (f"binding of `{it.name}`: {v}" for v in _index_violations(binding, loop_vars, free))
     for guard in block.guards:
         if not guard.dtype.is_bool:
             yield f"guard {print_expr(guard)} is not a condition"
@@ -187,13 +187,13 @@ def _block(func: Func, block: Block, above: Path, free: frozenset[str]) -> Itera
         if unknown:
             yield f"guard {print_expr(guard)} uses `{min(unknown)}`, which is no loop around the block"
     for store in block.stores:
-        yield from _store(func, block, store)
-    yield from _position(block)
-    yield from _value(func, block, free)
-    yield from _reads(func, block)
+        yield from _store_violations(func, block, store)
+    yield from _position_violations(block)
+    yield from _value_violations(func, block, free)
+    yield from _read_violations(func, block)
 
 
-def _index(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> Iterator[str]:
+def _index_violations(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> Iterator[str]:
     unknown = free_vars(binding) - loop_vars - free
     if unknown:
         yield f"`{min(unknown)}` is no loop around the block"
@@ -203,8 +203,8 @@ def _index(binding: Expr, loop_vars: frozenset[str], free: frozenset[str]) -> It
         yield f"{print_expr(binding)} is not quasi-affine in the loops"
 
 
-def _position(block: Block) -> Iterator[str]:
-    """What an arg-reduction, or the start of one, writes besides values."""
+def _position_violations(block: Block) -> Iterator[str]:
+    """The mistakes in the positions that an arg-reduction, or the start of one, writes besides values."""
     if block.reducer is not None and block.reducer.is_arg is (block.index is None):
         yield f"it is a reduction by `{block.reducer.value}`, and writes {len(block.stores)} buffers"
     if block.index is None:
@@ -217,7 +217,7 @@ def _position(block: Block) -> Iterator[str]:
         yield f"it writes positions of {block.index.value.dtype}"
 
 
-def _store(func: Func, block: Block, store: Store) -> Iterator[str]:
+def _store_violations(func: Func, block: Block, store: Store) -> Iterator[str]:
     name = store.buffer
     buffer = next((b for b in func.buffers() if b.name == name), None)
     if buffer is None:
@@ -230,7 +230,7 @@ def _store(func: Func, block: Block, store: Store) -> Iterator[str]:
         return
     iters = {it.name: it for it in block.iters}
     shown = [e.name for e in store.indices if isinstance(e, Var)]
-    yield from (f"it writes `{name}` with `{n}` in two places" for n in _repeated(shown))
+    yield from (f"it writes `{name}` with `{n}` in two places" for n in _repeated_names(shown))
     for index, extent in zip(store.indices, buffer.shape, strict=True):
         it = iters.get(index.name) if isinstance(index, Var) else None
         if it is not None:
@@ -245,7 +245,7 @@ def _store(func: Func, block: Block, store: Store) -> Iterator[str]:
             yield f"`{it.name}` is spatial, and does not index `{name}`"
 
 
-def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
+def _value_violations(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
     reduces = [it.name for it in block.iters if it.kind is IterKind.REDUCE]
     for it in block.iters:
         if any(s.name == it.name for s in func.scalars):
@@ -268,14 +268,14 @@ def _value(func: Func, block: Block, free: frozenset[str]) -> Iterator[str]:
             yield f"it writes {e.dtype} to `{target.name}` of {target.dtype}"
 
 
-def _reads(func: Func, block: Block) -> Iterator[str]:
+def _read_violations(func: Func, block: Block) -> Iterator[str]:
     declared = {b.name: b for b in func.buffers()}
     for load in query.reads_of(block):
         buffer = declared.get(load.buffer)
         if buffer is None:
             yield f"it reads `{load.buffer}`, which is not declared"
             continue
-        if load.buffer in query.written(block):
+        if load.buffer in query.written_buffers(block):
             yield f"it reads `{load.buffer}`, which it writes"
         if len(load.indices) != len(buffer.shape):
             yield f"it reads `{load.buffer}` of rank {len(buffer.shape)} with {len(load.indices)} indices"
@@ -296,12 +296,12 @@ def _may_follow(first: Block, second: Block) -> bool:
     return query.is_fill(first)
 
 
-def _starts(func: Func) -> Iterator[str]:
-    """What a reduction starts from is there before the outermost loop of its terms."""
+def _start_violations(func: Func) -> Iterator[str]:
+    """The reductions whose initial values are not all written before the outermost loop of their terms."""
     for block in query.blocks(func):
         start = frozenset(load.buffer for load in query.loads(block.init)) if block.init is not None else frozenset()
         for writer in query.blocks(func) if start else ():
-            if start.isdisjoint(query.written(writer)):
+            if start.isdisjoint(query.written_buffers(writer)):
                 continue
             shared = query.common_loops(query.loops_above(func, block.name), query.loops_above(func, writer.name))
             pairs = zip(block.iters, block.bindings, strict=True)
@@ -310,7 +310,7 @@ def _starts(func: Func) -> Iterator[str]:
                 yield f"block `{block.name}`: it starts from what `{writer.name}` computes within its reduction"
 
 
-def _order(func: Func) -> Iterator[str]:
+def _order_violations(func: Func) -> Iterator[str]:
     """Everything is written before it is read: by one block, or by two, the second of which continues the first."""
     blocks = query.blocks(func)
     inputs = {b.name for b in func.inputs}
@@ -319,9 +319,9 @@ def _order(func: Func) -> Iterator[str]:
         for name in query.reads(block):
             if name not in inputs and name not in written:
                 yield f"block `{block.name}`: it reads `{name}` before anything writes it"
-        written.update(query.written(block))
+        written.update(query.written_buffers(block))
     for buffer in (*func.outputs, *func.temps):
-        mine = [b for b in blocks if buffer.name in query.written(b)]
+        mine = [b for b in blocks if buffer.name in query.written_buffers(b)]
         if not mine:
             yield f"nothing writes `{buffer.name}`"
         elif mine[0].reducer is not None and mine[0].init is None:

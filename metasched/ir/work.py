@@ -53,27 +53,27 @@ def work_of(stmt: Stmt) -> Work:
         assert isinstance(stmt.extent, Const)
         return work_of(stmt.body).times(int(stmt.extent.value))
     if isinstance(stmt, Block):
-        reduction = Work() if stmt.reducer is None else _one(stmt.store.value)
-        return sum((_of_value(store.value)[0] for store in stmt.stores), reduction)
+        reduction = Work() if stmt.reducer is None else _operation_work(stmt.store.value)
+        return sum((_value_work(store.value)[0] for store in stmt.stores), reduction)
     return sum((work_of(child) for child in stmt.children() if isinstance(child, Stmt)), Work())
 
 
-def _one(e: Expr) -> Work:
+def _operation_work(e: Expr) -> Work:
     """An operation whose result is of an expression's type."""
     return Work(int(e.dtype.is_float), int(e.dtype.is_integer))
 
 
-def _of_value(e: Expr) -> tuple[Work, bool]:
+def _value_work(e: Expr) -> tuple[Work, bool]:
     """The arithmetic of a value, and whether it depends on data; if not, it is index arithmetic."""
     if isinstance(e, Load):
         return Work(), True
     if isinstance(e, Select):
-        (cond, asks), (then, some), (other, more) = _of_value(e.cond), _of_value(e.then), _of_value(e.otherwise)
+        (cond, asks), (then, some), (other, more) = _value_work(e.cond), _value_work(e.then), _value_work(e.otherwise)
         return cond + max(then, other, key=lambda work: work.operations), asks or some or more
-    below = [_of_value(child) for child in e.children() if isinstance(child, Expr)]
+    below = [_value_work(child) for child in e.children() if isinstance(child, Expr)]
     work = sum((part for part, _ in below), Work())
     reads = any(found for _, found in below)
     computes = isinstance(e, Call) or (isinstance(e, Binary) and not e.op.is_comparison and not e.op.is_logical)
     if computes and (reads or e.dtype.is_float):
-        work = work + _one(e)
+        work = work + _operation_work(e)
     return work, reads

@@ -45,10 +45,10 @@ class Anchor:
         """The distance from another size of the same kind, in factors of two; infinite where the ranks differ."""
         if (len(extents), len(steps)) != (len(self.extents), len(self.steps)):
             return inf
-        return _apart(self.extents, extents) + _STEP * _apart(self.steps, steps)
+        return _size_distance(self.extents, extents) + _STEP * _size_distance(self.steps, steps)
 
 
-def _apart(these: tuple[int, ...], those: tuple[int, ...]) -> float:
+def _size_distance(these: tuple[int, ...], those: tuple[int, ...]) -> float:
     return sum(abs(log2(a / b)) for a, b in zip(these, those, strict=True))
 
 
@@ -58,7 +58,7 @@ def anchor_of(func: Func) -> Anchor:
     Of equals it is the last one.
     """
     ranked = max(enumerate(query.blocks(func)), key=lambda numbered: _rank(*numbered))
-    return _as_anchor(func, ranked[1])
+    return _make_anchor(func, ranked[1])
 
 
 def further_anchors(func: Func, anchor: Anchor, share: float) -> Iterator[Anchor]:
@@ -68,10 +68,10 @@ def further_anchors(func: Func, anchor: Anchor, share: float) -> Iterator[Anchor
     for number, block in enumerate(blocks.values()):
         reduces, work, _ = _rank(number, block)
         if reduces and work >= least and block.name != anchor.block:
-            yield _as_anchor(func, block)
+            yield _make_anchor(func, block)
 
 
-def _as_anchor(func: Func, block: Block) -> Anchor:
+def _make_anchor(func: Func, block: Block) -> Anchor:
     statement = _Statement(block)
     extents = tuple(_size(it.extent) for it in block.iters)
     return Anchor(block.name, statement.kind(func), extents, tuple(statement.steps))
@@ -94,7 +94,7 @@ class _Statement:
     def __init__(self, block: Block) -> None:
         self.steps: list[int] = []
         self._block = block
-        self._variables = _numbered(block)
+        self._variables = _numbered_variables(block)
         self._buffers = {name: f"x{n}" for n, name in enumerate(operands(block))}
 
     def kind(self, func: Func) -> str:
@@ -104,10 +104,10 @@ class _Statement:
         how = "=" if self._block.reducer is None else f"{self._block.reducer.value}="
         types = [f"{role}: {func.buffer(name).dtype}" for name, role in self._buffers.items()]
         types.append(f"y: {func.buffer(store.buffer).dtype}")
-        value = print_expr(self._plain(_as_known(self._block)))
+        value = print_expr(self._canonicalise_names(_canonical_value(self._block)))
         return f"{target} {how} {value} of {', '.join(types)}"
 
-    def _plain(self, e: Expr) -> Expr:
+    def _canonicalise_names(self, e: Expr) -> Expr:
         if isinstance(e, Load):
             indices = tuple(Var(self._index(i)) for i in e.indices)
             return Load(self._buffers.get(e.buffer, "y"), indices, e.type)
@@ -115,7 +115,7 @@ class _Statement:
             return Var("_")
         if isinstance(e, Var):
             return Var(self._variables[e.name].name if e.name in self._variables else "a", e.type)
-        return e.map(self._plain)
+        return e.map(self._canonicalise_names)
 
     def _index(self, e: Expr) -> str:
         terms = sorted((self._atom(atom), abs(step)) for atom, step in _form(e).terms)
@@ -125,12 +125,12 @@ class _Statement:
         return "+".join(atom for atom, _ in terms) or "_"
 
     def _atom(self, e: Expr) -> str:
-        return print_expr(self._plain(e))
+        return print_expr(self._canonicalise_names(e))
 
 
-def _as_known(block: Block) -> Expr:
+def _canonical_value(block: Block) -> Expr:
     """The value of a block in the form that kinds have."""
-    return _columns_last(block, _without_bounds(block))
+    return _columns_last(block, _drop_bounds(block))
 
 
 def _columns_last(block: Block, value: Expr) -> Expr:
@@ -156,7 +156,7 @@ def _variables_of(e: Expr) -> frozenset[Expr] | None:
     return frozenset(e.indices)
 
 
-def _without_bounds(block: Block) -> Expr:
+def _drop_bounds(block: Block) -> Expr:
     """The value of a block, without bounds of indices that keep terms out of its sum, such as those of padding: where
     they are few, the same schedules are good, and where they are many, the sum takes less time.
     """
@@ -179,17 +179,17 @@ def _is_bound(condition: Expr) -> bool:
 
 def operands(block: Block) -> tuple[str, ...]:
     """The buffers that a block reads, each once, in the order that its kind has; not the one that it writes."""
-    found = (node.buffer for node in _in_order(_as_known(block)) if isinstance(node, Load))
+    found = (node.buffer for node in _walk_in_order(_canonical_value(block)) if isinstance(node, Load))
     return tuple(name for name in dict.fromkeys(found) if name != block.store.buffer)
 
 
-def _in_order(node: Node) -> Iterator[Node]:
+def _walk_in_order(node: Node) -> Iterator[Node]:
     yield node
     for child in node.children():
-        yield from _in_order(child)
+        yield from _walk_in_order(child)
 
 
-def _numbered(block: Block) -> Mapping[str, Var]:
+def _numbered_variables(block: Block) -> Mapping[str, Var]:
     letters = {IterKind.SPATIAL: "s", IterKind.REDUCE: "r"}
     count = dict.fromkeys(letters, 0)
     found: dict[str, Var] = {}

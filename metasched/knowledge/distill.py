@@ -19,9 +19,10 @@ from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
 from metasched.target import Target
 
-# Structures kept of each size, and how many times the best one's time another may take.
+# Structures kept of each size.
 MOST_STRUCTURES = 2
-_NEAR = 1.1
+# How many times the best structure's time another that is kept may take.
+_NEAR_FACTOR = 1.1
 
 
 def entries_of(database: Database) -> Iterator[Entry]:
@@ -40,7 +41,7 @@ def best_entries(records: Iterable[Record]) -> Iterator[Entry]:
     first = [] if best is None else [best]
     kept: list[Entry] = []
     for record in (*first, *(r for r in settled if r is not best)):
-        if len(kept) == MOST_STRUCTURES or (kept and record.seconds_or_inf * 1e6 > _NEAR * kept[0].microseconds):
+        if len(kept) == MOST_STRUCTURES or (kept and record.seconds_or_inf * 1e6 > _NEAR_FACTOR * kept[0].microseconds):
             break
         entry = entry_of(record)
         if entry is not None and all(entry.structure != other.structure for other in kept):
@@ -58,11 +59,13 @@ def entry_of(record: Record) -> Entry | None:
             f"a record does not parse: {str(error).splitlines()[0]}",
             hint="`metasched db prune --damaged` removes such records",
         ) from error
-    return described(program, trace, Target.parse(record.task.target).with_threads(record.task.threads), record.seconds)
+    return describe_trace(
+        program, trace, Target.parse(record.task.target).with_threads(record.task.threads), record.seconds
+    )
 
 
-def described(program: Program, trace: Trace, target: Target, seconds: float | None) -> Entry | None:
-    """What a trace of a program decides, in roles, with its time on a target; None if it decides nothing."""
+def describe_trace(program: Program, trace: Trace, target: Target, seconds: float | None) -> Entry | None:
+    """The entry of a trace: what it decides, in roles, with its time on a target; None if it decides nothing."""
     anchor = anchor_of(program.func)
     roles = Roles.of(program.func, anchor)
     structure: list[tuple[str, Decision]] = []
@@ -80,7 +83,7 @@ def described(program: Program, trace: Trace, target: Target, seconds: float | N
     return Entry(anchor.kind, cpu_of(target), tuple(structure), *size, seconds * 1e6, tuple(numbers))
 
 
-def merged(*given: Iterable[Entry]) -> list[Entry]:
+def merge_entries(*given: Iterable[Entry]) -> list[Entry]:
     """Entries together: of each size the fastest of every structure, and so many structures as are near the best."""
     by_size: dict[object, list[Entry]] = {}
     for entry in (entry for entries in given for entry in entries):
@@ -93,5 +96,5 @@ def _best(entries: Iterable[Entry]) -> list[Entry]:
     for entry in sorted(entries, key=lambda e: e.microseconds):
         by_structure.setdefault(entry.structure, entry)
     found = list(by_structure.values())
-    near = [entry for entry in found if entry.microseconds <= _NEAR * found[0].microseconds]
+    near = [entry for entry in found if entry.microseconds <= _NEAR_FACTOR * found[0].microseconds]
     return near[:MOST_STRUCTURES]

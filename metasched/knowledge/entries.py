@@ -34,8 +34,8 @@ from metasched.support.data_classes import dataclass
 
 HEADER = "metasched knowledge 1"
 _CPU = re.compile(r"(\d+) lanes, (\d+) threads?")
-_FOUND = re.compile(r"(\d+(?:x\d+)*)(?: by (\d+(?:x\d+)*))? in ([\d.]+) us: (\[.*\])")
-_DECIDED = " := "
+_SIZE_LINE = re.compile(r"(\d+(?:x\d+)*)(?: by (\d+(?:x\d+)*))? in ([\d.]+) us: (\[.*\])")
+_DECISION_SIGN = " := "
 
 # Decisions by address, both in roles.
 Decisions = tuple[tuple[str, Decision], ...]
@@ -90,16 +90,16 @@ def print_entries(entries: Iterable[Entry]) -> str:
     for (kind, cpu, structure, numbers), found in groupby(ordered, key=_section):
         lines += ["", f"kind {kind}", f"cpu {cpu}", "structure", *(f"  {line}" for line in structure)]
         lines += ["numbers", *(f"  {address}" for address in numbers), "found"]
-        lines += [f"  {_printed(entry)}" for entry in found]
+        lines += [f"  {_print_entry(entry)}" for entry in found]
     return "\n".join(lines) + "\n"
 
 
 def _section(entry: Entry) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
-    decided = tuple(f"{address}{_DECIDED}{json.dumps(to_stored(d))}" for address, d in entry.structure)
+    decided = tuple(f"{address}{_DECISION_SIGN}{json.dumps(to_stored(d))}" for address, d in entry.structure)
     return entry.kind, str(entry.cpu), decided, tuple(address for address, _ in entry.numbers)
 
 
-def _printed(entry: Entry) -> str:
+def _print_entry(entry: Entry) -> str:
     numbers = json.dumps([to_stored(decision) for _, decision in entry.numbers], separators=(",", ":"))
     return f"{entry.size} in {entry.microseconds:.6g} us: {numbers}"
 
@@ -146,7 +146,7 @@ class _Reader:
     def line(self, line: str) -> Entry | None:
         """Read a line; the entry, where it is one. Raises ValueError."""
         if line.startswith("  "):
-            return self._inside(line.strip())
+            return self._read_entry(line.strip())
         word, _, rest = line.partition(" ")
         match word:
             case "kind":
@@ -165,12 +165,12 @@ class _Reader:
         self._part = word
         return None
 
-    def _inside(self, line: str) -> Entry | None:
+    def _read_entry(self, line: str) -> Entry | None:
         match self._part:
             case "structure":
-                address, mark, decided = line.partition(_DECIDED)
+                address, mark, decided = line.partition(_DECISION_SIGN)
                 if not mark:
-                    raise ValueError(f"a decision is `ADDRESS{_DECIDED}JSON`")
+                    raise ValueError(f"a decision is `ADDRESS{_DECISION_SIGN}JSON`")
                 self._structure.append((address, _decision(json.loads(decided))))
             case "numbers":
                 self._numbers.append(line)
@@ -181,7 +181,7 @@ class _Reader:
         return None
 
     def _entry(self, line: str) -> Entry:
-        found = _FOUND.fullmatch(line)
+        found = _SIZE_LINE.fullmatch(line)
         if found is None or self._cpu is None or not self._kind:
             raise ValueError("what was found is `16x16x16 in 1.5 us: [NUMBERS]`, under a kind and a CPU")
         decided = [_decision(item) for item in json.loads(found[4])]

@@ -34,7 +34,7 @@ _TILED = re.compile(r".*/\{anchor\$(\d+)\}")
 # How many loops around the tiles run on all threads.
 _DEPTH = "parallelize({anchor})/depth"
 # An index that does not depend on any variable.
-_FIXED = "_"
+_FIXED_INDEX = "_"
 
 _Access = list[str]
 
@@ -56,7 +56,7 @@ class JoinedIndices:
         fixed.
         """
         found = _groups(anchor.kind)
-        kind = None if found is None else _with_groups(anchor.kind, found)
+        kind = None if found is None else _regroup_kind(anchor.kind, found)
         if found is None or kind is None or kind == anchor.kind:
             return None
         groups = found.in_order()
@@ -83,20 +83,20 @@ class JoinedIndices:
             elif address == _DEPTH and isinstance(decision, int):
                 yield address, sum(len(group) for group in self.loops[:decision])
             else:
-                yield self._own(address), self._decision(decision)
+                yield self._rename_loops(address), self._decision(decision)
 
     def _knows(self, text: str) -> bool:
         """Whether the anchor has all loops that a text names."""
         return all(int(number) < len(self.loops) for number in _LOOP.findall(text))
 
-    def _own(self, text: str) -> str:
+    def _rename_loops(self, text: str) -> str:
         """A text about loops; of several in place of one, the last is the one that is tiled."""
         return _LOOP.sub(lambda m: f"{{anchor${self.loops[int(m[1])][-1]}}}", text)
 
     def _decision(self, decision: Decision) -> Decision:
         if isinstance(decision, Ref):
-            return Ref(self._own(decision.name))
-        return self._own(decision) if isinstance(decision, str) else decision
+            return Ref(self._rename_loops(decision.name))
+        return self._rename_loops(decision) if isinstance(decision, str) else decision
 
 
 def _tiles(joined: Sequence[Decision], extents: Sequence[int]) -> list[tuple[Decision, ...]]:
@@ -146,7 +146,7 @@ def _groups(kind: str) -> _Groups | None:
     if count == 1:
         last = {access[-1] for access in accesses}
         apart = [access for access in accesses if result[-1] in access]
-        own = apart if _shared_rows(result, accesses, apart) else accesses
+        own = apart if _has_one_row_operand(result, accesses, apart) else accesses
         alone = (index for index in result if all(_stands_alone(index, access) for access in own))
         batch = [index for index in alone if index not in last]
         result = [index for index in result if index not in batch]
@@ -155,7 +155,7 @@ def _groups(kind: str) -> _Groups | None:
     return _Groups(_numbers(batch), tuple(_numbers(group) for group in others if group))
 
 
-def _shared_rows(result: _Access, accesses: Sequence[_Access], columns: Sequence[_Access]) -> bool:
+def _has_one_row_operand(result: _Access, accesses: Sequence[_Access], columns: Sequence[_Access]) -> bool:
     """Whether what lacks the result's last index is one operand, which has one of its indices and a term's."""
     rows = [access for access in accesses if access not in columns]
     if len(rows) != 1 or not all(_ANY.fullmatch(index) for index in rows[0]):
@@ -170,7 +170,7 @@ def _numbers(indices: Sequence[str]) -> tuple[int, ...]:
 def _rows(indices: Sequence[str], accesses: Sequence[_Access]) -> int:
     """How many of some indices are rows, if any; else one."""
     counts = range(len(indices), 1, -1)
-    return next((n for n in counts if all(_in_a_row(indices[:n], access) for access in accesses)), 1)
+    return next((n for n in counts if all(_are_consecutive(indices[:n], access) for access in accesses)), 1)
 
 
 def _stands_alone(index: str, access: _Access) -> bool:
@@ -178,7 +178,7 @@ def _stands_alone(index: str, access: _Access) -> bool:
     return sum(index in _ANY.findall(text) for text in access) == 1 and index in access
 
 
-def _in_a_row(indices: Sequence[str], access: _Access) -> bool:
+def _are_consecutive(indices: Sequence[str], access: _Access) -> bool:
     """Whether an access has indices one after the other, each by itself, or none of them."""
     used = {name for text in access for name in _ANY.findall(text)}
     if not used & set(indices):
@@ -189,14 +189,14 @@ def _in_a_row(indices: Sequence[str], access: _Access) -> bool:
     return access[start : start + len(indices)] == list(indices)
 
 
-def _with_groups(kind: str, groups: _Groups) -> str:
+def _regroup_kind(kind: str, groups: _Groups) -> str:
     """The kind with an index for each group: that of a batch comes first, others keep their order."""
     ordered = groups.in_order()
     named = {f"s{group[0]}": f"s{n}" for n, group in enumerate(ordered)}
     further = {f"s{n}" for group in ordered for n in group[1:]}
 
     def written(found: re.Match[str]) -> str:
-        kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED]
+        kept = [index for index in found[1].split(", ") if index not in further and index != _FIXED_INDEX]
         indices = [_ANY.sub(lambda m: named.get(m[0], m[0]), index) for index in kept]
         if groups.batch:
             indices = ["s0", *(index for index in indices if index != "s0")]

@@ -19,7 +19,7 @@ from metasched.dtypes import DType
 from metasched.knowledge.anchor import Anchor
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, parse_entries, print_entries
 from metasched.knowledge.joined_indices import JoinedIndices
-from metasched.knowledge.single_images import kind_without_batch, without_batch
+from metasched.knowledge.single_images import drop_batch, kind_without_batch
 from metasched.lang.instructions import Decision
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
@@ -89,8 +89,8 @@ class Knowledge:
         return found
 
     @cached_property
-    def _batched(self) -> dict[str, list[str]]:
-        """The kinds that a kind is without its first index."""
+    def _batched_kinds(self) -> dict[str, list[str]]:
+        """The kinds of batches by the kind that each is without its first index."""
         found: dict[str, list[str]] = {}
         for kind in self._by_kind:
             single = kind_without_batch(kind)
@@ -101,13 +101,13 @@ class Knowledge:
     def _of_kind(self, kind: str) -> Iterator[Entry]:
         """The entries of a kind, and of batches of one of it."""
         yield from self._by_kind.get(kind, ())
-        for batched in self._batched.get(kind, ()):
-            yield from map(without_batch, (entry for entry in self._by_kind[batched] if entry.extents[0] == 1))
+        for batched in self._batched_kinds.get(kind, ()):
+            yield from map(drop_batch, (entry for entry in self._by_kind[batched] if entry.extents[0] == 1))
 
-    def _like(self, anchor: Anchor, cpu: Cpu) -> Iterator[Neighbour]:
-        """All that is known of an anchor's very kind."""
+    def _exact_neighbours(self, anchor: Anchor, cpu: Cpu) -> Iterator[Neighbour]:
+        """The neighbours of an anchor among the entries of exactly its kind."""
         for entry in self._of_kind(anchor.kind):
-            yield Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _between(entry.cpu, cpu))
+            yield Neighbour(entry, anchor.distance(entry.extents, entry.steps) + _cpu_distance(entry.cpu, cpu))
 
     @cached_property
     def of_last_anchors(self) -> Mapping[str, frozenset[Decision]]:
@@ -127,10 +127,10 @@ class Knowledge:
         vectors have another shape, and would be ranked by estimates alone.
         """
         cpu = cpu_of(target)
-        found = list(self._like(anchor, cpu))
+        found = list(self._exact_neighbours(anchor, cpu))
         joined = JoinedIndices.of(anchor)
         if joined is not None:
-            found += [replace(n, entry=joined.spread(n.entry)) for n in self._like(joined.joined, cpu)]
+            found += [replace(n, entry=joined.spread(n.entry)) for n in self._exact_neighbours(joined.joined, cpu)]
         finite = [n for n in found if n.distance < float("inf")]
         own = [n for n in finite if n.entry.cpu.lanes == cpu.lanes]
         return sorted(own or finite, key=lambda n: (n.distance, n.entry.microseconds, n.entry.extents))[:count]
@@ -146,7 +146,7 @@ def cpu_of(target: Target) -> Cpu:
     return Cpu(target.lanes(DType.F32), target.threads)
 
 
-def _between(one: Cpu, other: Cpu) -> float:
+def _cpu_distance(one: Cpu, other: Cpu) -> float:
     lanes, threads = log2(one.lanes / other.lanes), log2(one.threads / other.threads)
     return _LANES * abs(lanes) + _THREADS * abs(threads)
 
@@ -176,11 +176,11 @@ def shipped() -> Knowledge:
 @cache
 def installed() -> Knowledge:
     """What this package ships and what others do, which is looked for once in a process. Raises KnowledgeError."""
-    added = [entry for name in KNOWLEDGE.names() for entry in _added(name)]
+    added = [entry for name in KNOWLEDGE.names() for entry in _package_entries(name)]
     return Knowledge((*shipped().entries, *added)) if added else shipped()
 
 
-def _added(name: str) -> Iterable[Entry]:
+def _package_entries(name: str) -> Iterable[Entry]:
     """The entries of another package's file, by the name that it declares."""
     try:
         return tuple(read_file(KNOWLEDGE.get(name)))  # read here, where errors are told

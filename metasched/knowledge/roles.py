@@ -42,7 +42,7 @@ class Roles:
     @classmethod
     def of(cls, func: Func, anchor: Anchor) -> Roles:
         """The roles in an unscheduled program with this anchor."""
-        blocks = _placed(func, anchor.block)
+        blocks = _assign_roles(func, anchor.block)
         buffers: dict[str, str] = {}
         loops: dict[str, str] = {}
         for name, role in blocks.items():
@@ -53,7 +53,7 @@ class Roles:
             for n, loop in enumerate(_loops_of(func, block)):
                 loops.setdefault(loop.var, f"{role}${n}")
         for name, role in blocks.items():
-            for n, made in enumerate(_made_for(query.find_block(func, name))):
+            for n, made in enumerate(_local_loops(query.find_block(func, name))):
                 loops |= {loop: f"{role}${n}" for loop in made if loop not in loops}
         own: dict[str, tuple[str, ...]] = {}
         for table in (blocks, buffers, loops):
@@ -94,7 +94,7 @@ class Roles:
         if base is None:
             return None
         parts = name.removeprefix(base).split(".")
-        return _braced(self.blocks[base]) + ".".join(self._named(p, self.buffers) or p for p in parts)
+        return _brace(self.blocks[base]) + ".".join(self._named(p, self.buffers) or p for p in parts)
 
     def _general_loop(self, name: str) -> str:
         """A loop that primitives made of others: `i_0`, `i_0_j_0_fused`."""
@@ -102,7 +102,7 @@ class Roles:
         while rest:
             base = next((k for k in known if rest == k or rest.startswith(f"{k}_")), None)
             part = base if base is not None else rest.partition("_")[0]
-            out += _braced(self.loops[base]) if base is not None else part
+            out += _brace(self.loops[base]) if base is not None else part
             rest = rest[len(part) :]
             if rest:
                 out, rest = f"{out}_", rest[1:]
@@ -111,7 +111,7 @@ class Roles:
     @staticmethod
     def _named(name: str, *tables: Mapping[str, str]) -> str | None:
         found = next((table[name] for table in tables if name in table), None)
-        return None if found is None else _braced(found)
+        return None if found is None else _brace(found)
 
     # --- to names
 
@@ -132,7 +132,7 @@ class Roles:
         return decision
 
 
-def _braced(role: str) -> str:
+def _brace(role: str) -> str:
     return f"{{{role}}}"
 
 
@@ -141,8 +141,8 @@ def _split(address: str) -> list[str]:
     return address.split("/")
 
 
-def _made_for(block: Block) -> Iterator[tuple[str, str]]:
-    """What the loops of a block's variables are called that are made where it is computed at a place."""
+def _local_loops(block: Block) -> Iterator[tuple[str, str]]:
+    """The names of the loops that computing a block at a place makes, each with the role of that loop."""
     for it in block.iters:
         yield f"{it.name}_{block.name}", f"{it.name}_of_{block.name}"
 
@@ -151,13 +151,13 @@ def _loops_of(func: Func, block: Block) -> list[For]:
     return [stmt for stmt in query.path_to(func, block) if isinstance(stmt, For)]
 
 
-def _placed(func: Func, anchor: str) -> dict[str, str]:
+def _assign_roles(func: Func, anchor: str) -> dict[str, str]:
     """The role of each block that is connected with the anchor, by the shortest way there, the others by number."""
     blocks = query.blocks(func)
     found = {anchor: ANCHOR}
     waiting = [anchor]
     for name in waiting:
-        for step, other in _around(blocks, name):
+        for step, other in _neighbour_blocks(blocks, name):
             if other not in found:
                 found[other] = f"{found[name]}{step}"
                 waiting.append(other)
@@ -168,7 +168,7 @@ def _placed(func: Func, anchor: str) -> dict[str, str]:
     return found | {name: f"other{n}" for n, name in enumerate(apart)}
 
 
-def _around(blocks: Iterable[Block], name: str) -> Iterator[tuple[str, str]]:
+def _neighbour_blocks(blocks: Iterable[Block], name: str) -> Iterator[tuple[str, str]]:
     """The blocks that compute what one reads, and those that read its result, with the step that leads to each."""
     everything = list(blocks)
     block = next(b for b in everything if b.name == name)

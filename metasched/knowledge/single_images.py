@@ -28,26 +28,26 @@ def kind_without_batch(kind: str) -> str | None:
     return _INDEX.sub(lambda m: f"s{int(m[1]) - 1}", _FIRST_OF_SEVERAL.sub("[", kind))
 
 
-def without_batch(entry: Entry) -> Entry:
+def drop_batch(entry: Entry) -> Entry:
     """An entry for a batch of one, of a kind that has one without, as it is for a program without the batch."""
     kind = kind_without_batch(entry.kind)
     assert kind is not None, entry.kind
-    structure, numbers = _one_earlier(entry.structure), _one_earlier(entry.numbers)
+    structure, numbers = _shift_loops(entry.structure), _shift_loops(entry.numbers)
     return replace(entry, kind=kind, extents=entry.extents[1:], structure=structure, numbers=numbers)
 
 
-def _one_earlier(decisions: Decisions) -> Decisions:
-    """Decisions about what is left, its loops one earlier."""
+def _shift_loops(decisions: Decisions) -> Decisions:
+    """The decisions for a program without the batch's loop: each loop is one place earlier."""
     left = [(address, decision) for address, decision in decisions if "0" not in _LOOP.findall(address)]
-    return tuple((_LOOP.sub(_before, address), _decision(decision)) for address, decision in left)
+    return tuple((_LOOP.sub(_previous_loop, address), _decision(decision)) for address, decision in left)
 
 
 def _decision(decision: Decision) -> Decision:
     """A place in the loop that is gone is one in the next."""
     if isinstance(decision, Ref):
-        return Ref(_LOOP.sub(_before, decision.name))
-    return _LOOP.sub(_before, decision) if isinstance(decision, str) else decision
+        return Ref(_LOOP.sub(_previous_loop, decision.name))
+    return _LOOP.sub(_previous_loop, decision) if isinstance(decision, str) else decision
 
 
-def _before(loop: re.Match[str]) -> str:
+def _previous_loop(loop: re.Match[str]) -> str:
     return f"${max(int(loop[1]) - 1, 0)}}}"

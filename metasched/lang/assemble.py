@@ -30,7 +30,7 @@ from metasched.lang.python_values import (
     Size,
     Symbol,
     Tensor,
-    wrong,
+    program_error,
 )
 from metasched.lang.report import Report
 from metasched.lang.sizes import Sizes
@@ -80,20 +80,22 @@ def _definition(
     _check_names(symbols)
     missing = [s.name for s in symbols if _is_input(s) and not any(s is i for i in inputs)]
     if missing:
-        raise wrong(f"{listing(missing)} not among the inputs of `{name}`", "list every placeholder and scalar used")
+        raise program_error(
+            f"{listing(missing)} not among the inputs of `{name}`", "list every placeholder and scalar used"
+        )
     given = [o.name for o in outputs if not isinstance(o, Computed | Positions)]
     if given:
-        raise wrong(f"the output {listing(given)} is an input", "an output is what `compute` returns")
+        raise program_error(f"the output {listing(given)} is an input", "an output is what `compute` returns")
     computed = {s.name: s for s in symbols if isinstance(s, Computed)}
     used = tuple(s for s in symbols if isinstance(s, Parameter))
     if params is not None and {id(p) for p in params} != {id(p) for p in used}:
-        raise wrong(
+        raise program_error(
             f"`params` are {listing(p.name for p in params)}, and the program uses {listing(p.name for p in used)}",
             "list each parameter once",
         )
     tensors = {s.name: s for s in symbols if isinstance(s, Tensor)}
     output_names = {o.name for o in outputs}
-    between = [c for c in computed.values() if c.name not in output_names and not _shows(c, tensors)]
+    between = [c for c in computed.values() if c.name not in output_names and not _shows_type(c, tensors)]
     positions = [s for s in symbols if isinstance(s, Positions)]
     positions = [p for p in positions if p.name not in output_names and p.dtype is not DType.I64]
     return ProgramDef(
@@ -103,7 +105,7 @@ def _definition(
         tuple(_declaration(o) for o in outputs),
         tuple(Let(s.name, s.value.node) for s in symbols if isinstance(s, Size)),
         tuple(_declaration(c) for c in (*between, *positions)),
-        tuple(_without_ranges(c.stage, tensors) for c in computed.values()),
+        tuple(_drop_ranges(c.stage, tensors) for c in computed.values()),
     )
 
 
@@ -144,7 +146,7 @@ def _check_names(symbols: tuple[Symbol, ...]) -> None:
     names = [symbol.name for symbol in symbols]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise wrong(f"several things are named {listing(twice)}", "give each its own name")
+        raise program_error(f"several things are named {listing(twice)}", "give each its own name")
 
 
 def _is_input(symbol: Symbol) -> bool:
@@ -163,30 +165,30 @@ def _argument(argument: Tensor | ScalarArgument) -> Argument:
 def _declaration(tensor: Tensor) -> BufferDeclaration:
     if tensor.dtype is None:
         hint = f"compute({tensor.name!r}, ..., dtype='f32')"
-        raise wrong(f"nothing says which element type `{tensor.name}` has", hint)
+        raise program_error(f"nothing says which element type `{tensor.name}` has", hint)
     return BufferDeclaration(tensor.name, tensor.dtype, tuple(n.node for n in tensor.shape))
 
 
-def _shows(tensor: Computed, tensors: dict[str, Tensor]) -> bool:
+def _shows_type(tensor: Computed, tensors: dict[str, Tensor]) -> bool:
     """Whether the type and shape of `tensor` follow from its stage, so that it needs no declaration."""
     axes = zip(tensor.stage.axes, tensor.shape, strict=True)
-    return tensor.typed and all(_read_shows(axis.name, n.node, tensor.stage, tensors) for axis, n in axes)
+    return tensor.typed and all(_reads_show_extent(axis.name, n.node, tensor.stage, tensors) for axis, n in axes)
 
 
-def _without_ranges(stage: Stage, tensors: dict[str, Tensor]) -> Stage:
+def _drop_ranges(stage: Stage, tensors: dict[str, Tensor]) -> Stage:
     """The stage without the ranges of reduction axes that follow from its reads."""
     if not isinstance(stage.value, Reduce):
         return stage
     axes = tuple(
         replace(axis, extent=None)
-        if axis.extent is not None and _read_shows(axis.name, axis.extent, stage, tensors)
+        if axis.extent is not None and _reads_show_extent(axis.name, axis.extent, stage, tensors)
         else axis
         for axis in stage.value.axes
     )
     return replace(stage, value=replace(stage.value, axes=axes))
 
 
-def _read_shows(axis: str, extent: SourceExpr, stage: Stage, tensors: dict[str, Tensor]) -> bool:
+def _reads_show_extent(axis: str, extent: SourceExpr, stage: Stage, tensors: dict[str, Tensor]) -> bool:
     """Whether `axis` indexes some dimension alone, and each such dimension's extent is written like `extent`."""
     uses = [use for use in bare_uses(stage.value) if use.axis == axis and use.buffer in tensors]
     shown = [tensors[use.buffer].shape[use.dim].node for use in uses if use.dim < len(tensors[use.buffer].shape)]

@@ -58,7 +58,7 @@ class Assumptions:
         """The assumptions given that `cond` holds, or that it does not."""
         match cond:
             case Const(value=value):
-                return self._with(dead=self.dead or bool(value) is not holds)
+                return self._extend(dead=self.dead or bool(value) is not holds)
             case Unary(op=UnOp.NOT, a=a):
                 return self.assume(a, not holds)
             case Binary(op=BinOp.AND, a=a, b=b) if holds:
@@ -66,21 +66,21 @@ class Assumptions:
             case Binary(op=BinOp.OR, a=a, b=b) if not holds:
                 return self.assume(a, False).assume(b, False)
             case Binary(op=op, a=a, b=b) if op.is_comparison and a.dtype.is_integer:
-                return self._with(_nonnegative(op, self._linear(a), self._linear(b), holds))
+                return self._extend(_nonnegative_forms(op, self._linear(a), self._linear(b), holds))
         return self
 
-    def unconditional(self) -> Assumptions:
-        """What is known without any condition."""
+    def drop_conditions(self) -> Assumptions:
+        """The assumptions that hold without any condition."""
         return Assumptions(self.extents, data=self.data)
 
-    def _with(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Assumptions:
+    def _extend(self, known: tuple[Linear, ...] = (), *, dead: bool = False) -> Assumptions:
         return Assumptions(self.extents, self.known + known, self.dead or dead, self.data)
 
     def range(self, e: Expr) -> Range:
         """Bounds of an integer expression."""
         return self._range(self._linear(e))
 
-    def in_64_bits(self, e: Expr) -> bool:
+    def fits_64_bits(self, e: Expr) -> bool:
         """Whether an integer expression, and the numbers in its normal form, are known to fit in 64 bits."""
         form = self._linear(e)
         lo, hi = self._range(form)
@@ -88,11 +88,11 @@ class Assumptions:
         return math.isinf(lo) or math.isinf(hi) or (fits(INDEX, lo, hi) and fits(INDEX, min(numbers), max(numbers)))
 
     def _range(self, form: Linear) -> Range:
-        known = self.known + self._of_quotients(form)
-        return Range(_lower(self._box, form, known), -_lower(self._box, form.times(-1), known))
+        known = self.known + self._facts_of_quotients(form)
+        return Range(_lower_bound(self._box, form, known), -_lower_bound(self._box, form.times(-1), known))
 
-    def _of_quotients(self, form: Linear) -> tuple[Linear, ...]:
-        """What the conditions say of quotients by numbers that are atoms of a form.
+    def _facts_of_quotients(self, form: Linear) -> tuple[Linear, ...]:
+        """The facts that follow from the conditions for each atom of a form that is a quotient by a number.
 
         With `2*i + r >= 1`, `i + (r + 1) // 2` is 1 or more.
         """
@@ -142,11 +142,11 @@ class Assumptions:
         if atom not in self._structures:
             # A condition may relate an atom to its own parts (`i >= i // 2`); recursive queries get no bound.
             self._structures[atom] = Range(-math.inf, math.inf)
-            self._structures[atom] = _in_type(atom, self._structure(atom))
-        found = self._under_conditions(atom, self._structures[atom])
-        return found if _is_finite(found) else _both(found, *self._of_shifted_atoms(atom))
+            self._structures[atom] = _wrapped_range(atom, self._structure(atom))
+        found = self._tighten_range(atom, self._structures[atom])
+        return found if _is_finite(found) else _intersect_ranges(found, *self._shifted_ranges(atom))
 
-    def _under_conditions(self, atom: Expr, found: Range) -> Range:
+    def _tighten_range(self, atom: Expr, found: Range) -> Range:
         """A range, improved by the conditions that are about this atom alone."""
         lo, hi = found
         for fact in self.known:
@@ -159,26 +159,26 @@ class Assumptions:
                 hi = min(hi, fact.const // -coefficient)
         return Range(lo, hi)
 
-    def _of_shifted_atoms(self, atom: Expr) -> Iterator[Range]:
-        """What conditions say of data by atoms that are the same but for a number, such as `T[i] - 1` of `T[i]`.
+    def _shifted_ranges(self, atom: Expr) -> Iterator[Range]:
+        """The ranges of an atom of data that conditions on it plus a number imply, such as on `T[i] - 1` for `T[i]`.
 
         Such an atom may wrap, so its range says something only where it has two ends, and where the shift back stays in
         64 bits.
         """
         if atom.dtype is not INDEX or not depends_on_data(atom):
             return
-        own = self._unwrapped(atom)
+        own = self._unwrapped_form(atom)
         for other in dict.fromkeys(other for fact in self.known for other, _ in fact.terms):
-            shift = own.plus(self._unwrapped(other), -1) if other != atom and other.dtype is INDEX else None
+            shift = own.plus(self._unwrapped_form(other), -1) if other != atom and other.dtype is INDEX else None
             if shift is None or shift.terms:
                 continue
-            lo, hi = (end + shift.const for end in self._under_conditions(other, _UNKNOWN))
+            lo, hi = (end + shift.const for end in self._tighten_range(other, _UNKNOWN))
             if _is_finite(Range(lo, hi)) and fits(INDEX, lo, hi):
                 yield Range(lo, hi)
 
-    def _unwrapped(self, atom: Expr) -> Linear:
+    def _unwrapped_form(self, atom: Expr) -> Linear:
         """The form of an atom as if it did not wrap; equal up to a multiple of 2^64."""
-        return form_of_sum(atom, self._unwrapped) or Linear.of_atom(atom)
+        return form_of_sum(atom, self._unwrapped_form) or Linear.of_atom(atom)
 
     def _structure(self, atom: Expr) -> Range:
         narrow = form_of_sum(atom, self._linear) if atom.dtype is not INDEX and atom.dtype.is_integer else None
@@ -205,7 +205,7 @@ class Assumptions:
                 pick = min if op is BinOp.MIN else max
                 return Range(pick(one.lo, two.lo), pick(one.hi, two.hi))
             case Binary(op=op, a=a, b=b) if op.is_of_bits or op.is_shift:
-                bits = range_of_bits(op, _inside(a.dtype, self.range(a)), _inside(b.dtype, self.range(b)))
+                bits = range_of_bits(op, _clip_range(a.dtype, self.range(a)), _clip_range(b.dtype, self.range(b)))
                 return Range(*bits)
             case Binary(op=BinOp.MUL, a=a, b=b):
                 corners = [_times(x, y) for x in self.range(a) for y in self.range(b)]
@@ -222,7 +222,7 @@ class Assumptions:
 _UNKNOWN = Range(-math.inf, math.inf)
 
 
-def _lower(
+def _lower_bound(
     box: Callable[[Linear], Bound], form: Linear, known: tuple[Linear, ...], combined: int = _MAX_FACTS_COMBINED
 ) -> Bound:
     """The largest lower bound of a form found by its intervals, and by adding up to so many of the known forms."""
@@ -237,7 +237,7 @@ def _lower(
             # form * p = (form * p - fact * q) + fact * q, and the last is >= 0; `atom` cancels.
             g = math.gcd(wanted, coefficient)
             p, q = abs(coefficient) // g, abs(wanted) // g
-            rest = _lower(box, form.times(p).plus(fact, -q), known, combined - 1)
+            rest = _lower_bound(box, form.times(p).plus(fact, -q), known, combined - 1)
             best = max(best, _ceildiv(rest, p))
     return best
 
@@ -255,26 +255,26 @@ def _quotient_facts(fact: Linear, quotient: Expr, inner: Linear, divisor: int) -
         yield rest.plus(Linear(whole, ((quotient, sign),)))
 
 
-def _in_type(atom: Expr, found: Range) -> Range:
+def _wrapped_range(atom: Expr, found: Range) -> Range:
     """The range of an atom: if it may wrap, that of its type, and for 64 bits no bound at all."""
     if fits(atom.dtype, *found):
         return found
     if atom.dtype is not INDEX:
         return Range(*integer_range(atom.dtype))
-    return _UNKNOWN if isinstance(atom, Binary) and atom.op in _LEAVING else found
+    return _UNKNOWN if isinstance(atom, Binary) and atom.op in _OVERFLOW_OPERATORS else found
 
 
-def _inside(dtype: DType, found: Range) -> tuple[int, int]:
-    """A range within that of a type, which has ends."""
+def _clip_range(dtype: DType, found: Range) -> tuple[int, int]:
+    """The part of a range that is within the range of a type, as two integers."""
     lowest, highest = integer_range(dtype)
     return int(max(found.lo, lowest)), int(min(found.hi, highest))
 
 
-# What makes numbers beyond 64 bits of some within.
-_LEAVING = (BinOp.MUL, BinOp.SHIFT_LEFT)
+# Operators that make numbers beyond 64 bits of numbers that fit in them.
+_OVERFLOW_OPERATORS = (BinOp.MUL, BinOp.SHIFT_LEFT)
 
 
-def _nonnegative(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, ...]:
+def _nonnegative_forms(op: BinOp, a: Linear, b: Linear, holds: bool) -> tuple[Linear, ...]:
     """The linear forms that are >= 0 when `a op b` holds (or does not)."""
     difference, opposite = a.plus(b, -1), b.plus(a, -1)
     minus_one = Linear(-1)
@@ -296,7 +296,7 @@ def _is_finite(found: Range) -> bool:
     return not (math.isinf(found.lo) or math.isinf(found.hi))
 
 
-def _both(first: Range, *others: Range) -> Range:
+def _intersect_ranges(first: Range, *others: Range) -> Range:
     return Range(max(r.lo for r in (first, *others)), min(r.hi for r in (first, *others)))
 
 

@@ -33,10 +33,10 @@ from metasched.lang.python_values import (
     Term,
     Value,
     ValueLike,
-    checked_name,
     lift,
     merge,
-    wrong,
+    program_error,
+    require_valid_name,
 )
 from metasched.support.messages import counted
 
@@ -77,7 +77,7 @@ def placeholder(
 
     `const` marks weights.
     """
-    return Tensor(name, _extents(name, shape), DType(dtype), const=const)
+    return Tensor(name, _check_extents(name, shape), DType(dtype), const=const)
 
 
 def compute(
@@ -108,7 +108,7 @@ def compute(
     _require_small(result, name)
     inferred = infer_dtype(stage, result.symbols)
     wanted = DType(dtype) if dtype is not None else inferred
-    return Computed(stage, _extents(name, shape), result, wanted, typed=inferred is wanted)
+    return Computed(stage, _check_extents(name, shape), result, wanted, typed=inferred is wanted)
 
 
 def compute_arg(
@@ -135,7 +135,7 @@ def compute_arg(
     """
     values = compute(name, shape, value, label=label)
     assert isinstance(values, Computed)
-    values.stage = replace(values.stage, position=checked_name(position))
+    values.stage = replace(values.stage, position=require_valid_name(position))
     return values, Positions(position, values, DType(dtype))
 
 
@@ -158,7 +158,7 @@ def program(
     Raises:
         LanguageError: with every mistake in the program, shown in its text.
     """
-    return assemble(checked_name(name), tuple(inputs), tuple(outputs), None if params is None else tuple(params))
+    return assemble(require_valid_name(name), tuple(inputs), tuple(outputs), None if params is None else tuple(params))
 
 
 # --- reductions and functions ----------------------------------------------------------------------------
@@ -179,7 +179,9 @@ def _reduction(
     if where is None:
         return Term(Reduce(reducer, axes, result.node), symbols)
     if _arguments(where, f"where= of {reducer.value}(...)", len(extents)) != names:
-        raise wrong(f"where= of {reducer.value}(...) names other variables than its terms", f"use {', '.join(names)}")
+        raise program_error(
+            f"where= of {reducer.value}(...) names other variables than its terms", f"use {', '.join(names)}"
+        )
     cond = lift(where(*indices))
     return Term(Reduce(reducer, axes, result.node, cond.node), merge(symbols, cond.symbols))
 
@@ -226,7 +228,9 @@ def _extremum(
     if callable(value):
         return _reduction(reducer, value, others, where)
     if where is not None:
-        raise wrong(f"{reducer.value}(x, y) of two values has no where=", "where(condition, x, y) chooses one of two")
+        raise program_error(
+            f"{reducer.value}(x, y) of two values has no where=", "where(condition, x, y) chooses one of two"
+        )
     return call(reducer.value, value, *others)
 
 
@@ -279,7 +283,7 @@ def call(func: str, *args: ValueLike) -> Value:
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
-def _extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
+def _check_extents(name: str, shape: Sequence[ValueLike]) -> tuple[Value, ...]:
     extents = tuple(lift(n) for n in shape)
     for extent in extents:
         _require_small(extent, name)
@@ -291,14 +295,14 @@ def _require_small(value: Value, name: str) -> None:
     make 2^40 copies in a program."""
     message = too_large(value.node)
     if message is not None:
-        raise wrong(f"`{name}`: {message}", SPLIT)
+        raise program_error(f"`{name}`: {message}", SPLIT)
 
 
 def _arguments(function: Callable[..., ValueLike], what: str, count: int) -> tuple[str, ...]:
     parameters = inspect.signature(function).parameters.values()
     names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD or p.kind is p.POSITIONAL_ONLY)
     if len(names) != len(parameters) or len(names) != count:
-        raise wrong(
+        raise program_error(
             f"the function of {what} takes {counted(len(parameters), 'argument')}, and "
             f"there {'is' if count == 1 else 'are'} {counted(count, 'extent')}",
             "write one named argument for each dimension: their names are the iteration variables'",

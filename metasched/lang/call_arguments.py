@@ -13,7 +13,7 @@ from metasched.errors import KernelError
 from metasched.support.messages import a_or_an, did_you_mean, listing
 
 
-def in_order(
+def order_arguments(
     kernel: str, names: Sequence[str], inputs: tuple[Any, ...], named: Mapping[str, Any], options: Sequence[str] = ()
 ) -> tuple[Any, ...]:
     """The arguments in calling order, of which some may be given by name. The caller checks their number.
@@ -46,11 +46,11 @@ def scalar(name: str, dtype: DType, value: Any, taker: str = "the kernel") -> fl
         value = value[()]
     if dtype.is_bool:
         if not isinstance(value, bool | np.bool_):
-            raise KernelError(_other(name, value, taker, "a bool"))
+            raise KernelError(_type_message(name, value, taker, "a bool"))
         return int(value)
     if dtype.is_float:
         if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | np.floating | np.integer):
-            raise KernelError(_other(name, value, taker, f"a number ({dtype})"))
+            raise KernelError(_type_message(name, value, taker, f"a number ({dtype})"))
         try:
             return float(value)
         except OverflowError:
@@ -58,12 +58,12 @@ def scalar(name: str, dtype: DType, value: Any, taker: str = "the kernel") -> fl
     try:
         number = operator.index(value)
     except TypeError:
-        raise KernelError(_other(name, value, taker, f"an integer ({dtype})")) from None
+        raise KernelError(_type_message(name, value, taker, f"an integer ({dtype})")) from None
     least, most = integer_range(dtype)
     if not least <= number <= most:
         raise KernelError(f"`{name}` is {number}, which is not in {dtype}'s range {least} .. {most}")
     return number
 
 
-def _other(name: str, value: object, taker: str, wanted: str) -> str:
+def _type_message(name: str, value: object, taker: str, wanted: str) -> str:
     return f"`{name}` is {a_or_an(type(value).__name__)}; {taker} takes {wanted}"

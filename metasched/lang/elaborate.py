@@ -62,7 +62,7 @@ class _Elaborator:
         self._definition = definition
         self._report = report
         self._sizes = Sizes(report)
-        self.settings = self._settings(params)
+        self.settings = self._check_settings(params)
         self._types: dict[str, DType] = {}
         self._buffers: dict[str, BufferInfo] = {}
         self._declared: dict[str, BufferInfo] = {}
@@ -94,7 +94,7 @@ class _Elaborator:
 
     # --- parameters and sizes --------------------------------------------------------------------------
 
-    def _settings(self, params: Mapping[str, object]) -> tuple[tuple[str, Setting], ...]:
+    def _check_settings(self, params: Mapping[str, object]) -> tuple[tuple[str, Setting], ...]:
         definition = self._definition
         known = [param.name for param in definition.params]
         types = {param.name for param in definition.params if param.is_type}
@@ -146,14 +146,14 @@ class _Elaborator:
             if isinstance(item, ProgramParameter) and item.is_type and item.name in functions():
                 message = f"`{item.name}` is a function, and as an element type it would be a cast"
                 self._report.error(item.at, message, "choose another name")
-            self._once(seen, item.name, item.at, f"`{item.name}` is defined twice")
+            self._require_new_name(seen, item.name, item.at, f"`{item.name}` is defined twice")
         blocks: dict[str, At] = {}
         for stage in definition.stages:
             for target in stage.targets:
                 self._check_word(target, stage.at)
             if stage.label is not None and _is_word(stage.label):
                 self._report.error(stage.at, f"`{stage.label}` is a word of the language", "choose another label")
-            self._once(blocks, stage.block, stage.at, f"two stages are named `{stage.block}`")
+            self._require_new_name(blocks, stage.block, stage.at, f"two stages are named `{stage.block}`")
         if not definition.stages:
             self._report.error(definition.at, f"`{definition.name}` has no stages", "write `C[i] = ...`")
 
@@ -161,7 +161,7 @@ class _Elaborator:
         if _is_word(name) or name in _BUILTIN:
             self._report.error(at, f"`{name}` is a word of the language", "choose another name")
 
-    def _once(self, seen: dict[str, At], name: str, at: At, message: str) -> None:
+    def _require_new_name(self, seen: dict[str, At], name: str, at: At, message: str) -> None:
         if name in seen:
             self._report.error(at, f"{message}: first on line {seen[name].line}", "choose another name")
         seen.setdefault(name, at)
@@ -215,13 +215,13 @@ class _Elaborator:
                 if target in fixed:
                     message = f"`{target}` is {fixed[target]} and cannot be computed"
                     self._report.error(stage.at, message, "give the result another name")
-                self._once(defined, target, stage.at, f"`{target}` is computed twice")
+                self._require_new_name(defined, target, stage.at, f"`{target}` is computed twice")
         for kind, declarations in (("output", definition.outputs), ("buffer", definition.buffers)):
             for declaration in declarations:
                 if declaration.name not in defined:
-                    self._not_computed(kind, declaration, defined)
+                    self._report_not_computed(kind, declaration, defined)
 
-    def _not_computed(self, kind: str, declaration: BufferDeclaration, defined: Iterable[str]) -> None:
+    def _report_not_computed(self, kind: str, declaration: BufferDeclaration, defined: Iterable[str]) -> None:
         outputs = {output.name for output in self._definition.outputs}
         hint = did_you_mean(declaration.name, set(defined) - outputs)
         hint = hint or f"write a stage: `{declaration.name}[...] = ...`"
@@ -243,7 +243,7 @@ class _Elaborator:
             found = {stage.buffer: info}
             if stage.position is not None:
                 found[stage.position] = builder.position(info, known.get(stage.position))
-                block = None if block is None else builder.paired(block, found[stage.position])
+                block = None if block is None else builder.pair_positions(block, found[stage.position])
             for name, buffer in found.items():
                 later.pop(name, None)
                 self._buffers.setdefault(name, buffer)
@@ -255,7 +255,7 @@ class _Elaborator:
 
     def _check_used(self) -> None:
         definition = self._definition
-        read, named = _mentioned(definition)
+        read, named = _mentioned_names(definition)
         outputs = {output.name for output in definition.outputs}
         for argument in definition.arguments:
             if argument.name not in read | named:
@@ -301,7 +301,7 @@ def _axes(stage: Stage) -> int:
     return max([len(stage.axes), *(len(node.axes) for node in stage.walk() if isinstance(node, Reduce))])
 
 
-def _mentioned(definition: ProgramDef) -> tuple[set[str], set[str]]:
+def _mentioned_names(definition: ProgramDef) -> tuple[set[str], set[str]]:
     """The buffers that are read, and the other names that are written anywhere, right or wrong."""
     read: set[str] = set()
     named: set[str] = set()

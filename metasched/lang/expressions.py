@@ -72,7 +72,7 @@ def subtree(tree: SyntaxTree, position: int) -> SyntaxTree:
     return child
 
 
-def optional(tree: SyntaxTree, position: int) -> Token | SyntaxTree | None:
+def optional_child(tree: SyntaxTree, position: int) -> Token | SyntaxTree | None:
     """A child that is optional in the grammar."""
     return tree.children[position]
 
@@ -114,7 +114,7 @@ class ExpressionReader:
             case "reduction":
                 return self._reduction(tree)
             case "string" | "none" | "list" | "item" | "keyword" | "starred":
-                return self._plain(tree)
+                return self._read_module_value(tree)
         raise AssertionError(f"the grammar has no expression `{tree.data}`")
 
     def _atom(self, tree: SyntaxTree) -> SourceExpr:
@@ -153,7 +153,7 @@ class ExpressionReader:
         self._report.error(at_token(number), "this number does not fit in 64 bits")
         return 1
 
-    def _plain(self, tree: SyntaxTree) -> SourceExpr:
+    def _read_module_value(self, tree: SyntaxTree) -> SourceExpr:
         """Report an expression that is only allowed in modules and traces."""
         what, hint = _NOT_IN_PROGRAMS[tree.data]
         self._report.error(at_tree(tree), f"{what} in a program", hint)
@@ -202,7 +202,7 @@ class ExpressionReader:
 class ValueReader(ExpressionReader):
     """Also reads the values of modules and traces: texts, `None`, lists, and keyword or starred arguments."""
 
-    def _plain(self, tree: SyntaxTree) -> SourceExpr:
+    def _read_module_value(self, tree: SyntaxTree) -> SourceExpr:
         at = at_tree(tree)
         match tree.data:
             case "string":

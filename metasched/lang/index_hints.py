@@ -9,14 +9,14 @@ from metasched.ir.source import IfElse, IntLit, Name, Operation, Read, SourceExp
 from metasched.ir.source_printer import print_source
 
 
-def guarded(read: Read, dim: int, extent: int, *, below: bool, above: bool) -> str:
+def guard_read(read: Read, dim: int, extent: int, *, below: bool, above: bool) -> str:
     """The read, guarded on the sides on which its index leaves dimension `dim` of `extent` elements.
 
     A choice between two indices is one between two reads, whose guard then is its condition.
     """
     index = read.indices[dim]
     if isinstance(index, IfElse):
-        then, otherwise = (_with_index(read, dim, side) for side in (index.then, index.otherwise))
+        then, otherwise = (_replace_index(read, dim, side) for side in (index.then, index.otherwise))
         return f"choose between reads: `{print_source(IfElse(then, index.cond, otherwise))}`"
     sides = []
     if below:
@@ -26,7 +26,7 @@ def guarded(read: Read, dim: int, extent: int, *, below: bool, above: bool) -> s
     return f"guard the read: `{print_source(read)} if {' and '.join(sides)} else 0`"
 
 
-def _with_index(read: Read, dim: int, index: SourceExpr) -> Read:
+def _replace_index(read: Read, dim: int, index: SourceExpr) -> Read:
     return replace(read, indices=(*read.indices[:dim], index, *read.indices[dim + 1 :]))
 
 

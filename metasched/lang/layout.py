@@ -14,8 +14,8 @@ from lark import Lark, Token, Tree
 from metasched.errors import Diagnostic
 
 NEWLINE, INDENT, DEDENT = "_NL", "_INDENT", "_DEDENT"
-_OPENING = {"(": ")", "[": "]"}
-_CLOSING = frozenset(_OPENING.values())
+_BRACKET_PAIRS = {"(": ")", "[": "]"}
+_CLOSING_BRACKETS = frozenset(_BRACKET_PAIRS.values())
 
 
 class Start(Enum):
@@ -50,13 +50,13 @@ class Layout:
                 continue
             if not levels:
                 levels.append((token.column or 1) - 1)
-            if token.value in _OPENING and token.type != "STRING":
+            if token.value in _BRACKET_PAIRS and token.type != "STRING":
                 brackets.append(token)
-            elif token.value in _CLOSING and token.type != "STRING":
+            elif token.value in _CLOSING_BRACKETS and token.type != "STRING":
                 _close(token, brackets)
             yield token
         if brackets:
-            raise LayoutError(unclosed(brackets[-1]))
+            raise LayoutError(unclosed_bracket(brackets[-1]))
         for _ in levels[1:]:
             yield Token(DEDENT, "")
 
@@ -68,8 +68,10 @@ def parse_with(grammar: Lark, text: str, start: Start) -> Tree[Token]:
     return tree
 
 
-def unclosed(token: Token) -> Diagnostic:
-    return Diagnostic(token.line or 1, token.column or 1, f"`{token}` is never closed", f"add `{_OPENING[token]}`")
+def unclosed_bracket(token: Token) -> Diagnostic:
+    return Diagnostic(
+        token.line or 1, token.column or 1, f"`{token}` is never closed", f"add `{_BRACKET_PAIRS[token]}`"
+    )
 
 
 def _close(token: Token, brackets: list[Token]) -> None:
@@ -78,9 +80,9 @@ def _close(token: Token, brackets: list[Token]) -> None:
         message = f"`{token}` closes nothing"
         raise LayoutError(Diagnostic(line, column, message, "remove it, or open the bracket before"))
     opening = brackets.pop()
-    if _OPENING[opening] != token:
+    if _BRACKET_PAIRS[opening] != token:
         message = f"`{token}` does not close the `{opening}` of line {opening.line}, column {opening.column}"
-        raise LayoutError(Diagnostic(line, column, message, f"write `{_OPENING[opening]}`"))
+        raise LayoutError(Diagnostic(line, column, message, f"write `{_BRACKET_PAIRS[opening]}`"))
 
 
 def _line_end(token: Token, levels: list[int]) -> Iterator[Token]:

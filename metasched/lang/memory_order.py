@@ -8,7 +8,7 @@ from dataclasses import replace
 from metasched.ir.source import ProgramDef, Read, SourceNode
 
 
-def in_memory_order(definition: ProgramDef, orders: Mapping[str, tuple[int, ...]]) -> ProgramDef:
+def apply_memory_order(definition: ProgramDef, orders: Mapping[str, tuple[int, ...]]) -> ProgramDef:
     """The program with arguments in their memory order: for `A` with order (1, 0), `A[i, k]` becomes `A[k, i]`.
 
     `orders` has, by argument, its dimensions from the outermost in memory to the innermost.

@@ -13,8 +13,8 @@ from lark.lexer import PatternStr
 
 from metasched.errors import Diagnostic
 from metasched.functions.registry import functions
-from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed
-from metasched.lang.numpy_names import written_as
+from metasched.lang.layout import DEDENT, INDENT, NEWLINE, LayoutError, Start, parse_with, unclosed_bracket
+from metasched.lang.numpy_names import spelling_hint
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
@@ -59,15 +59,15 @@ def explain(error: UnexpectedInput, text: str, grammar: Lark) -> Diagnostic:
     # Every character belongs to some terminal, so that the lexer itself never gives up.
     assert isinstance(error, UnexpectedToken)
     opening = _open_bracket(error)
-    if opening is not None and (error.token.line or 1) > (opening.line or 1) and not _closed(opening, text):
-        return unclosed(opening)
-    found = _Found.of(error.token, text)
-    message = f"expected {_expected(error, grammar)}, found {found.words}"
+    if opening is not None and (error.token.line or 1) > (opening.line or 1) and not _is_closed(opening, text):
+        return unclosed_bracket(opening)
+    found = _FoundToken.of(error.token, text)
+    message = f"expected {_expected_text(error, grammar)}, found {found.words}"
     return Diagnostic(found.line, found.column, message, _hint(error, found, grammar))
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundToken:
     """The token that did not fit; two with one `key` are the same mistake, given the same parser state."""
 
     kind: str
@@ -80,7 +80,7 @@ class _Found:
     digits: str = ""  # those right before it
 
     @classmethod
-    def of(cls, token: Token, text: str) -> _Found:
+    def of(cls, token: Token, text: str) -> _FoundToken:
         line, column = max(token.line or 1, 1), max(token.column or 1, 1)
         lines = text.split("\n")
         here = lines[line - 1] if line <= len(lines) else ""
@@ -123,7 +123,7 @@ def _open_bracket(error: UnexpectedToken) -> Token | None:
     return brackets[-1] if brackets else None
 
 
-def _closed(opening: Token, text: str) -> bool:
+def _is_closed(opening: Token, text: str) -> bool:
     """Whether the rest of the text closes a bracket."""
     depth = 0
     for bracket in _BRACKETS.finditer(text, opening.start_pos or 0):
@@ -136,7 +136,7 @@ def _closed(opening: Token, text: str) -> bool:
 # --- what was expected -----------------------------------------------------------------------------------
 
 
-def _expected(error: UnexpectedToken, grammar: Lark) -> str:
+def _expected_text(error: UnexpectedToken, grammar: Lark) -> str:
     accepted = set(error.accepts)
     phrases: list[str] = []
     last: list[str] = []
@@ -147,7 +147,7 @@ def _expected(error: UnexpectedToken, grammar: Lark) -> str:
         accepted -= _OPERATOR
         last.append("an operator")
     phrases += sorted((_phrase(name, grammar) for name in accepted), key=lambda p: (not p.startswith("`"), p))
-    return _either([*phrases, *last])
+    return _join_alternatives([*phrases, *last])
 
 
 def _phrase(name: str, grammar: Lark) -> str:
@@ -157,7 +157,7 @@ def _phrase(name: str, grammar: Lark) -> str:
     return f"`{pattern.value}`" if isinstance(pattern, PatternStr) else name.lower()
 
 
-def _either(phrases: list[str]) -> str:
+def _join_alternatives(phrases: list[str]) -> str:
     if not phrases:
         return "something else"
     return " or ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
@@ -196,18 +196,18 @@ def catalogue() -> tuple[Mistake, ...]:
     return tuple(mistakes)
 
 
-def _hint(error: UnexpectedToken, found: _Found, grammar: Lark) -> str:
+def _hint(error: UnexpectedToken, found: _FoundToken, grammar: Lark) -> str:
     if found.kind not in _NO_WORD and found.value == "\t":
         return "indent with spaces"
     if found.value == "." and found.after and found.within == "program":
         known = ", ".join([*functions(), "max", "min"])
         plain = f"names have no parts: an element is written `A[i, j]`, and the functions are {known}"
-        return written_as(found.after) or plain
+        return spelling_hint(found.after) or plain
     if found.kind == "NAME" and _PYTHON_NUMBER.fullmatch(found.digits + found.value):
         return f"numbers are decimal, without `_`: write `{int(found.digits + found.value, 0)}`"
     # Programs, modules and traces share expressions, but not what is meant by a mistake in one.
     alike = sorted(_examples_by_key(grammar).get(found.key, ()), key=lambda known: known.within != found.within)
-    hint: str | None = _anywhere(error).match_examples(
+    hint: str | None = _forget_depth(error).match_examples(
         lambda example: _reparse(grammar, example), [(a.hint, [a.text]) for a in alike], use_accepts=False
     )
     if hint is not None:
@@ -219,10 +219,10 @@ def _reparse(grammar: Lark, example: str) -> Tree[Token]:
     try:
         return parse_with(grammar, example, _start(example))
     except UnexpectedToken as error:
-        raise _anywhere(error) from None
+        raise _forget_depth(error) from None
 
 
-def _anywhere(error: UnexpectedToken) -> UnexpectedToken:
+def _forget_depth(error: UnexpectedToken) -> UnexpectedToken:
     """The error with its state as a bare number.
 
     Lark's states compare equal only at the same nesting depth, and a mistake is the same at any depth.
@@ -250,14 +250,14 @@ def _examples_by_key(grammar: Lark) -> dict[tuple[str, str], list[_Example]]:
     out: dict[tuple[str, str], list[_Example]] = {}
     for mistake in catalogue():
         for example in mistake.examples:
-            error = stopped(grammar, example)
+            error = syntax_error(grammar, example)
             if error is not None:
-                found = _Found.of(error.token, example)
+                found = _FoundToken.of(error.token, example)
                 out.setdefault(found.key, []).append(_Example(mistake.hint, example, found.within))
     return out
 
 
-def stopped(grammar: Lark, example: str) -> UnexpectedToken | None:
+def syntax_error(grammar: Lark, example: str) -> UnexpectedToken | None:
     """The syntax error of an example; None if it parses."""
     try:
         parse_with(grammar, example, _start(example))

@@ -150,15 +150,15 @@ def _statement(statement: Statement, depth: int) -> list[str]:
         case Branch(alternatives=alternatives, otherwise=otherwise):
             lines: list[str] = []
             for word, a in zip(["if", *["elif"] * len(alternatives)], alternatives, strict=False):
-                lines += _headed(f"{indent}{word} {print_source(a.test)}:", a.body, depth)
-            return lines + (_headed(f"{indent}else:", otherwise, depth) if otherwise else [])
+                lines += _branch_lines(f"{indent}{word} {print_source(a.test)}:", a.body, depth)
+            return lines + (_branch_lines(f"{indent}else:", otherwise, depth) if otherwise else [])
         case LoopStatement(targets=targets, over=over, body=body):
-            return _headed(f"{indent}for {_targets(targets)} in {print_source(over)}:", body, depth)
+            return _branch_lines(f"{indent}for {_targets(targets)} in {print_source(over)}:", body, depth)
         case _:
             return [indent + print_statement(statement)]
 
 
-def _headed(head: str, body: tuple[Statement, ...], depth: int) -> list[str]:
+def _branch_lines(head: str, body: tuple[Statement, ...], depth: int) -> list[str]:
     """The lines of a branch; a lone `skip` goes on the line of its condition."""
     match body:
         case (SkipLine(reason=TextLit()) as only,):

@@ -6,7 +6,16 @@ from lark import Token, Tree
 
 from metasched.ir.source import SourceExpr
 from metasched.lang.decisions import read_decision
-from metasched.lang.expressions import SyntaxTree, ValueReader, at_token, at_tree, optional, subtree, subtrees, token
+from metasched.lang.expressions import (
+    SyntaxTree,
+    ValueReader,
+    at_token,
+    at_tree,
+    optional_child,
+    subtree,
+    subtrees,
+    token,
+)
 from metasched.lang.layout import Start
 from metasched.lang.module_tree import (
     Alternative,
@@ -62,7 +71,7 @@ class _ModuleReader:
 
     def _setting(self, tree: SyntaxTree) -> Setting:
         name = token(tree, 0)
-        return Setting(str(name), self._read(subtree(tree, 1)), at=at_token(name))
+        return Setting(str(name), self._read_expression(subtree(tree, 1)), at=at_token(name))
 
     def _body(self, lines: list[SyntaxTree]) -> tuple[Statement, ...]:
         read = (self._statement(line) for line in lines)
@@ -72,7 +81,7 @@ class _ModuleReader:
         at = at_tree(tree)
         match tree.data:
             case "bind":
-                return Bind(self._targets(subtree(tree, 0)), self._read(subtree(tree, 2)), at=at)
+                return Bind(self._targets(subtree(tree, 0)), self._read_expression(subtree(tree, 2)), at=at)
             case "draw":
                 return self._draw(tree)
             case "run":
@@ -80,12 +89,14 @@ class _ModuleReader:
             case "give":
                 return Give(self._expressions.items(subtree(tree, 0)), at=at)
             case "skip":
-                return SkipLine(self._read(subtree(tree, 0)), at=at)
+                return SkipLine(self._read_expression(subtree(tree, 0)), at=at)
             case "branch":
                 return self._branch(tree)
             case "loop":
                 targets, over, body = subtrees(tree)
-                return LoopStatement(self._targets(targets), self._read(over), self._body(subtrees(body)), at=at)
+                return LoopStatement(
+                    self._targets(targets), self._read_expression(over), self._body(subtrees(body)), at=at
+                )
         message = "a text that stands alone describes the module, and belongs before its first line"
         self._report.error(at, message, "move it there, or make it a comment: `# ...`")
         return None
@@ -96,7 +107,7 @@ class _ModuleReader:
             self._targets(targets),
             self._expressions.call(call),
             self._expressions.text(token(address, 0)) if address.children else None,
-            read_decision(self._read(subtree(decision, 0)), self._report) if decision.children else None,
+            read_decision(self._read_expression(subtree(decision, 0)), self._report) if decision.children else None,
             at=at_tree(tree),
         )
 
@@ -105,17 +116,20 @@ class _ModuleReader:
         parts = [test, body, *(child for child in rest.children if isinstance(child, Tree))]
         otherwise = self._body(subtrees(parts.pop())) if len(parts) % 2 else ()
         pairs = zip(parts[::2], parts[1::2], strict=True)
-        alternatives = tuple(Alternative(self._read(t), self._body(subtrees(b)), at=at_tree(t)) for t, b in pairs)
+        alternatives = tuple(
+            Alternative(self._read_expression(t), self._body(subtrees(b)), at=at_tree(t)) for t, b in pairs
+        )
         return Branch(alternatives, otherwise, at=at_tree(tree))
 
     def _targets(self, tree: SyntaxTree) -> tuple[AssignedName, ...]:
         targets = tuple(
-            AssignedName(str(token(t, 1)), optional(t, 0) is not None, at=at_token(token(t, 1))) for t in subtrees(tree)
+            AssignedName(str(token(t, 1)), optional_child(t, 0) is not None, at=at_token(token(t, 1)))
+            for t in subtrees(tree)
         )
         for starred in [t for t in targets if t.starred][1:]:
             message = "two names are starred: how the results are shared out is not clear"
             self._report.error(starred.at, message, "star one of them")
         return targets
 
-    def _read(self, tree: SyntaxTree) -> SourceExpr:
+    def _read_expression(self, tree: SyntaxTree) -> SourceExpr:
         return self._expressions.read(tree)

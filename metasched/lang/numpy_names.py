@@ -10,7 +10,7 @@ from metasched.functions.registry import functions
 
 # NumPy's integers have 64 bits where C's have 32.
 _CASTS = {"int": DType.I64, "astype": DType.F32, "to": DType.F32, **spellings()}
-_WRITTEN: Mapping[str, str] = MappingProxyType(
+_SPELLINGS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("maximum", "fmax", "amax"), "max(x, y)"),
         **dict.fromkeys(("minimum", "fmin", "amin"), "min(x, y)"),
@@ -52,10 +52,10 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
 )
 
 
-def written_as(name: str) -> str:
+def spelling_hint(name: str) -> str:
     """A hint for a name of NumPy, Python or PyTorch: how the language writes it; '' for an unknown name."""
-    if name in _WRITTEN:
-        return f"write `{_WRITTEN[name]}`"
+    if name in _SPELLINGS:
+        return f"write `{_SPELLINGS[name]}`"
     if name in functions():
         return f"functions are called by their names alone: write `{functions()[name].usage}`"
     known = next((function for function in functions().values() if name in function.numpy_names), None)

@@ -20,7 +20,7 @@ from metasched.lang.layout import Layout, Start
 FILE = "metasched.tables"
 
 
-def built(grammar: str) -> Lark:
+def build_parser(grammar: str) -> Lark:
     """The parser of a grammar, made anew."""
     return Lark(
         grammar,
@@ -32,10 +32,10 @@ def built(grammar: str) -> Lark:
     )
 
 
-def written(grammar: str) -> str:
+def tables_text(grammar: str) -> str:
     """The tables of a grammar as text, a line for each state."""
     file = io.BytesIO()
-    built(grammar).save(file, exclude_options=("postlex",))
+    build_parser(grammar).save(file, exclude_options=("postlex",))
     tables = pickle.loads(file.getvalue())
     table = tables["data"]["parser"]["parser"]
     states = table.pop("states")
@@ -44,7 +44,7 @@ def written(grammar: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read(text: str, grammar: str) -> Lark | None:
+def read_tables(text: str, grammar: str) -> Lark | None:
     """The parser that tables are of; None where they are of another grammar or by another release of Lark."""
     first, _, rest = text.partition("\n")
     head = json.loads(first)
@@ -53,9 +53,9 @@ def read(text: str, grammar: str) -> Lark | None:
     tables = head["tables"]
     states = json.loads(f"[{','.join(rest.splitlines())}]")
     table = tables["data"]["parser"]["parser"]
-    table["states"] = {state: _numbered(actions) for state, actions in states}
-    table["tokens"] = _numbered(table["tokens"])
-    tables["memo"] = _numbered(tables["memo"])
+    table["states"] = {state: _number_keys(actions) for state, actions in states}
+    table["tokens"] = _number_keys(table["tokens"])
+    tables["memo"] = _number_keys(tables["memo"])
     tables["data"]["options"]["postlex"] = Layout()
     return Lark.load(tables)  # it takes a file, or what was in it
 
@@ -66,6 +66,6 @@ def origin(grammar: str) -> list[str]:
     return [lark.__version__, hashlib.sha256(f"{starts}\n{grammar}".encode()).hexdigest()]
 
 
-def _numbered(by_text: dict[str, Any]) -> dict[int, Any]:
-    """JSON has no numbers as keys."""
+def _number_keys(by_text: dict[str, Any]) -> dict[int, Any]:
+    """A table of JSON, whose keys are texts, with numbers as keys."""
     return {int(key): value for key, value in by_text.items()}

@@ -152,14 +152,14 @@ class _ProgramReader:
                 return self._stage(None, subtree(tree, 0), subtree(tree, 1), at_tree(tree))
             case "labelled_pair":
                 stage = self._stage(str(token(tree, 0)), subtree(tree, 1), subtree(tree, 3), at_tree(tree))
-                return self._with_position(stage, subtree(tree, 2))
+                return self._add_position(stage, subtree(tree, 2))
             case "pair":
-                return self._with_position(
+                return self._add_position(
                     self._stage(None, subtree(tree, 0), subtree(tree, 2), at_tree(tree)), subtree(tree, 1)
                 )
         raise AssertionError(f"the grammar has no definition `{tree.data}`")
 
-    def _with_position(self, stage: Stage, target: SyntaxTree) -> Stage:
+    def _add_position(self, stage: Stage, target: SyntaxTree) -> Stage:
         """A stage with its second target, whose indices are those of the first."""
         name, items = self._expressions.subscript(target)
         axes = self._expressions.axes(items)

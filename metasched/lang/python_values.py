@@ -94,22 +94,22 @@ class Value:
         return _operation(BinOp.MOD, other, self)
 
     def __and__(self, other: ValueLike) -> Value:
-        return _of_bits(BinOp.BIT_AND, self, other)
+        return _bit_operation(BinOp.BIT_AND, self, other)
 
     def __rand__(self, other: ValueLike) -> Value:
-        return _of_bits(BinOp.BIT_AND, other, self)
+        return _bit_operation(BinOp.BIT_AND, other, self)
 
     def __or__(self, other: ValueLike) -> Value:
-        return _of_bits(BinOp.BIT_OR, self, other)
+        return _bit_operation(BinOp.BIT_OR, self, other)
 
     def __ror__(self, other: ValueLike) -> Value:
-        return _of_bits(BinOp.BIT_OR, other, self)
+        return _bit_operation(BinOp.BIT_OR, other, self)
 
     def __xor__(self, other: ValueLike) -> Value:
-        return _of_bits(BinOp.BIT_XOR, self, other)
+        return _bit_operation(BinOp.BIT_XOR, self, other)
 
     def __rxor__(self, other: ValueLike) -> Value:
-        return _of_bits(BinOp.BIT_XOR, other, self)
+        return _bit_operation(BinOp.BIT_XOR, other, self)
 
     def __lshift__(self, other: ValueLike) -> Value:
         return _operation(BinOp.SHIFT_LEFT, self, other)
@@ -145,7 +145,7 @@ class Parameter(Value):
     __slots__ = ("default", "name")
 
     def __init__(self, name: str, default: int) -> None:
-        super().__init__(Name(checked_name(name)), (self,))
+        super().__init__(Name(require_valid_name(name)), (self,))
         self.name = name
         self.default = default
 
@@ -156,7 +156,7 @@ class Size(Value):
     __slots__ = ("name", "value")
 
     def __init__(self, name: str, value: Value) -> None:
-        super().__init__(Name(checked_name(name)), (self,))
+        super().__init__(Name(require_valid_name(name)), (self,))
         self.name = name
         self.value = value
 
@@ -167,7 +167,7 @@ class ScalarArgument(Value):
     __slots__ = ("dtype", "name")
 
     def __init__(self, name: str, dtype: DType) -> None:
-        super().__init__(Name(checked_name(name)), (self,))
+        super().__init__(Name(require_valid_name(name)), (self,))
         self.name = name
         self.dtype = dtype
 
@@ -176,7 +176,7 @@ class Tensor:
     """An input, or what a stage computes. `tensor[i, j]` reads an element."""
 
     def __init__(self, name: str, shape: tuple[Value, ...], dtype: DType | None, *, const: bool = False) -> None:
-        self.name = checked_name(name)
+        self.name = require_valid_name(name)
         self.shape = shape
         self.dtype = dtype
         self.const = const
@@ -214,7 +214,7 @@ Symbol: TypeAlias = Parameter | Size | ScalarArgument | Tensor
 ValueLike: TypeAlias = Value | int | float
 
 
-def wrong(message: str, hint: str = "") -> LanguageError:
+def program_error(message: str, hint: str = "") -> LanguageError:
     """An error in a program that has no text yet."""
     return LanguageError((Diagnostic(1, 1, message, hint),), "", FILE)
 
@@ -239,14 +239,14 @@ def _operation(op: BinOp, a: object, b: object) -> Value:
     return Term(Operation(op, left.node, right.node), merge(left.symbols, right.symbols))
 
 
-_OF_TRUTHS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR}
+_TRUTH_OPERATORS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR}
 
 
-def _of_bits(op: BinOp, a: object, b: object) -> Value:
+def _bit_operation(op: BinOp, a: object, b: object) -> Value:
     """`&` or `|`: of conditions these are `and` and `or`, as which they are printed."""
     left, right = lift(a), lift(b)
     is_of_truths = _is_truth(left.node) or _is_truth(right.node)
-    return _operation(_OF_TRUTHS.get(op, op) if is_of_truths else op, left, right)
+    return _operation(_TRUTH_OPERATORS.get(op, op) if is_of_truths else op, left, right)
 
 
 def _is_truth(node: SourceExpr) -> bool:
@@ -267,8 +267,8 @@ def merge(*groups: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
     return tuple(seen.values())
 
 
-def checked_name(name: str) -> str:
+def require_valid_name(name: str) -> str:
     """`name`, if it is valid in the language. Raises LanguageError otherwise."""
     if not (name.isascii() and name.isidentifier()):
-        raise wrong(f"{name!r} is no name", "names are letters, digits and `_`, and do not begin with a digit")
+        raise program_error(f"{name!r} is no name", "names are letters, digits and `_`, and do not begin with a digit")
     return name

@@ -24,7 +24,7 @@ from metasched.ir.source import (
 )
 from metasched.lang.elaborate import elaborate
 from metasched.lang.load import parse_definitions
-from metasched.lang.memory_order import in_memory_order
+from metasched.lang.memory_order import apply_memory_order
 from metasched.lang.report import Report
 from metasched.lang.shorthand_shapes import (
     FILE,
@@ -82,11 +82,11 @@ class Shorthand:
             to_blame = self._typed_numbers_to_blame(types)
             if not to_blame:
                 raise
-            raise _with_hint(error, to_blame) from None
+            raise _add_hint(error, to_blame) from None
 
     def _typed_numbers_to_blame(self, types: Mapping[str, ArgumentType]) -> dict[str, DType]:
         """The numbers with a type of their own, as NumPy's have, without whose types there would be a program."""
-        freed = {name: _untyped(type_) for name, type_ in types.items()}
+        freed = {name: _python_type(type_) for name, type_ in types.items()}
         if not self._has_program(freed):
             return {}
         for name, type_ in types.items():
@@ -105,23 +105,23 @@ class Shorthand:
         inference = ShapeInference(self.stages, self.arguments, types)
         stages = tuple(inference.stage(stage) for stage in self.stages)
         definition = inference.definition(stages)
-        wrapped, origins = _wrapped(self.text)
-        program = _placed(self.text, origins, lambda: elaborate(definition, {}, Report(wrapped, FILE)))
+        wrapped, origins = _wrap_stages(self.text)
+        program = _restore_places(self.text, origins, lambda: elaborate(definition, {}, Report(wrapped, FILE)))
         orders = {n: t.order for n, t in types.items() if isinstance(t, TensorType) and t.order is not None}
         if not orders:
             return program
         # Mistakes were already reported in terms of the program as written.
-        return elaborate(in_memory_order(definition, orders), {}, Report(wrapped, FILE))
+        return elaborate(apply_memory_order(definition, orders), {}, Report(wrapped, FILE))
 
 
-def _untyped(given: ArgumentType) -> ArgumentType:
+def _python_type(given: ArgumentType) -> ArgumentType:
     """The type of the Python number that has the value of a typed one, such as of a scalar of NumPy."""
     if isinstance(given, TensorType) or given.dtype.is_bool:
         return given
     return ScalarType(DType.F64 if given.dtype.is_float else DType.I64, fixed=False)
 
 
-def _with_hint(error: LanguageError, numbers: Mapping[str, DType]) -> LanguageError:
+def _add_hint(error: LanguageError, numbers: Mapping[str, DType]) -> LanguageError:
     """The first mistake, with the hint that it is one of numbers with a type of their own."""
     owned = " and ".join(f"`{name}` is {dtype} by its own type" for name, dtype in numbers.items())
     plain = " and ".join(f"`{'float' if dtype.is_float else 'int'}({name})`" for name, dtype in numbers.items())
@@ -133,10 +133,10 @@ def read_shorthand(text: str) -> Shorthand:
     """Stages from a text, separated by newlines or `;`. Raises LanguageError, with places in that text."""
     if not isinstance(text, str):
         raise LanguageError((Diagnostic(1, 1, f"a kernel is a text, not {a_or_an(type(text).__name__)}"),), "", FILE)
-    wrapped, origins = _wrapped(text)
+    wrapped, origins = _wrap_stages(text)
     if not origins:
         raise LanguageError((Diagnostic(1, 1, "there are no stages", "write `C[i, j] = ...`"),), text, FILE)
-    (definition,) = _placed(text, origins, lambda: parse_definitions(wrapped, FILE))
+    (definition,) = _restore_places(text, origins, lambda: parse_definitions(wrapped, FILE))
     if not definition.stages:
         raise LanguageError((Diagnostic(1, 1, "there are no stages", "write `C[i, j] = ...`"),), text, FILE)
     if definition.lets or definition.buffers:
@@ -178,7 +178,7 @@ def _check_used(text: str, origins: _Origins, stages: tuple[Stage, ...]) -> None
 _Origins = dict[int, list[tuple[int, int]]]
 
 
-def _wrapped(text: str) -> tuple[str, _Origins]:
+def _wrap_stages(text: str) -> tuple[str, _Origins]:
     """The text of a whole program with these stages, and for each of its lines where the characters come from."""
     lines: list[str] = []
     origins: _Origins = {}
@@ -218,7 +218,7 @@ def _origin(origins: _Origins, line: int, column: int) -> tuple[int, int]:
     return places[max(n, 0)]
 
 
-def _placed(text: str, origins: _Origins, run: Callable[[], T]) -> T:
+def _restore_places(text: str, origins: _Origins, run: Callable[[], T]) -> T:
     """The result of `run`; the places of its LanguageErrors are mapped back to the original text."""
 
     def placed(place: re.Match[str]) -> str:

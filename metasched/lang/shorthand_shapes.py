@@ -93,9 +93,9 @@ class ShapeInference:
         for node in stage.value.walk():
             if isinstance(node, Read):
                 self._check_rank(node)
-        extents = self._bare(stage)
+        extents = self._infer_bare_extents(stage)
         written = dict(extents)
-        self._affine(stage, extents)
+        self._infer_affine_extents(stage, extents)
         spatial, reduction = stage_axes(stage)
         for axis in (*spatial, *reduction):
             if axis.name not in extents:
@@ -109,7 +109,7 @@ class ShapeInference:
             self._dtypes[buffer] = INDEX  # of positions
         self._dtypes[stage.buffer] = self._dtype(stage)
         inferred = {name: n for name, n in extents.items() if name not in written}
-        return _ranged(stage, inferred)
+        return _write_ranges(stage, inferred)
 
     def _check_rank(self, read: Read) -> None:
         shape = self._shapes.get(read.buffer)
@@ -123,7 +123,7 @@ class ShapeInference:
                 f"{'index' if count == 1 else 'indices'}, and {given}"
             )
 
-    def _bare(self, stage: Stage) -> dict[str, int]:
+    def _infer_bare_extents(self, stage: Stage) -> dict[str, int]:
         """Extents from written ranges, or else from bare uses; raises if two of these differ."""
         axes = [axis for group in stage_axes(stage) for axis in group]
         written = {axis.name: axis.extent.value for axis in axes if isinstance(axis.extent, IntLit)}
@@ -143,12 +143,12 @@ class ShapeInference:
                 )
         return written | {name: extent for name, (extent, _) in found.items()}
 
-    def _affine(self, stage: Stage, extents: dict[str, int]) -> None:
+    def _infer_affine_extents(self, stage: Stage, extents: dict[str, int]) -> None:
         """Extents of indices that occur only in sums, such as `i` in `X[2*i + r]`: the largest that stay in bounds."""
         open_axes = [axis.name for group in stage_axes(stage) for axis in group if axis.name not in extents]
         for axis in open_axes:
             limits: list[tuple[int, str]] = []
-            for read in _unguarded(stage.value):
+            for read in _unguarded_reads(stage.value):
                 shape = self._shapes.get(read.buffer)
                 for dim, index in enumerate(read.indices if shape is not None else ()):
                     assert shape is not None
@@ -240,7 +240,7 @@ def _size_expr(size: str | int) -> SourceExpr:
     return Name(size) if isinstance(size, str) else IntLit(size)
 
 
-def _ranged(stage: Stage, extents: Mapping[str, int]) -> Stage:
+def _write_ranges(stage: Stage, extents: Mapping[str, int]) -> Stage:
     """A stage with ranges written at the indices of `extents`."""
 
     def axes(group: tuple[Axis, ...]) -> tuple[Axis, ...]:
@@ -252,16 +252,16 @@ def _ranged(stage: Stage, extents: Mapping[str, int]) -> Stage:
     return replace(stage, axes=axes(stage.axes), value=value)
 
 
-def _unguarded(e: SourceNode) -> Iterator[Read]:
+def _unguarded_reads(e: SourceNode) -> Iterator[Read]:
     """The reads of an expression that no condition guards."""
     if isinstance(e, IfElse) or (isinstance(e, Reduce) and e.cond is not None):
         assert e.cond is not None
-        yield from _unguarded(e.cond)
+        yield from _unguarded_reads(e.cond)
         return
     if isinstance(e, Read):
         yield e
     for child in e.children():
-        yield from _unguarded(child)
+        yield from _unguarded_reads(child)
 
 
 def _linear(e: SourceExpr) -> Linear | None:

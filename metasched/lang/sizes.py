@@ -30,12 +30,12 @@ from metasched.support.messages import counted, did_you_mean
 Number: TypeAlias = int | float | bool
 
 
-def _shifted_left(a: int, b: int) -> int:
-    """What is beyond 64 bits stays so, and no number is made of more bits than there is memory for."""
+def _shift_left(a: int, b: int) -> int:
+    """`a << b`; a result far beyond 64 bits is a smaller one, also beyond them, that fits in memory."""
     return a << min(b, 2 * INDEX.bits)
 
 
-def _inverted(a: int) -> Number:
+def _invert(a: int) -> Number:
     return (not a) if isinstance(a, bool) else ~a
 
 
@@ -56,13 +56,13 @@ OPERATORS: Mapping[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.BIT_AND: operator.and_,
     BinOp.BIT_OR: operator.or_,
     BinOp.BIT_XOR: operator.xor,
-    BinOp.SHIFT_LEFT: _shifted_left,
+    BinOp.SHIFT_LEFT: _shift_left,
     BinOp.SHIFT_RIGHT: operator.rshift,
 }
 PREFIXES: Mapping[UnOp, Callable[[Any], Any]] = {
     UnOp.NEG: operator.neg,
     UnOp.NOT: operator.not_,
-    UnOp.INVERT: _inverted,
+    UnOp.INVERT: _invert,
 }
 _CHOICES: Mapping[str, Callable[[float, float], float]] = {"max": max, "min": min}
 

@@ -74,7 +74,7 @@ class StageBuilder:
             self._rounds_each_step(stage.value, dtype)
             return info, None
         value = _terms(stage.value, dtype) if isinstance(stage.value, Reduce) else stage.value
-        built = self._values.stored(value, dtype, assumed)
+        built = self._values.build_stored(value, dtype, assumed)
         if isinstance(stage.value, Reduce) and dtype.is_bool:
             self._report.error(stage.at, f"`{stage.value.reducer.value}` is not defined on bool", "cast the operand")
             return info, None
@@ -132,13 +132,13 @@ class StageBuilder:
         value = self._stage.value
         if isinstance(value, Reduce) and value.cond is not None:
             return None
-        return self._all_positions()
+        return self._count_positions()
 
-    def _all_positions(self) -> int | None:
+    def _count_positions(self) -> int | None:
         extents = [self._extents.get(axis.name) for axis in self._reduce]
         return None if None in extents else math.prod(n for n in extents if n is not None)
 
-    def paired(self, block: Block, position: BufferInfo) -> Block | None:
+    def pair_positions(self, block: Block, position: BufferInfo) -> Block | None:
         """The block of an arg-reduction, with its positions: row-major over the axes in the order written."""
         dtype = position.dtype
         if dtype is None or not dtype.is_integer or block.reducer is None or not block.reducer.is_arg:
@@ -147,7 +147,7 @@ class StageBuilder:
         for it in block.iters:
             if it.kind is IterKind.REDUCE:
                 flat = Binary(BinOp.ADD, Binary(BinOp.MUL, flat, it.extent), Var(it.name))
-        count = self._all_positions() or 1
+        count = self._count_positions() or 1
         if count - 1 > integer_range(dtype)[1]:
             message = f"there are {count} positions, more than {dtype} can hold"
             self._report.error(self._stage.at, message, f"declare `{position.name}` as i64")
@@ -189,7 +189,7 @@ class StageBuilder:
         axes = tuple(axis for axis in self._axes if axis.name in used)
         first = Stage(None, name, tuple(Axis(axis.name) for axis in axes), nested)
         read = Read(name, tuple(Name(axis.name) for axis in axes))
-        second = replace(stage, value=_replaced(stage.value, nested, read))
+        second = replace(stage, value=_replace_node(stage.value, nested, read))
         return f"write two stages:\n    {print_stage(first)}\n    {print_stage(second)}"
 
     # --- extents ---------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ class StageBuilder:
     def _extent(self, axis: Axis, declared: BufferInfo | None) -> int | None:
         shapes = {name: info.shape for name, info in self._buffers.items()}
         evidences = evidence_from_uses(axis.name, self._bare_uses, shapes)
-        written, unknown = self._written(axis, declared)
+        written, unknown = self._written_extents(axis, declared)
         # A written extent takes precedence over those of reads; bounds are checked when the reads are built.
         counting = written or evidences.firm or evidences.guarded
         if not counting:
             if not (unknown or evidences.unknown):
-                self._unsettled(axis)
+                self._report_unknown_extent(axis)
             return None
         first = counting[0]
         for other in counting[1:]:
@@ -224,7 +224,7 @@ class StageBuilder:
         where = "on the left-hand side" if axis in self._spatial else "where the reduction names it"
         return f"these extents have to agree, or the range is written, `{least}` {where}, and every read stays inside"
 
-    def _written(self, axis: Axis, declared: BufferInfo | None) -> tuple[tuple[Evidence, ...], bool]:
+    def _written_extents(self, axis: Axis, declared: BufferInfo | None) -> tuple[tuple[Evidence, ...], bool]:
         """The extents from the range and the declaration, and whether one of these is present but wrong."""
         out: list[Evidence] = []
         unknown = False
@@ -246,7 +246,7 @@ class StageBuilder:
                 out.append(Evidence(declared.shape[dim], text, axis.at))
         return tuple(out), unknown
 
-    def _unsettled(self, axis: Axis) -> None:
+    def _report_unknown_extent(self, axis: Axis) -> None:
         stage = self._stage
         hint = f"write its range, `{axis.name} < 512`"
         if axis in self._spatial:
@@ -264,14 +264,14 @@ class StageBuilder:
             return declared
         shape = tuple(n for axis in self._spatial if (n := extents[axis.name]) is not None)
         dtype = self._values.dtype(stage.value)
-        if dtype is None and self._untyped():
+        if dtype is None and self._lacks_type():
             message = f"nothing says which element type `{stage.buffer}` has"
             hint = f"declare it before the stage, `{stage.buffer}: f32[...]`, or cast the value, `f32(...)`"
             self._report.error(stage.at, message, hint)
         settled = len(shape) == len(self._spatial) and not self._disagreement
         return BufferInfo(stage.buffer, dtype, shape if settled else None, stage.at)
 
-    def _untyped(self) -> bool:
+    def _lacks_type(self) -> bool:
         """Whether the value consists of numbers and indices alone, rather than of something that is wrong itself."""
         value = self._stage.value
         axes = {axis.name for axis in (*self._spatial, *self._reduce)}
@@ -279,7 +279,7 @@ class StageBuilder:
         return not any(
             isinstance(node, Read)
             or (isinstance(node, Name) and node.name not in self._sizes and node.name not in axes)
-            for node in _typing(operand)
+            for node in _type_parts(operand)
         )
 
     # --- the block -------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def nest(block: Block, loops: set[str]) -> Stmt:
     return stmt
 
 
-def _replaced(e: SourceExpr, old: SourceExpr, new: SourceExpr) -> SourceExpr:
+def _replace_node(e: SourceExpr, old: SourceExpr, new: SourceExpr) -> SourceExpr:
     """`e` with the node `old` replaced."""
     if e is old:
         return new
@@ -340,18 +340,18 @@ def _replaced(e: SourceExpr, old: SourceExpr, new: SourceExpr) -> SourceExpr:
     for f in fields(e):
         value = getattr(e, f.name)
         if isinstance(value, SourceExpr):
-            changed[f.name] = _replaced(value, old, new)
+            changed[f.name] = _replace_node(value, old, new)
         elif isinstance(value, tuple):
-            changed[f.name] = tuple(_replaced(i, old, new) if isinstance(i, SourceExpr) else i for i in value)
+            changed[f.name] = tuple(_replace_node(i, old, new) if isinstance(i, SourceExpr) else i for i in value)
     return replace(e, **changed)
 
 
-def _typing(value: SourceExpr) -> Iterator[SourceNode]:
+def _type_parts(value: SourceExpr) -> Iterator[SourceNode]:
     """A value's parts, without the conditions of choices: these have no part in its element type."""
     yield value
     below = (value.then, value.otherwise) if isinstance(value, IfElse) else value.children()
     for child in below:
         if isinstance(child, SourceExpr):
-            yield from _typing(child)
+            yield from _type_parts(child)
         else:
             yield child

@@ -47,7 +47,7 @@ def grammar() -> Lark:
     with imports.under_way():  # Python imports what reads resources when they are first read
         text = files(package).joinpath("metasched.lark").read_text(encoding="utf-8")
         tables = files(package).joinpath(parse_tables.FILE).read_text(encoding="utf-8")
-    return parse_tables.read(tables, text) or parse_tables.built(text)
+    return parse_tables.read_tables(tables, text) or parse_tables.build_parser(text)
 
 
 def _first_below(tree: Tree[Token], limit: int) -> tuple[int, int] | None:

@@ -143,8 +143,8 @@ class TraceJsonError(LanguageError):
         return "\n".join(f"{self.filename}: {d.message}" for d in self.diagnostics)
 
 
-class _Wrong(Exception):
-    """What is wrong with a part, and where in it."""
+class _FormError(Exception):
+    """A part of the JSON that has the wrong form; it says what is wrong, and where."""
 
 
 class _Reader:
@@ -200,7 +200,7 @@ class _Reader:
     def _part(self, where: str, read: Callable[[], Any], default: Any) -> Any:
         try:
             return read()
-        except _Wrong as error:
+        except _FormError as error:
             self.mistakes.append(f"{where}: {error}")
             return default
 
@@ -212,63 +212,63 @@ class _Reader:
 
 def _text(raw: Any) -> str:
     if not isinstance(raw, str):
-        raise _Wrong(f"{raw!r} is no text")
+        raise _FormError(f"{raw!r} is no text")
     return raw
 
 
 def _name(raw: Any) -> str:
     if not _text(raw).isidentifier():
-        raise _Wrong(f"{raw!r} is no name")
+        raise _FormError(f"{raw!r} is no name")
     return str(raw)
 
 
 def _names(raw: Any) -> tuple[str, ...]:
     if not isinstance(raw, list):
-        raise _Wrong(f"{raw!r} is no list of names")
+        raise _FormError(f"{raw!r} is no list of names")
     return tuple(_name(item) for item in raw)
 
 
 def _truth(raw: Any) -> bool:
     if not isinstance(raw, bool):
-        raise _Wrong(f"{raw!r} is neither true nor false")
+        raise _FormError(f"{raw!r} is neither true nor false")
     return raw
 
 
 def _count(raw: Any) -> int:
     if not is_integer(raw) or raw < 1:
-        raise _Wrong(f"{raw!r} is no number of a version")
+        raise _FormError(f"{raw!r} is no number of a version")
     return raw
 
 
 def _settings(raw: Any) -> tuple[tuple[str, int | str], ...]:
     if not isinstance(raw, dict):
-        raise _Wrong(f"{raw!r} is no object of parameters")
+        raise _FormError(f"{raw!r} is no object of parameters")
     for name, value in raw.items():
         _name(name)
         if not is_integer(value) and not isinstance(value, str):
-            raise _Wrong(f"the parameter `{name}` is {value!r}, neither an integer nor a text")
+            raise _FormError(f"the parameter `{name}` is {value!r}, neither an integer nor a text")
     return tuple(raw.items())
 
 
 def _keywords(raw: Any) -> tuple[tuple[str, Value], ...]:
     if not isinstance(raw, dict):
-        raise _Wrong(f"{raw!r} is no object of arguments")
-    return tuple((_name(name), _one(value)) for name, value in raw.items())
+        raise _FormError(f"{raw!r} is no object of arguments")
+    return tuple((_name(name), _read_argument(value)) for name, value in raw.items())
 
 
 def _values(raw: Any) -> tuple[Value, ...]:
     if not isinstance(raw, list):
-        raise _Wrong(f"{raw!r} is no list of arguments")
-    return tuple(_one(item) for item in raw)
+        raise _FormError(f"{raw!r} is no list of arguments")
+    return tuple(_read_argument(item) for item in raw)
 
 
-def _one(raw: Any) -> Value:
+def _read_argument(raw: Any) -> Value:
     """An argument."""
     match raw:
         case None:
             return None
         case list():
-            return tuple(_one(item) for item in raw)
+            return tuple(_read_argument(item) for item in raw)
         case {"expr": e} if len(raw) == 1:
             return _read_expr(e)
         case {"ref": name} if len(raw) == 1:
@@ -277,23 +277,23 @@ def _one(raw: Any) -> Value:
         return from_json(raw)  # type: ignore[return-value]
     except ValueError as error:
         if isinstance(raw, float):
-            raise _Wrong(str(error)) from None
-        raise _Wrong(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float") from None
+            raise _FormError(str(error)) from None
+        raise _FormError(f"{raw!r} stands for nothing; objects have one key of ref, expr, hole, float") from None
 
 
 def _decision(raw: Any) -> Decision:
     if raw is None:
-        raise _Wrong("None is no decision; leave the key out to leave it open")
+        raise _FormError("None is no decision; leave the key out to leave it open")
     try:
         return from_json(raw)
     except ValueError as error:
-        raise _Wrong(str(error)) from None
+        raise _FormError(str(error)) from None
 
 
 def _read_expr(raw: Any) -> Expr:
     match raw:
         case bool() | int() | float():
-            return Const(_one(raw), _CONSTANTS[type(raw)])  # type: ignore[arg-type]
+            return Const(_read_argument(raw), _CONSTANTS[type(raw)])  # type: ignore[arg-type]
         case {"ref": name}:
             return Var(_name(name))
         case ["if", cond, then, otherwise]:
@@ -302,7 +302,7 @@ def _read_expr(raw: Any) -> Expr:
             return Unary(_operator(UnOp, op), _read_expr(a))
         case [str() as op, a, b]:
             return Binary(_operator(BinOp, op), _read_expr(a), _read_expr(b))
-    raise _Wrong(f"{raw!r} is no arithmetic; it is a number, a ref, or [operator, part, ...]")
+    raise _FormError(f"{raw!r} is no arithmetic; it is a number, a ref, or [operator, part, ...]")
 
 
 def _operator(kind: Any, op: str) -> Any:
@@ -310,4 +310,4 @@ def _operator(kind: Any, op: str) -> Any:
         return kind(op)
     except ValueError:
         known = ", ".join(member.value for member in kind)
-        raise _Wrong(f"there is no operator {op!r}; there are {known}") from None
+        raise _FormError(f"there is no operator {op!r}; there are {known}") from None

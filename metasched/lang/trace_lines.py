@@ -22,7 +22,7 @@ _DECISION = " := "
 _HEAD = "trace 1 of _:\n"
 _VARIABLE = "x ~ f()"
 # The lines, and the decisions, that are kept.
-_KEPT = 8192
+_MOST_CACHED_LINES = 8192
 
 # Reads a whole trace, whose lines may use any handle, by the grammar; raises LanguageError.
 Read = Callable[[str], TraceData]
@@ -41,9 +41,9 @@ class TraceLines:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._head = lru_cache(_KEPT)(self._read_head)
-        self._line = lru_cache(_KEPT)(self._read_line)
-        self._decision = lru_cache(_KEPT)(self._read_decision)
+        self._head = lru_cache(_MOST_CACHED_LINES)(self._read_head)
+        self._line = lru_cache(_MOST_CACHED_LINES)(self._read_line)
+        self._decision = lru_cache(_MOST_CACHED_LINES)(self._read_decision)
 
     def trace(self, text: str, known: frozenset[str]) -> TraceData | None:
         """The trace of a text in which no line uses a handle that is not defined above, or `known`.
@@ -56,15 +56,15 @@ class TraceLines:
         start = self._head(head)
         defined, instructions = set(known), []
         for line in lines:
-            found = self._decided(line[len(_MARGIN) :])
+            found = self._read_decided_line(line[len(_MARGIN) :])
             if found is None or not found.uses <= defined:
                 return None
             defined.update(found.instruction.outputs)
             instructions.append(found.instruction)
         return replace(start, instructions=tuple(instructions))
 
-    def _decided(self, line: str) -> _Line | None:
-        """A line, of which what is decided is read apart."""
+    def _read_decided_line(self, line: str) -> _Line | None:
+        """The instruction of a line whose decision is read separately; None where it is no line by itself."""
         undecided, sign, decision = line.rpartition(_DECISION)
         # A comment may hold anything, and so may a text.
         if not sign or "#" in line or ('"' in decision and _DECISION in undecided):
@@ -80,7 +80,7 @@ class TraceLines:
     def _read_line(self, line: str) -> _Line | None:
         """The instruction of a line; None for what is no line by itself."""
         read = self._read(f"{_HEAD}{_MARGIN}{line}\n").instructions
-        return _Line(read[0], frozenset(_used(read[0]))) if len(read) == 1 else None
+        return _Line(read[0], frozenset(_used_names(read[0]))) if len(read) == 1 else None
 
     def _read_decision(self, decision: str) -> Decision | None:
         (read,) = self._read(f"{_HEAD}{_MARGIN}{_VARIABLE}{_DECISION}{decision}\n").instructions
@@ -91,7 +91,7 @@ def _is_indented_once(line: str) -> bool:
     return line.startswith(_MARGIN) and not line[len(_MARGIN) :][:1].isspace()
 
 
-def _used(instruction: Instruction) -> Iterator[str]:
+def _used_names(instruction: Instruction) -> Iterator[str]:
     """The names that the arguments of an instruction have of others."""
     for value in (*instruction.args, *(value for _, value in instruction.kwargs)):
         yield from _names(value)

@@ -36,7 +36,7 @@ from metasched.lang.expressions import (
     ValueReader,
     at_token,
     at_tree,
-    optional,
+    optional_child,
     subtree,
     subtrees,
     token,
@@ -67,12 +67,12 @@ def parse_trace(text: str, filename: str = "<trace>") -> TraceData:
         data = _trace_lines().trace(text, _PLACES)
     except LanguageError:  # it is found again in the whole text, with its place there
         data = None
-    return _by_grammar(text, filename, set()) if data is None else data
+    return _parse_trace(text, filename, set()) if data is None else data
 
 
 @cache
 def _trace_lines() -> TraceLines:
-    return TraceLines(lambda text: _by_grammar(text, "<line>", _AnyHandle()))
+    return TraceLines(lambda text: _parse_trace(text, "<line>", _AnyHandle()))
 
 
 class _AnyHandle(set[str]):
@@ -82,7 +82,7 @@ class _AnyHandle(set[str]):
         return True
 
 
-def _by_grammar(text: str, filename: str, handles: set[str]) -> TraceData:
+def _parse_trace(text: str, filename: str, handles: set[str]) -> TraceData:
     tree = parse(text, Start.TRACE, filename)
     report = Report(text, filename)
     data = _TraceReader(report, handles).read(tree)
@@ -152,7 +152,7 @@ class _TraceReader:
         return TraceData(str(name), params, instructions, version)
 
     def _line(self, tree: SyntaxTree) -> Instruction:
-        handles, sign = optional(tree, 0), optional(tree, 1)
+        handles, sign = optional_child(tree, 0), optional_child(tree, 1)
         operation, address, decision = (subtree(tree, n) for n in range(2, 5))
         outputs = tuple(str(t) for t in handles.children) if isinstance(handles, Tree) else ()
         random = isinstance(sign, Token) and sign.type == "TILDE"

@@ -41,9 +41,9 @@ from metasched.ir.source import (
 from metasched.ir.source_printer import print_source
 from metasched.lang.borders import BORDERS
 from metasched.lang.bounds import Assumptions, Bound
-from metasched.lang.conversions import cast_to, nearest, rounded
-from metasched.lang.index_hints import guarded, moved_axis
-from metasched.lang.numpy_names import written_as
+from metasched.lang.conversions import cast_to, nearest_value, round_to_storage
+from metasched.lang.index_hints import guard_read, moved_axis
+from metasched.lang.numpy_names import spelling_hint
 from metasched.lang.report import Report
 from metasched.lang.sizes import Number, Sizes
 from metasched.support.data_classes import dataclass
@@ -51,7 +51,7 @@ from metasched.support.messages import counted, did_you_mean, listing
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _EXTREMA = {"max": BinOp.MAX, "min": BinOp.MIN}
-_OF_BOOLS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR, BinOp.BIT_XOR: BinOp.NE}
+_BOOL_OPERATORS = {BinOp.BIT_AND: BinOp.AND, BinOp.BIT_OR: BinOp.OR, BinOp.BIT_XOR: BinOp.NE}
 _INTEGER_ONLY = frozenset({BinOp.FLOORDIV, BinOp.MOD})
 
 
@@ -156,10 +156,10 @@ class Values:
 
     # --- expressions -----------------------------------------------------------------------------------
 
-    def stored(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
+    def build_stored(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
         """`e` as a value to be stored in a buffer of dtype `want`, under the conditions `assumed`."""
         built = self.build(e, want, assumed)
-        return None if built is None else rounded(built, want)
+        return None if built is None else round_to_storage(built, want)
 
     def build(self, e: SourceExpr, want: DType, assumed: Assumptions) -> Expr | None:
         """`e` as an expression of dtype `want`, under the conditions `assumed`; of f32 where that is what `want`
@@ -217,14 +217,14 @@ class Values:
                 inner = self.build(a, DType.BOOL, assumed)
                 return None if inner is None else Unary(UnOp.NOT, inner)
             case Prefix(op=UnOp.INVERT, a=a):
-                return self._inverted(e, self.dtype(a) or want, assumed)
+                return self._invert(e, self.dtype(a) or want, assumed)
             case Prefix(op=op, a=a):
                 dtype = self.dtype(a) or want
                 inner = self.build(a, dtype, assumed)
                 if dtype.is_bool:
                     self._report.error(e.at, f"`{print_source(e)}` negates a bool", "write `not`")
                     return None
-                return None if inner is None else self._inside_64_bits(Unary(op, inner), e, assumed)
+                return None if inner is None else self._require_64_bits(Unary(op, inner), e, assumed)
             case Apply():
                 return self._apply(e, want, assumed)
             case IfElse():
@@ -261,10 +261,10 @@ class Values:
         a, b = self.build(e.a, dtype, assumed), self.build(e.b, dtype, assumed)
         if not self._operator_takes(op, dtype, e) or a is None or b is None or self._divides_by_zero(e, a, b, assumed):
             return None
-        out = Binary(_OF_BOOLS[op] if dtype.is_bool and op.is_of_bits else op, a, b)
+        out = Binary(_BOOL_OPERATORS[op] if dtype.is_bool and op.is_of_bits else op, a, b)
         if op.is_comparison and dtype is INDEX and not depends_on_data(out):
             return simplify(out)
-        return self._inside_64_bits(out, e, assumed)
+        return self._require_64_bits(out, e, assumed)
 
     def _shift(self, e: Operation, want: DType, assumed: Assumptions) -> Expr | None:
         """The places are of any integer type where they are known to be fewer than the type has."""
@@ -285,9 +285,9 @@ class Values:
             message = f"`{text}` is {places} where {dtype} is needed, as it may not be from 0 to {bits - 1}"
             self._report.error(e.b.start, message, hint)
             return None
-        return self._inside_64_bits(Binary(e.op, a, cast_to(b, a.dtype)), e, assumed)
+        return self._require_64_bits(Binary(e.op, a, cast_to(b, a.dtype)), e, assumed)
 
-    def _inverted(self, e: Prefix, dtype: DType, assumed: Assumptions) -> Expr | None:
+    def _invert(self, e: Prefix, dtype: DType, assumed: Assumptions) -> Expr | None:
         inner = self.build(e.a, dtype, assumed)
         if dtype.is_float:
             hint = "write `-` for what is subtracted from 0"
@@ -300,16 +300,16 @@ class Values:
         lowest, highest = integer_range(inner.dtype)
         return Binary(BinOp.BIT_XOR, inner, Const(highest if lowest == 0 else -1, inner.dtype))
 
-    def _inside_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
-        """What was built, unless it is index arithmetic that may leave 64 bits.
+    def _require_64_bits(self, built: Expr, e: SourceExpr, assumed: Assumptions) -> Expr | None:
+        """The expression that was built; None, with a report, for index arithmetic that may leave 64 bits.
 
         Conditions are ignored: code may compute a value before it tests whether it is used. Arithmetic over data wraps.
         """
         if built.dtype is not INDEX or assumed.dead or depends_on_data(built):
             return built
         if self._everywhere is None or self._everywhere.extents is not assumed.extents:
-            self._everywhere = assumed.unconditional()
-        if self._everywhere.in_64_bits(built):
+            self._everywhere = assumed.drop_conditions()
+        if self._everywhere.fits_64_bits(built):
             return built
         lo, hi = self._everywhere.range(built)
         used = sorted(name for name in free_vars(built) if name in assumed.extents)
@@ -402,7 +402,7 @@ class Values:
         if len(good) < len(args):
             return None
         if function is None:
-            return self._inside_64_bits(Binary(_EXTREMA[e.func], good[0], good[1]), e, assumed)
+            return self._require_64_bits(Binary(_EXTREMA[e.func], good[0], good[1]), e, assumed)
         return Call(e.func, good, dtype.compute)
 
     def _border(self, e: Apply, want: DType, assumed: Assumptions) -> Expr | None:
@@ -421,7 +421,7 @@ class Values:
         elif e.func in self._scope.buffers or e.func in self._scope.later:
             hint = f"`{e.func}` is a tensor: index it with brackets, `{e.func}[...]`"
         else:
-            hint = written_as(e.func) or did_you_mean(e.func, [*functions(), *_EXTREMA, *BORDERS, *self._casts])
+            hint = spelling_hint(e.func) or did_you_mean(e.func, [*functions(), *_EXTREMA, *BORDERS, *self._casts])
             hint = hint or "the functions are " + ", ".join([*_EXTREMA, *BORDERS, *functions()])
         self._report.error(e.at, f"`{e.func}` is not a function", hint)
 
@@ -435,7 +435,7 @@ class Values:
             if value is None:
                 return None
             if isinstance(value, bool) is dtype.is_bool and (dtype.is_float or isinstance(value, int)):
-                return self._constant(nearest(value, dtype) if dtype.is_storage else value, dtype, arg)
+                return self._constant(nearest_value(value, dtype) if dtype.is_storage else value, dtype, arg)
         source = self.dtype(arg) or self._natural(arg)
         inner = self.build(arg, source, assumed)
         if inner is None:
@@ -445,7 +445,7 @@ class Values:
             inner = Binary(BinOp.MIN, Binary(BinOp.MAX, cast_to(inner, DType.I32), lowest), highest)
         if dtype.is_storage:
             # An explicit cast rounds at once.
-            return Cast(rounded(inner, dtype), dtype.compute)
+            return Cast(round_to_storage(inner, dtype), dtype.compute)
         return cast_to(inner, dtype)
 
     # --- reads -----------------------------------------------------------------------------------------
@@ -494,7 +494,7 @@ class Values:
             message = f"the index `{print_source(index)}` divides by what may not be positive"
             self._report.error(index.start, message, "in an index, `//` and `%` take a positive size on the right")
             return None
-        built = simplify(_folded(simplify(built), assumed))
+        built = simplify(_fold_quotients(simplify(built), assumed))
         lo, hi = assumed.range(built)
         if assumed.dead or lo > hi or (lo >= 0 and hi < extent):
             return built
@@ -518,7 +518,7 @@ class Values:
             f"nothing says that `{text}` stays inside `{read.buffer}`, whose dimension {dim} has {extent} elements"
         )
         hint = "index with an input alone, which is checked at each call, keep the index inside by"
-        hint = f"{hint} `clamp({text}, 0, {extent - 1})`, or {guarded(read, dim, extent, below=True, above=True)}"
+        hint = f"{hint} `clamp({text}, 0, {extent - 1})`, or {guard_read(read, dim, extent, below=True, above=True)}"
         self._report.error(index.start, message, hint)
         return False
 
@@ -533,7 +533,7 @@ class Values:
         message = f"`{print_source(read)}` leaves `{read.buffer}` in dimension {dim}, by {' and '.join(sides)}"
         if not math.isinf(lo) and not math.isinf(hi):
             message += f": `{text}` goes from {lo} to {hi}, and valid are 0 to {extent - 1}"
-        hint = guarded(read, dim, extent, below=lo < 0, above=hi >= extent) if lo != hi else ""
+        hint = guard_read(read, dim, extent, below=lo < 0, above=hi >= extent) if lo != hi else ""
         if isinstance(index, Name) and index.name in self._scope.axes:
             says = f"`{text}` goes as far as its range or a declaration says: is it the index meant, and the extent?"
             hint = f"{says} Or {hint}" if hint else says
@@ -544,11 +544,11 @@ class Values:
         self._report.error(index.start, message, hint)
 
 
-def _folded(e: Expr, assumed: Assumptions) -> Expr:
+def _fold_quotients(e: Expr, assumed: Assumptions) -> Expr:
     """`e` without the quotients and remainders that the ranges decide: `o // CO` is 0, as one group of channels has."""
     if not isinstance(e, Binary):
         return e
-    out = replace(e, a=_folded(e.a, assumed), b=_folded(e.b, assumed))
+    out = replace(e, a=_fold_quotients(e.a, assumed), b=_fold_quotients(e.b, assumed))
     if out.op not in _INTEGER_ONLY or assumed.dead:
         return out
     lo, hi = assumed.range(out)

@@ -35,13 +35,13 @@ def for_batch(trace: Trace, batch: Batch, program: Program, threads: int) -> Tra
     Raises ScheduleError for a step that is not legal there, or that cannot be carried over.
     """
     rounds = ceil(batch.elements / threads)
-    carried = _Carried(trace, batch, program, batch.elements >= _BUSY * rounds * threads)
+    carried = _Lockstep(trace, batch, program, batch.elements >= _BUSY * rounds * threads)
     for instruction in trace.instructions:
         carried.step(instruction)
-    return carried.finished
+    return carried.finished_trace
 
 
-class _Carried:
+class _Lockstep:
     """The schedules of an element and of the whole program, run in lockstep, with the same names for blocks and loops.
 
     `share_elements`: whether threads share elements, where the trace has them share parts of one. How an instruction
@@ -69,7 +69,7 @@ class _Carried:
         carry_over(self, instruction)
 
     @property
-    def finished(self) -> Trace:
+    def finished_trace(self) -> Trace:
         transpose_copies(self._whole, self._turned)
         return self._whole.trace
 
@@ -80,7 +80,7 @@ class _Carried:
     def run(self, instruction: Instruction) -> None:
         self._whole.execute(instruction)
 
-    def fresh(self, name: str) -> str:
+    def fresh_label(self, name: str) -> str:
         label, number = name, 1
         while label in self._taken:
             label, number = f"{name}_{number}", number + 1
@@ -101,17 +101,17 @@ class _Carried:
     def add_over_batch(self, loop: str, label: str) -> None:
         self._over_batch[loop] = label
 
-    def on_threads(self, label: str) -> Ref:
+    def shared_loop(self, label: str) -> Ref:
         return self._on_threads[label]
 
-    def share(self, label: str, loop: Ref) -> None:
+    def set_shared_loop(self, label: str, loop: Ref) -> None:
         self._on_threads[label] = loop
 
-    def fused(self, loops: Sequence[For]) -> Ref:
+    def fuse_loops(self, loops: Sequence[For]) -> Ref:
         handles = [Ref(self._over_batch[loop.var]) for loop in loops]
         if len(handles) == 1:
             return handles[0]
-        label = self.fresh("_".join(loop.var for loop in loops))
+        label = self.fresh_label("_".join(loop.var for loop in loops))
         self.run(Instruction(FUSE, tuple(handles), outputs=(label,)))
         self._over_batch[self.loop(label)] = label
         return Ref(label)
@@ -123,21 +123,21 @@ class _Carried:
         assert isinstance(ref, Ref)
         return self._whole.name_of(BlockRV(ref.name))
 
-    def written(self, instruction: Instruction) -> tuple[Buffer, tuple[int, ...]]:
+    def written_buffer(self, instruction: Instruction) -> tuple[Buffer, tuple[int, ...]]:
         block = self.block(instruction)
-        buffer, own = (_written(schedule.func, block) for schedule in (self._whole, self._element))
+        buffer, own = (_written_buffer(schedule.func, block) for schedule in (self._whole, self._element))
         added = tuple(range(len(buffer.shape) - len(own.shape)))
         return buffer, self._dims.get(buffer.name, added)
 
-    def copied(self, source: str, block: str) -> bool:
-        copy = _written(self.whole, self._whole.name_of(BlockRV(block)))
+    def note_copy(self, source: str, block: str) -> bool:
+        copy = _written_buffer(self.whole, self._whole.name_of(BlockRV(block)))
         self._dims[copy.name] = self._dims[source]
         if source in self._turned:
             self._turned.add(copy.name)
         return source in self._turned
 
     def lay_out(self, instruction: Instruction, index_map: IndexMap, *sizes: Value) -> None:
-        buffer, dims = self.written(instruction)
+        buffer, dims = self.written_buffer(instruction)
         names = [f"batch{n}" for n in range(len(dims))]
         others = iter(index_map.names[::-1] if buffer.name in self._turned else index_map.names)
         of_batch = dict(zip(dims, names, strict=True))
@@ -147,5 +147,5 @@ class _Carried:
         self.run(Instruction(TRANSFORM_LAYOUT, args))
 
 
-def _written(func: Func, block: str) -> Buffer:
+def _written_buffer(func: Func, block: str) -> Buffer:
     return func.buffer(query.find_block(func, block).store.buffer)

@@ -49,12 +49,12 @@ def batch_of_one(program: Program) -> Batch:
     return Batch(program, 1, {buffer.name: () for buffer in program.func.buffers()}, frozenset())
 
 
-def with_transposed_operands(batch: Batch) -> Iterator[Batch]:
+def transpose_operands(batch: Batch) -> Iterator[Batch]:
     """The batch whose element has some of its operands that are matrices the other way: one of them, then several."""
     matrices = [buffer.name for buffer in batch.element.inputs if len(buffer.shape) == _MATRIX]
     for count in range(1, len(matrices) + 1):
         for turned in combinations(matrices, count):
-            element = replace(batch.element, func=_turned(batch.element.func, frozenset(turned)))
+            element = replace(batch.element, func=_transpose_inputs(batch.element.func, frozenset(turned)))
             yield replace(batch, element=element, turned=frozenset(turned))
 
 
@@ -167,7 +167,7 @@ def _element(
     )
 
 
-def _turned(func: Func, turned: frozenset[str]) -> Func:
+def _transpose_inputs(func: Func, turned: frozenset[str]) -> Func:
     """The function with inputs that are matrices transposed."""
 
     def expr(e: Expr) -> Expr:

@@ -18,17 +18,17 @@ FILE = "digests.json"
 
 def variants_of(digest: str) -> tuple[str, ...]:
     """What has a structure of this digest: `OPERATOR` at its usual shape, `OPERATOR.VARIANT` at that of a trace."""
-    return tuple(_read().get(digest, ()))
+    return tuple(_read_digests().get(digest, ()))
 
 
 @cache
-def _read() -> dict[str, list[str]]:
+def _read_digests() -> dict[str, list[str]]:
     found: dict[str, list[str]] = json.loads((files(__package__) / FILE).read_text(encoding="utf-8"))
     return found
 
 
-def made() -> dict[str, list[str]]:
-    """What the file should hold: each structure once an operator, its usual shape before those of traces."""
+def make_digests() -> dict[str, list[str]]:
+    """The content of the file: each structure once an operator, its usual shape before those of traces."""
     found: dict[str, list[str]] = {}
     for operator in dict.fromkeys(name.partition(".")[0] for name in expert_names()):
         own = [name for name in expert_names() if name.partition(".")[0] == operator]

@@ -15,7 +15,7 @@ from metasched.ir.nodes import Buffer, Func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Instruction, Value
 from metasched.operators.batched_trace import for_batch
-from metasched.operators.batches import Batch, batch_of_one, batches, with_transposed_operands
+from metasched.operators.batches import Batch, batch_of_one, batches, transpose_operands
 from metasched.operators.digests import variants_of
 from metasched.operators.experts import Expert, expert, expert_names
 from metasched.operators.files import library_names
@@ -56,11 +56,11 @@ class Fit:
         Raises ScheduleError for a trace that cannot be carried over to a batch.
         """
         data = self.expert.trace.data
-        instructions = tuple(self._renamed(i) for i in data.instructions)
+        instructions = tuple(self._rename_instruction(i) for i in data.instructions)
         trace = Trace(replace(data, program=program.name, params=program.params, instructions=instructions))
         return trace if self.batch is None else for_batch(trace, self.batch, program, threads)
 
-    def _renamed(self, instruction: Instruction) -> Instruction:
+    def _rename_instruction(self, instruction: Instruction) -> Instruction:
         args: list[Value] = list(instruction.args)
         for place, named in registry()[instruction.op].naming.items():
             renamed = self.names.blocks if named is Named.BLOCK else self.names.tensors
@@ -83,13 +83,13 @@ def fits(program: Program) -> tuple[Fit, ...]:
     if not found:
         # Transposing an operand leaves the digest: without an operator of it, none of the 2^operands ways is one.
         alike = [batch for batch in (batch_of_one(program), *several) if _variants(batch.element.func)]
-        ways = (way for batch in alike for way in with_transposed_operands(batch))
+        ways = (way for batch in alike for way in transpose_operands(batch))
         found = next((fits for way in ways if (fits := _fits_of_element(way))), [])
     return tuple(sorted(found, key=lambda fit: fit.expert.name))
 
 
 def _fits_of_element(batch: Batch) -> list[Fit]:
-    operators = _by_structure(batch.element.func)
+    operators = _match_structure(batch.element.func)
     return [Fit(expert(name), renamed, batch) for operator, renamed in operators for name in _traces(operator)]
 
 
@@ -97,13 +97,13 @@ def _operator_of(program: Program) -> list[tuple[str, Names]]:
     """The operator that a program is, and its names for the operator's; none or one."""
     if program.name in library_names() and _usual(program.name).definition == program.definition:
         return [(program.name, Names())]
-    return _by_structure(program.func)
+    return _match_structure(program.func)
 
 
-def _by_structure(func: Func) -> list[tuple[str, Names]]:
+def _match_structure(func: Func) -> list[tuple[str, Names]]:
     """The operator that a function is by its structure, and its names for the operator's; none or one."""
     for variant in _variants(func):
-        renamed = names_between(_written(variant).func, func)
+        renamed = names_between(_written_program(variant).func, func)
         if renamed is not None:
             return [(_operator(variant), renamed)]
     return []
@@ -123,7 +123,7 @@ def _usual(operator: str) -> Program:
     return load(operator)
 
 
-def _written(variant: str) -> Program:
+def _written_program(variant: str) -> Program:
     """An operator with its own parameters, or as one of its traces was written for it: some have another structure."""
     return _header(variant) if "." in variant else _usual(variant)
 

@@ -65,7 +65,7 @@ def _block(a: Block, b: Block, known: _Known) -> _Known | None:
     if kinds[0] != kinds[1] or a.reducer is not b.reducer or len(a.stores) != len(b.stores):
         return None
     places = tuple({it.name: n for n, it in enumerate(block.iters)} for block in (a, b))
-    found = _paired((Block, a.name), b.name, known)
+    found = _add_pair((Block, a.name), b.name, known)
     for x, y in zip(a.stores, b.stores, strict=True):
         found = None if found is None else _store(x, y, found, _Scope(*places))
     return found
@@ -94,10 +94,10 @@ _Access = tuple[str, tuple[Expr, ...]]
 def _access(a: _Access, b: _Access, known: _Known, scope: _Scope) -> _Known | None:
     if len(a[1]) != len(b[1]) or not all(scope.same_uses(x, y) for x, y in zip(a[1], b[1], strict=True)):
         return None
-    return _paired((Load, a[0]), b[0], known)
+    return _add_pair((Load, a[0]), b[0], known)
 
 
-def _paired(a: _Name, b: str, known: _Known) -> _Known | None:
+def _add_pair(a: _Name, b: str, known: _Known) -> _Known | None:
     """`known` with this pair added; None if either name is already paired with another."""
     if a in known:
         return known if known[a] == b else None
@@ -114,22 +114,22 @@ def _expr(a: Expr, b: Expr, known: _Known, scope: _Scope) -> _Known | None:
         return None
     if isinstance(a, Select) and isinstance(b, Select) and not (query.loads(a.cond) or query.loads(b.cond)):
         same = scope.same_uses(a.cond, b.cond)
-        return _all([(a.then, b.then), (a.otherwise, b.otherwise)], known, scope) if same else None
+        return _match_all([(a.then, b.then), (a.otherwise, b.otherwise)], known, scope) if same else None
     if isinstance(a, Binary) and isinstance(b, Binary):
         return _binary(a, b, known, scope)
-    return _all(list(zip(_operands(a), _operands(b), strict=False)), known, scope)
+    return _match_all(list(zip(_operands(a), _operands(b), strict=False)), known, scope)
 
 
 def _binary(a: Binary, b: Binary, known: _Known, scope: _Scope) -> _Known | None:
     if a.op is not b.op:
         return None
-    found = _all([(a.a, b.a), (a.b, b.b)], known, scope)
+    found = _match_all([(a.a, b.a), (a.b, b.b)], known, scope)
     if found is None and a.op in _COMMUTATIVE:
-        return _all([(a.a, b.b), (a.b, b.a)], known, scope)
+        return _match_all([(a.a, b.b), (a.b, b.a)], known, scope)
     return found
 
 
-def _all(pairs: list[tuple[Expr, Expr]], known: _Known, scope: _Scope) -> _Known | None:
+def _match_all(pairs: list[tuple[Expr, Expr]], known: _Known, scope: _Scope) -> _Known | None:
     found: _Known | None = known
     for a, b in pairs:
         found = None if found is None else _expr(a, b, found, scope)

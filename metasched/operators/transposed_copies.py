@@ -33,7 +33,7 @@ class _Run:
 def transpose_copies(sch: Schedule, operands: Set[str]) -> None:
     """Unroll what lies side by side in copies of some operands that are read across their rows."""
     for name in [block.name for block in query.blocks(sch.func) if _source(block) in operands]:
-        run = _run_of(sch, query.find_block(sch.func, name))
+        run = _find_run(sch, query.find_block(sch.func, name))
         if run is not None:
             _unroll(sch, name, run)
 
@@ -44,7 +44,7 @@ def _source(block: Block) -> str | None:
     return value.buffer if isinstance(value, Load) and block.reducer is None else None
 
 
-def _run_of(sch: Schedule, block: Block) -> _Run | None:
+def _find_run(sch: Schedule, block: Block) -> _Run | None:
     load = block.store.value
     assert isinstance(load, Load)
     loops = query.loops_above(sch.func, block.name)

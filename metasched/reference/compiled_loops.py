@@ -103,7 +103,7 @@ def _run_nest(
     part: Func, state: State, arrays: Mapping[str, np.ndarray[Any, Any]], scalars: Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
     inside = query.blocks_under(part.body)
-    own = frozenset[str]().union(*(query.written(b) for b in inside))
+    own = frozenset[str]().union(*(query.written_buffers(b) for b in inside))
     flags = {b.name: state.written[b.name] for b in part.outputs + part.temps}
     run, sites, last = _compile(part, frozenset(n for n, flag in flags.items() if n not in own and flag.all()))
     read = (_move_last(arrays[b.name], last.get(b.name)) for b in part.buffers())

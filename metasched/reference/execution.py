@@ -17,7 +17,7 @@ from metasched.errors import KernelError
 from metasched.ir.affine import as_int
 from metasched.ir.node_base import Node
 from metasched.ir.nodes import Block, For, Func, Seq, Stmt
-from metasched.lang.call_arguments import in_order, scalar
+from metasched.lang.call_arguments import order_arguments, scalar
 from metasched.reference.bounds import bound_name, underflow_bound
 from metasched.reference.error_bounds import add_bounds, contests, convert_to_f64, rival_name
 from metasched.reference.interpreter import interpret
@@ -60,7 +60,7 @@ def reference(
     executed = convert_to_f64(func) if precision is Precision.DOUBLE else func
 
     def run(*args: Any, **named: Any) -> Array | tuple[Array, ...]:
-        given = in_order(f"`{func.name}`", func.order, args, named) if named else args
+        given = order_arguments(f"`{func.name}`", func.order, args, named) if named else args
         results = _execute(executed, *_arguments(func, executed, given))
         return results[0] if len(results) == 1 else results
 

@@ -51,7 +51,7 @@ def order_nest(stmt: Stmt, shapes: Mapping[str, tuple[int, ...]], may_copy: froz
     loops, body = _split_nest(stmt)
     inside = body.stmts if isinstance(body, Seq) else (body,)
     blocks = [b for b in inside if isinstance(b, Block)]
-    if len(blocks) < len(inside) or any(not set(query.written(b)).isdisjoint(query.reads(b)) for b in blocks):
+    if len(blocks) < len(inside) or any(not set(query.written_buffers(b)).isdisjoint(query.reads(b)) for b in blocks):
         return NestOrder(stmt)
     reducing = frozenset[str]().union(*map(query.reduced_loops, blocks))
     elements = [loop for loop in loops if loop.var not in reducing]

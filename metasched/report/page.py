@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from metasched.errors import MetaschedError
-from metasched.ir.highlight import in_html
-from metasched.ir.notebook import folded
+from metasched.ir.highlight import html_text
+from metasched.ir.notebook import collapsible_html
 from metasched.report.analysis import NOTHING_FASTER, TuningAnalysis
 from metasched.report.candidates import MeasuredCandidate
 from metasched.report.choices import ChoiceResult
@@ -85,7 +85,7 @@ def in_notebook(analysis: TuningAnalysis) -> str:
     choices = "".join(map(_choice, _by_gain(analysis.choices)))
     parts = [("best time by choice", choices), ("candidates", _candidates(analysis)), ("trace", _code(analysis.trace))]
     style = f'<style>{NOTEBOOK_STYLE}</style><div class="metasched-report">'
-    return f"{style}{lines}{''.join(folded(title, html) for title, html in parts if html)}</div>"
+    return f"{style}{lines}{''.join(collapsible_html(title, html) for title, html in parts if html)}</div>"
 
 
 def in_script(data: Mapping[str, Any]) -> str:
@@ -128,7 +128,7 @@ def _sections(analysis: TuningAnalysis, winner: WinnerProfile) -> Iterator[tuple
     else:
         yield "Where the time of a call goes", f"<div class=wide><pre>{escape(str(profile))}</pre></div>"
     if analysis.trace:
-        shown = f"<div class=code>{in_html(analysis.trace)}</div>"
+        shown = f"<div class=code>{html_text(analysis.trace)}</div>"
         yield "The best schedule", f"{shown}<details><summary>program</summary>{_code(analysis.program)}</details>"
 
 
@@ -137,7 +137,7 @@ def _picture(title: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f"<div class=code>{in_html(text)}</div>"
+    return f"<div class=code>{html_text(text)}</div>"
 
 
 def _beside(title: str, analysis: TuningAnalysis) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 
 from metasched.compiler.cpu.emit.runtime import Status
 from metasched.errors import KernelError
-from metasched.ir.highlight import in_html
+from metasched.ir.highlight import html_text
 from metasched.ir.nodes import Func
-from metasched.ir.notebook import folded, table
+from metasched.ir.notebook import collapsible_html, table
 from metasched.ir.program import Program
-from metasched.lang.call_arguments import in_order, scalar
+from metasched.lang.call_arguments import order_arguments, scalar
 from metasched.runtime import arguments
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.runtime.compiled import CompiledKernel, raise_status
@@ -166,7 +166,7 @@ class CallableKernel(Generic[Report_co]):
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Run the kernel on arrays in their order, or by name; raises KernelError for what it cannot take."""
         if named:
-            inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
+            inputs = order_arguments(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if self._plain and len(inputs) == len(self._inputs):
             results = (self._allocate() if out is None else out,) if self._single else self._output_arrays(out)
             if self._compiled.binary.parallel:
@@ -275,7 +275,9 @@ class CallableKernel(Generic[Report_co]):
             *((("report", str(self.report)),) if self.report else ()),
         ]
         return table(
-            f"kernel {self.name}", rows, "" if self.trace is None else folded("trace", in_html(str(self.trace)))
+            f"kernel {self.name}",
+            rows,
+            "" if self.trace is None else collapsible_html("trace", html_text(str(self.trace))),
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from metasched.errors import KernelError
 from metasched.ir.program import Program
-from metasched.lang.call_arguments import in_order
+from metasched.lang.call_arguments import order_arguments
 from metasched.runtime.callable_kernel import CallableKernel, Origin, Profile, Profiler, Report_co
 from metasched.runtime.compiled import CompiledKernel
 from metasched.runtime.first_use import register_with_numba
@@ -59,7 +59,7 @@ class Kernel(CallableKernel[Report_co]):
         kernel cannot take, and for a kernel that was made without a trace.
         """
         if named:
-            inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named, ["runs"])
+            inputs = order_arguments(f"`{self.name}`", [p.name for p in self._inputs], inputs, named, ["runs"])
         if self.profiler is None or self.program is None or self.trace is None:
             raise KernelError(
                 f"`{self.name}` was made without a trace, and cannot be profiled", hint="use `ms.compile`"

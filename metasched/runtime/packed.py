@@ -12,7 +12,7 @@ import numpy as np
 from metasched.errors import KernelError
 from metasched.ir.nodes import Func
 from metasched.ir.prologue import divide
-from metasched.lang.call_arguments import in_order
+from metasched.lang.call_arguments import order_arguments
 from metasched.runtime import arguments
 from metasched.runtime.addresses import aligned_empty
 from metasched.runtime.callable_kernel import CallableKernel
@@ -197,7 +197,7 @@ class PackedKernel:
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Run it on the other arguments in their order, or by name; raises KernelError for what it cannot take."""
         if named:
-            inputs = in_order(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
+            inputs = order_arguments(f"`{self.name}`", [p.name for p in self._inputs], inputs, named)
         if len(inputs) != len(self._inputs):
             arguments.check_count(self.name, self._inputs, len(inputs))
         return self._main(*inputs, *self._arrays, out=out)
@@ -206,7 +206,7 @@ class PackedKernel:
         """Where the time of a call with packed weights goes, on these other arguments; see `Kernel.profile`."""
         if named:
             names = [p.name for p in self._inputs]
-            inputs = in_order(f"`{self.name}`", names, inputs, named, ["runs"])
+            inputs = order_arguments(f"`{self.name}`", names, inputs, named, ["runs"])
         arguments.check_count(self.name, self._inputs, len(inputs))
         recipe = self._source.recipe
         if recipe.profiler is None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from metasched.ir import query
 from metasched.ir.nodes import Block, Func
-from metasched.ir.prologue import can_be_argument, read_by
+from metasched.ir.prologue import can_be_argument, read_buffers
 from metasched.support.messages import listing
 
 
@@ -15,10 +15,14 @@ def reason_not_ahead(func: Func, weights: Collection[str]) -> str:
     names = listing(b.name for b in func.inputs if b.name in weights)
     says = f"`{func.name}` computes nothing from {names} alone"
     for block in query.blocks(func):
-        if read_by(block) and read_by(block) <= set(weights) and block.store.buffer in {b.name for b in func.temps}:
+        if (
+            read_buffers(block)
+            and read_buffers(block) <= set(weights)
+            and block.store.buffer in {b.name for b in func.temps}
+        ):
             return f"{says}, ahead of the rest: {_reason_against(func, block)}"
     name = next(b.name for b in func.inputs if b.name in weights)
-    reader = next((b.name for b in query.blocks(func) if name in read_by(b)), None)
+    reader = next((b.name for b in query.blocks(func) if name in read_buffers(b)), None)
     if reader is None:
         return f"{says}: no block reads it"
     return (

@@ -40,7 +40,7 @@ from metasched.schedule.term_share import share_of_terms
 from metasched.support.cached import kept_with
 from metasched.support.data_classes import dataclass
 
-_COMPARING = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
+_COMPARING_REDUCERS = (Reducer.MAX, Reducer.MIN, Reducer.ARGMAX, Reducer.ARGMIN)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def describe_block(func: Func, name: str) -> BlockInfo:
 
 def _described(func: Func, block: Block) -> BlockInfo:
     nest = query.loops_above(func, block.name)
-    own = _own(block.iters, block.stores, block.reducer)
+    own = _own_info(block.iters, block.stores, block.reducer)
     iters = tuple(
         IterInfo(it.name, it.kind is IterKind.REDUCE, as_int(it.extent), _loops(binding, nest))
         for it, binding in zip(block.iters, block.bindings, strict=True)
@@ -219,7 +219,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         iters=iters,
         reduces=block.reducer is not None,
         initialises=block.init is not None,
-        output=any(b.name in query.written(block) for b in func.outputs),
+        output=any(b.name in query.written_buffers(block) for b in func.outputs),
         trivial=all(isinstance(b, Var) for b in block.bindings)
         and len(nest) == len(block.bindings)
         and all(loop.kind is LoopKind.SERIAL for loop in nest),
@@ -228,7 +228,7 @@ def _described(func: Func, block: Block) -> BlockInfo:
         extents=tuple(as_int(loop.extent) for loop in nest),
         readers=tuple(b.name for b in query.consumers(func, block.name)),
         sources=tuple(b.name for b in query.producers(func, block.name)),
-        held=query.held(func, block.name),
+        held=query.block_counts(func, block.name),
         dtype=func.buffer(query.writes(block)).dtype,
         writes=query.writes(block),
         positions=block.index is not None,
@@ -266,8 +266,10 @@ class _Own:
 
 
 @lru_cache(maxsize=1 << 12)
-def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer | None) -> _Own:
-    """Kept: schedules of a program differ in where its statements stand more often than in what they are."""
+def _own_info(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer | None) -> _Own:
+    """The facts that a statement alone determines; cached, as schedules move statements more often than they change
+    them.
+    """
     nodes = [node for store in stores for node in store.value.walk()]
     domain = {it.name: it.extent for it in iters}
     names = frozenset(domain)
@@ -290,12 +292,13 @@ def _own(iters: tuple[IterVar, ...], stores: tuple[Store, ...], reducer: Reducer
         remainders=_remainders(nodes, names),
         calls=calls,
         divides=any(isinstance(n, Binary) and n.op in (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD) for n in nodes),
-        compares=reducer in _COMPARING or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
+        compares=reducer in _COMPARING_REDUCERS
+        or any(isinstance(n, Binary) and n.op in (BinOp.MAX, BinOp.MIN) for n in nodes),
         expensive=any(functions()[name].expensive for name in calls),
         costly=any(isinstance(n, Binary) and n.op is BinOp.DIV for n in nodes)
         or any(functions()[name].costly for name in calls),
         elementwise=_is_elementwise(stores, reducer),
-        shared=_shared(iters, stores),
+        shared=_shared_variables(iters, stores),
         places=_places(iters, stores[0].value, reducer),
         steps=_steps(stores),
     )
@@ -373,7 +376,7 @@ def _reads(func: Func, reads: tuple[_Read, ...]) -> tuple[ReadInfo, ...]:
     )
 
 
-def _shared(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tuple[str, int], ...]:
+def _shared_variables(iters: tuple[IterVar, ...], stores: tuple[Store, ...]) -> tuple[tuple[str, int], ...]:
     extents = {it.name: as_int(it.extent) for it in iters if it.kind is IterKind.SPATIAL}
     found: dict[str, int] = {}
     for name, divisor in _divisions(stores):

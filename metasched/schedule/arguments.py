@@ -40,12 +40,12 @@ def bind(declaration: Declaration, args: tuple[Any, ...], kwargs: Mapping[str, A
             value = param.default
         bound.append((param, value))
     if rest or left:
-        extra = f"`{next(iter(left))}`" if left else _shown(rest[0])
+        extra = f"`{next(iter(left))}`" if left else _argument_text(rest[0])
         raise ScheduleError(declaration.name, f"unexpected argument {extra}", hint=declaration.signature)
     return bound
 
 
-def _shown(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     """An argument as shown in messages: a handle by its label."""
     name = value.name if isinstance(value, Ref) else getattr(value, "label", None)
     return repr(value) if name is None else f"`{name}`"
@@ -53,7 +53,7 @@ def _shown(value: Any) -> str:
 
 def items(declaration: Declaration, param: Param, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple | list):
-        raise wrong(declaration, param, value)
+        raise argument_error(declaration, param, value)
     return tuple(value)
 
 
@@ -82,11 +82,11 @@ def is_literal_of(kind: ArgumentKind, value: Any) -> bool:
     return kind in (*INTLIKE, ArgumentKind.NUMBER) and is_integer(value)
 
 
-def wrong(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
+def argument_error(declaration: Declaration, param: Param, value: Any) -> ScheduleError:
     expected = f"a list, each {param.kind.value}" if param.many and not param.variadic else param.kind.value
     hint = declaration.signature
     if isinstance(value, BlockRV | LoopRV):
         hint += f"; `{value.label}` is {'a block' if isinstance(value, BlockRV) else 'a loop'}"
     return ScheduleError(
-        declaration.name, f"argument `{param.name}`: expected {expected}, got {_shown(value)}", hint=hint
+        declaration.name, f"argument `{param.name}`: expected {expected}, got {_argument_text(value)}", hint=hint
     )

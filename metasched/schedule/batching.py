@@ -28,7 +28,7 @@ class Batching(Protocol):
         """Run an instruction on the whole. Raises ScheduleError where it is not legal."""
         ...
 
-    def fresh(self, name: str) -> str:
+    def fresh_label(self, name: str) -> str:
         """A label that the trace does not have, after a name."""
         ...
 
@@ -50,16 +50,16 @@ class Batching(Protocol):
         """Say that a loop of that name is over the batch."""
         ...
 
-    def fused(self, loops: Sequence[For]) -> Ref:
+    def fuse_loops(self, loops: Sequence[For]) -> Ref:
         """One loop of loops over the batch."""
         ...
 
-    def on_threads(self, label: str) -> Ref:
-        """What threads share in place of a loop."""
+    def shared_loop(self, label: str) -> Ref:
+        """The loop that threads share in place of one."""
         ...
 
-    def share(self, label: str, loop: Ref) -> None:
-        """Say what threads share in place of a loop."""
+    def set_shared_loop(self, label: str, loop: Ref) -> None:
+        """Have threads share another loop in place of one."""
         ...
 
     # --- tensors
@@ -68,11 +68,14 @@ class Batching(Protocol):
         """The name of the block that is the first argument."""
         ...
 
-    def written(self, instruction: Instruction) -> tuple[Buffer, tuple[int, ...]]:
-        """What the step's block writes, and which of its dimensions are the batch's: the leading ones, if it is new."""
+    def written_buffer(self, instruction: Instruction) -> tuple[Buffer, tuple[int, ...]]:
+        """The buffer that the step's block writes, and which of its dimensions are the batch's.
+
+        These are the leading ones, if the buffer is new.
+        """
         ...
 
-    def copied(self, source: str, block: str) -> bool:
+    def note_copy(self, source: str, block: str) -> bool:
         """Say that a block, by its label, writes a copy of a buffer; whether that is stored the other way round."""
         ...
 

@@ -59,7 +59,7 @@ class Context:
                 raise error
             return
         used = free_vars(cond)
-        known = _known(cond, used & self.free)
+        known = _prove_for_sizes(cond, used & self.free)
         if known is True:
             return
         if known is False or not self.free or not used <= self.free:
@@ -96,7 +96,7 @@ class Context:
 
     def fresh(self, name: str) -> str:
         """An unused name, `name` itself if it was never used. The result is marked as used."""
-        new = query.fresh(self.taken, name)
+        new = query.fresh_name(self.taken, name)
         self.taken.add(new)
         return new
 
@@ -129,7 +129,7 @@ class Context:
 
 
 @lru_cache(maxsize=1 << 12)
-def _known(cond: Expr, free: frozenset[str]) -> bool | None:
+def _prove_for_sizes(cond: Expr, free: frozenset[str]) -> bool | None:
     """Whether a condition holds where `free` variables are at least 1. Structures of a space ask the same again."""
     return prove(simplify(substitute(cond, {name: Var(name) + 1 for name in free})), {})
 

@@ -144,7 +144,7 @@ class Replay:
         self.used.add(site.address)
         before = self.decisions.get(site.address)
         if before is None:
-            return self._missing(site)
+            return self._decide_missing(site)
         if site.dist.contains(before):
             return before
         if self.policy is Policy.STRICT:
@@ -153,7 +153,7 @@ class Replay:
         self.repairs.append(Repair(site.address, before, after, f"the support here: {site.dist.support()}"))
         return after
 
-    def _missing(self, site: Site) -> Decision | Free:
+    def _decide_missing(self, site: Site) -> Decision | Free:
         if self.policy is Policy.STRICT:
             raise MissingDecision(
                 site.op,

@@ -45,12 +45,12 @@ def index_map_text(op: str, function: Callable[..., Any]) -> tuple[str, list[Int
     outputs = tuple(_expr(op, e) for e in (result if isinstance(result, tuple | list) else (result,)))
     labels = sizes_of(IndexMap(tuple(v.name for v in indices), outputs))
     called = dict(zip((v.name for v in indices), map(Var, names), strict=True))
-    called |= dict(zip(labels, map(Var, _unused(names, len(labels))), strict=True))
+    called |= dict(zip(labels, map(Var, _size_names(names, len(labels))), strict=True))
     text = print_index_map(IndexMap(names, tuple(substitute(e, called) for e in outputs)))
     return text, [Int(Var(label)) for label in labels]
 
 
-def _unused(names: Collection[str], count: int) -> list[str]:
+def _size_names(names: Collection[str], count: int) -> list[str]:
     """Names of sizes: `t` for one, `t0`, `t1`, ... for several."""
     wanted = ["t"] if count == 1 else [f"t{n}" for n in range(count)]
     while not set(wanted).isdisjoint(names):
@@ -106,10 +106,10 @@ def read_index_map(ctx: Context, op: str, text: str, sizes: Sequence[Expr], rank
             (),
             "name each of them once before the arrow",
         )
-    return _with_sizes(ctx, op, index_map, text, sizes)
+    return _bind_sizes(ctx, op, index_map, text, sizes)
 
 
-def _with_sizes(ctx: Context, op: str, index_map: IndexMap, text: str, sizes: Sequence[Expr]) -> SizedMap:
+def _bind_sizes(ctx: Context, op: str, index_map: IndexMap, text: str, sizes: Sequence[Expr]) -> SizedMap:
     names = sizes_of(index_map)
     if len(names) != len(sizes):
         raise ScheduleError(

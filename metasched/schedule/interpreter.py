@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from metasched.errors import MetaschedError, ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import const
-from metasched.ir.highlight import in_html, show
+from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Func, Var
 from metasched.ir.printer import print_func
 from metasched.ir.program import Program
 from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.permissions import Allow, Allowed, Permission
 from metasched.schedule.analysis import BlockInfo, describe_block
-from metasched.schedule.arguments import INTLIKE, LOOPLIKE, bind, is_default, is_literal_of, plain, wrong
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, argument_error, bind, is_default, is_literal_of, plain
 from metasched.schedule.context import Context
 from metasched.schedule.distributions.base import Distribution
 from metasched.schedule.handlers import (
@@ -136,7 +136,7 @@ class Interpreter(PrimitiveMethods):
         return f"<schedule of {self.program.key}: {counted(len(self._instructions), 'instruction')}>"
 
     def _repr_html_(self) -> str:
-        return in_html(str(self))
+        return html_text(str(self))
 
     def block_names(self) -> tuple[str, ...]:
         """The program's blocks now, in program order."""
@@ -345,7 +345,7 @@ class Interpreter(PrimitiveMethods):
         keywords: list[tuple[str, Value]] = []
         in_trace: list[tuple[Param, Any]] = []
         for param, value in bound:
-            written = self._written(declaration, param, value)
+            written = self._trace_value(declaration, param, value)
             in_trace.append((param, written))
             if param.variadic:
                 assert isinstance(written, tuple)
@@ -366,15 +366,15 @@ class Interpreter(PrimitiveMethods):
         )
         return self._execute(declaration, instruction, options, in_trace)
 
-    def _written(self, declaration: Declaration, param: Param, value: Any) -> Value:
+    def _trace_value(self, declaration: Declaration, param: Param, value: Any) -> Value:
         """An argument as it goes into the trace."""
         if param.many:
             if not isinstance(value, list | tuple | range):
-                raise wrong(declaration, param, value)
-            return tuple(self._written_one(declaration, param, plain(item)) for item in value)
-        return self._written_one(declaration, param, plain(value))
+                raise argument_error(declaration, param, value)
+            return tuple(self._trace_item(declaration, param, plain(item)) for item in value)
+        return self._trace_item(declaration, param, plain(value))
 
-    def _written_one(self, declaration: Declaration, param: Param, value: Any) -> Value:
+    def _trace_item(self, declaration: Declaration, param: Param, value: Any) -> Value:
         kind = param.kind
         if isinstance(value, BlockRV | LoopRV):
             self._require_own(declaration.name, value)
@@ -388,7 +388,7 @@ class Interpreter(PrimitiveMethods):
             return Ref(value.expr.name) if isinstance(value.expr, Var) else value.expr
         if is_literal_of(kind, value):
             return value  # type: ignore[no-any-return]
-        raise wrong(declaration, param, value)
+        raise argument_error(declaration, param, value)
 
     def _require_own(self, op: str, handle: BlockRV | LoopRV) -> None:
         """Require handles of this schedule: another may have other loops and blocks under the same labels."""
@@ -437,7 +437,7 @@ class Interpreter(PrimitiveMethods):
             return self._bind_results(declaration, instruction, result)
         except ScheduleError as error:
             self._ctx.func, self._ctx.taken, self._ctx.constraints = before, taken, constraints
-            marks = error.locations or self._named(instruction)
+            marks = error.locations or self._target_names(instruction)
             if marks:
                 error.draw_with(lambda: print_func(before, marks))
             raise
@@ -446,7 +446,7 @@ class Interpreter(PrimitiveMethods):
         refs = (arg.name for arg in instruction.args if isinstance(arg, Ref) and arg.name in self._env.blocks)
         return next((self._env.blocks[name] for name in refs), None)
 
-    def _named(self, instruction: Instruction) -> tuple[str, ...]:
+    def _target_names(self, instruction: Instruction) -> tuple[str, ...]:
         """The loops and blocks that an instruction is about."""
         refs = [arg.name for arg in instruction.args if isinstance(arg, Ref)]
         found = (self._env.loops.get(name) or self._env.blocks.get(name) for name in refs)
@@ -529,7 +529,7 @@ class Interpreter(PrimitiveMethods):
 
     def _take_numeric(self, instruction: Instruction, site: Site, decision: Decision | Free) -> Any:
         dist: Any = site.dist
-        count = len(dist.outputs(decision)) if not isinstance(decision, Free) else dist.width + _derived(dist)
+        count = len(dist.outputs(decision)) if not isinstance(decision, Free) else dist.width + _count_derived(dist)
         labels = instruction.outputs or tuple(self._numeric_labels(count))
         if len(labels) != count:
             raise _wrong_count(site.op, f"{count} integers", labels)
@@ -581,7 +581,7 @@ def _wrong_count(op: str, given: str, labels: Sequence[str]) -> ScheduleError:
     )
 
 
-def _derived(dist: Any) -> int:
+def _count_derived(dist: Any) -> int:
     """How many outputs are computed from the columns, such as a tile's outer factor."""
     return len(dist.free_outputs([const(1)] * dist.width)) - int(dist.width)
 

@@ -79,7 +79,7 @@ def rerun(
     fn(schedule)
     name = getattr(fn, "__name__", "module")
     fixed = {r.site.address: r.decision for r in schedule.sites if r.site.address not in replay.used}
-    overruled = _overruled(replay.decisions, fixed)
+    overruled = _find_repairs(replay.decisions, fixed)
     leftover = [address for address in replay.leftover() if address not in fixed]
     if policy is Policy.STRICT and overruled:
         first = overruled[0]
@@ -100,7 +100,7 @@ def rerun(
     return schedule
 
 
-def _overruled(given: Mapping[str, Decision], fixed: Mapping[str, Decision | Free]) -> list[Repair]:
+def _find_repairs(given: Mapping[str, Decision], fixed: Mapping[str, Decision | Free]) -> list[Repair]:
     return [
         Repair(address, given[address], after, "the module decides it itself")
         for address, after in fixed.items()

@@ -11,7 +11,7 @@ from metasched.errors import ScheduleError
 from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Expr
 from metasched.lang.instructions import Ref
-from metasched.schedule.arguments import INTLIKE, LOOPLIKE, is_literal_of, items, wrong
+from metasched.schedule.arguments import INTLIKE, LOOPLIKE, argument_error, is_literal_of, items
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param
 from metasched.support.data_classes import dataclass
@@ -75,7 +75,7 @@ def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> An
             )
         return simplify(substitute(value, env.ints))
     if not is_literal_of(kind, value):
-        raise wrong(declaration, param, value)
+        raise argument_error(declaration, param, value)
     if isinstance(value, int) and not fits(INDEX, value, value):
         raise ScheduleError(declaration.name, f"argument `{param.name}`: {value} does not fit in 64 bits")
     if kind in INTLIKE and isinstance(value, int):

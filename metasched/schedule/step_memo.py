@@ -20,7 +20,7 @@ from metasched.support.data_classes import dataclass
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
 # The results that are kept, the latest used: a search goes on from schedules that it made a short time ago.
-_KEPT = 4096
+_MOST_STEPS = 4096
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Effect:
     asked: tuple[tuple[str, bool], ...]
 
 
-class _Asked(set[str]):
+class _NameLookups(set[str]):
     """Names taken; `asked` records which of them were looked up."""
 
     def __init__(self, names: set[str]) -> None:
@@ -77,10 +77,10 @@ class StepMemo:
             ctx.constraints.extend(c for c in known.constraints if c not in ctx.constraints)
             return known.result
         before, constraints = ctx.taken, ctx.constraints
-        taken = ctx.taken = _Asked(before)
+        taken = ctx.taken = _NameLookups(before)
         ctx.constraints = []
         result = step()
-        ctx.func = self._shared(ctx.func)
+        ctx.func = self._share_program(ctx.func)
         added = ctx.constraints
         self._keep(
             self._effects,
@@ -92,7 +92,7 @@ class StepMemo:
         ctx.constraints = constraints
         return result
 
-    def _shared(self, func: Func) -> Func:
+    def _share_program(self, func: Func) -> Func:
         """An equal program that was met before, if there is one: what is found out about it is kept with it."""
         known = self._programs.get(func)
         if known is None:
@@ -103,7 +103,7 @@ class StepMemo:
     @staticmethod
     def _keep(where: OrderedDict[Any, Any], key: object, value: object) -> None:
         where[key] = value
-        if len(where) > _KEPT:
+        if len(where) > _MOST_STEPS:
             where.popitem(last=False)
 
 

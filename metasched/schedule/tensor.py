@@ -182,10 +182,10 @@ def intrinsic_of(name: str, module: ModuleType) -> Intrinsic:
         tiles=declared["TILES"],
     )
     _require_vectors(found)
-    return _with_costs(found, declared)
+    return _set_costs(found, declared)
 
 
-def _with_costs(found: Intrinsic, declared: Mapping[str, Any]) -> Intrinsic:
+def _set_costs(found: Intrinsic, declared: Mapping[str, Any]) -> Intrinsic:
     """The intrinsic with what it costs; a vector or a row of a tile takes a cycle, unless its file says otherwise.
 
     Raises TypeError for cycles or registers that cannot be.
@@ -254,8 +254,8 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
     ranges = query.ranges(query.loops_above(func, block.name))
     orders = _orders(intrinsic, block, nest)
     why: Mismatch | None = None
-    for found in unified(intrinsic, written, block.store.value):
-        operands = [_in_memory(func.buffer(x.buffer), x, values, ranges) for x in found]
+    for found in unify_operands(intrinsic, written, block.store.value):
+        operands = [_memory_access(func.buffer(x.buffer), x, values, ranges) for x in found]
         shapes = [_shape_in_memory(func.buffer(x.buffer)) for x in found]
         for axes in orders:
             try:
@@ -263,12 +263,12 @@ def match(func: Func, loop: For, intrinsic: Intrinsic) -> Match:
             except Mismatch as error:
                 why = why or error
                 continue
-            guards = _dividing(block, frozenset(x.var for x in nest), ranges)
+            guards = _dividing_guards(block, frozenset(x.var for x in nest), ranges)
             return Match(intrinsic, block, axes, _extents(intrinsic, axes), guards)
     raise why or Mismatch(different_values(block.store.value, intrinsic))
 
 
-def _dividing(block: Block, nest: frozenset[str], ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
+def _dividing_guards(block: Block, nest: frozenset[str], ranges: Mapping[str, Expr]) -> tuple[Expr, ...]:
     """The guards that may leave out a part of a nest: those over its loops that guards around it do not imply.
 
     With a tile of 16 for the nest, `16*t + n < 112` holds for all of `n` wherever `t < 7` does.
@@ -342,7 +342,7 @@ def _require_same_block(block: Block, intrinsic: Intrinsic) -> None:
         )
 
 
-def unified(intrinsic: Intrinsic, written: Load, value: Expr) -> Iterator[tuple[Load, ...]]:
+def unify_operands(intrinsic: Intrinsic, written: Load, value: Expr) -> Iterator[tuple[Load, ...]]:
     """Every assignment of accesses to the intrinsic's operands in an update of `written` by `value`."""
     pattern = intrinsic.block
     target = intrinsic.operands[0]
@@ -369,7 +369,7 @@ def _unify(pattern: Expr, value: Expr, known: dict[str, Load]) -> Iterator[dict[
                 yield from _unify(pattern.b, b, found)
 
 
-def _in_memory(buffer: Buffer, access: Load, values: Mapping[str, Expr], ranges: Mapping[str, Expr]) -> Load:
+def _memory_access(buffer: Buffer, access: Load, values: Mapping[str, Expr], ranges: Mapping[str, Expr]) -> Load:
     """An access in terms of loops, with one index for each dimension in memory."""
     indices = tuple(substitute(e, values) for e in access.indices)
     if buffer.layout is not None:
@@ -508,6 +508,6 @@ __all__ = [
     "other_annotations",
     "tensorized",
     "tensorized_by",
-    "unified",
+    "unify_operands",
     "vector_form",
 ]

@@ -17,7 +17,7 @@ from metasched.ir import query
 from metasched.ir.affine import ONE, NotAffine, as_int, free_vars, free_vars_of, linear
 from metasched.ir.nodes import Block, Expr, Func, IterKind, Load, Reducer, Var
 from metasched.ir.printer import print_expr
-from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unified
+from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, intrinsics_for, unify_operands
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
 
@@ -139,11 +139,11 @@ def fits_of(func: Func, block: Block, names: Sequence[str]) -> tuple[TensorFit, 
             except Mismatch as error:
                 why = why or error
     if not found:
-        raise why or Mismatch(_other_types(block, dtype, names))
+        raise why or Mismatch(_type_mismatch(block, dtype, names))
     return tuple(sorted(found, key=_effort))
 
 
-def _other_types(block: Block, dtype: DType, names: Sequence[str]) -> str:
+def _type_mismatch(block: Block, dtype: DType, names: Sequence[str]) -> str:
     factors = " and ".join(str(load.type) for load in query.loads(block.store.value))
     shown = listing(names, "or")
     summed = print_expr(block.store.value)
@@ -154,7 +154,7 @@ def _fits_one(func: Func, block: Block, intrinsic: Intrinsic) -> list[TensorFit]
     written = Load(block.store.buffer, block.store.indices, func.buffer(block.store.buffer).dtype)
     found: list[TensorFit] = []
     why: Mismatch | None = None
-    for accesses in unified(intrinsic, written, block.store.value):
+    for accesses in unify_operands(intrinsic, written, block.store.value):
         try:
             found += _fits(block, intrinsic, accesses)
         except Mismatch as error:
@@ -340,10 +340,10 @@ def _digits(
             out.append(Digit(place.dim, prod(axis.sizes[at + 1 :]), axis.sizes[at]))
         else:
             out.append(Digit(place.dim, 1, None))  # Tiles that do not start at multiples of their size overlap.
-    return tuple(_joined(out))
+    return tuple(_join_digits(out))
 
 
-def _joined(digits: Sequence[Digit]) -> Iterator[Digit]:
+def _join_digits(digits: Sequence[Digit]) -> Iterator[Digit]:
     """Neighbouring parts of one index as one."""
     before: Digit | None = None
     for digit in digits:

@@ -14,7 +14,7 @@ from metasched.ir.evaluate import Evaluator
 from metasched.ir.nodes import Expr, IterVar, Reducer, Select, Store
 
 # So many combinations of variables are counted at most.
-_MOST = 1 << 20
+_MOST_COMBINATIONS = 1 << 20
 
 
 def share_of_terms(iters: Sequence[IterVar], store: Store, reducer: Reducer | None) -> float:
@@ -28,10 +28,10 @@ def share_of_terms(iters: Sequence[IterVar], store: Store, reducer: Reducer | No
     if value.otherwise != reducer.identity(value.dtype):
         return 1.0
     extents = {it.name: as_int(it.extent) for it in iters}
-    return prod((_share(together, extents) for together in _connected(conjuncts(value.cond))), start=1.0)
+    return prod((_share(together, extents) for together in _group_conditions(conjuncts(value.cond))), start=1.0)
 
 
-def _connected(conditions: list[Expr]) -> list[list[Expr]]:
+def _group_conditions(conditions: list[Expr]) -> list[list[Expr]]:
     """Conditions in groups that have no variable in common."""
     groups: list[tuple[frozenset[str], list[Expr]]] = []
     for condition in conditions:
@@ -51,7 +51,7 @@ def _share(conditions: list[Expr], extents: dict[str, int | None]) -> float:
     names = sorted(free_vars_of(conditions))
     counts = [extents.get(name) for name in names]
     known = [count for count in counts if count is not None]
-    if len(known) < len(counts) or not 0 < prod(known) <= _MOST or any(query.loads(c) for c in conditions):
+    if len(known) < len(counts) or not 0 < prod(known) <= _MOST_COMBINATIONS or any(query.loads(c) for c in conditions):
         return 1.0
     places = np.indices(known, dtype=np.int64).reshape(len(known), prod(known))
     met = np.ones(places.shape[1], np.bool_)

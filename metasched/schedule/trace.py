@@ -8,7 +8,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from metasched.errors import MetaschedError, ScheduleError
-from metasched.ir.highlight import in_html, show
+from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Expr, Var
 from metasched.ir.notebook import table
 from metasched.ir.program import Program
@@ -76,7 +76,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         if any(i.random and i.address is None for i in self.data.instructions):
-            object.__setattr__(self, "data", _addressed(self.data))
+            object.__setattr__(self, "data", _add_addresses(self.data))
 
     @classmethod
     def parse(cls, text: str) -> Trace:
@@ -120,7 +120,7 @@ class Trace:
         return f"<trace of {self._key}: {self._counts}>"
 
     def _repr_html_(self) -> str:
-        return table(f"trace of {self._key}: {self._counts}", [], in_html(str(self)))
+        return table(f"trace of {self._key}: {self._counts}", [], html_text(str(self)))
 
     @property
     def _key(self) -> str:
@@ -165,7 +165,7 @@ class Trace:
             hint = did_you_mean(unknown[0], known) or f"it has {listing(known)}"
             raise ScheduleError("trace", f'it has no random variable at "{unknown[0]}"', hint=hint)
         changed = tuple(
-            replace(i, decision=_decided(i, i.address, decisions[i.address]))
+            replace(i, decision=_read_decision(i, i.address, decisions[i.address]))
             if i.address is not None and i.address in decisions
             else i
             for i in self.instructions
@@ -292,21 +292,21 @@ class Trace:
         out = []
         for number, written in enumerate(self.instructions):
             instruction = normal_form(written)
-            args = tuple(with_labels(v, names) for v in instruction.args)
-            kwargs = tuple((k, with_labels(v, names)) for k, v in instruction.kwargs)
+            args = tuple(relabel_value(v, names) for v in instruction.args)
+            kwargs = tuple((k, relabel_value(v, names)) for k, v in instruction.kwargs)
             outputs = tuple(f"h{number}_{n}" for n in range(len(instruction.outputs)))
             names.update(zip(instruction.outputs, outputs, strict=True))
             out.append(replace(instruction, args=args, kwargs=kwargs, outputs=outputs))
         return replace(self, data=replace(self.data, instructions=tuple(out)))
 
 
-def _addressed(data: TraceData) -> TraceData:
+def _add_addresses(data: TraceData) -> TraceData:
     """Instructions with an address for every random variable, as decisions are matched by address."""
     taken = {i.address for i in data.instructions if i.address is not None}
     out = []
     for instruction in data.instructions:
         if instruction.random and instruction.address is None:
-            base = address = _own_name(instruction)
+            base = address = _default_name(instruction)
             number = 1
             while address in taken:
                 number += 1
@@ -317,7 +317,7 @@ def _addressed(data: TraceData) -> TraceData:
     return replace(data, instructions=tuple(out))
 
 
-def _own_name(instruction: Instruction) -> str:
+def _default_name(instruction: Instruction) -> str:
     declaration = registry().get(instruction.op)
     if declaration is not None and declaration.named and instruction.outputs:
         return instruction.outputs[0]
@@ -325,7 +325,7 @@ def _own_name(instruction: Instruction) -> str:
     return next(sampled, instruction.op.removeprefix("sample_"))
 
 
-def _decided(instruction: Instruction, address: str, value: object) -> Decision | None:
+def _read_decision(instruction: Instruction, address: str, value: object) -> Decision | None:
     """Convert a line's decision from its Python form to the trace's; None leaves it open."""
     if value is None:
         return None
@@ -350,14 +350,14 @@ def _labels(value: Value) -> set[str]:
     return set()
 
 
-def with_labels(value: Value, names: Mapping[str, str]) -> Value:
+def relabel_value(value: Value, names: Mapping[str, str]) -> Value:
     """An argument of an instruction with its handles relabelled; handles not in `names` keep their labels."""
     if isinstance(value, Ref):
         return Ref(names.get(value.name, value.name))
     if isinstance(value, Var):
         return Var(names.get(value.name, value.name), value.type)
     if isinstance(value, Expr):
-        return value.map(lambda child: with_labels(child, names))
+        return value.map(lambda child: relabel_value(child, names))
     if isinstance(value, tuple):
-        return tuple(with_labels(v, names) for v in value)
+        return tuple(relabel_value(v, names) for v in value)
     return value

@@ -130,13 +130,13 @@ class _Static:
 
 
 @dataclass
-class _Mending:
+class _RepairDecisions:
     """A handler that takes the decisions of one line at a time; one out of support is repaired, and reported."""
 
     decision: Decision | None = None
     errors: list[ScheduleError] = field(default_factory=list)
 
-    def taken(self) -> list[ScheduleError]:
+    def take_reports(self) -> list[ScheduleError]:
         """The reports since the last call."""
         out, self.errors = self.errors, []
         return out
@@ -166,7 +166,7 @@ class _Dynamic:
         if (self.trace.program, self.trace.params) != (self.program.name, self.program.params):
             hint = "replay it with Policy.REPAIR to carry it over to another shape"
             found.append(TraceProblem(1, head, f"trace: the program is {self.program.key}", hint))
-        handler = _Mending()
+        handler = _RepairDecisions()
         schedule = Interpreter(self.program, handler=handler)
         for number, instruction in enumerate(self.trace.instructions, start=2):
             if number in self.wrong or not self.missing.isdisjoint(labels_in((*instruction.args, *instruction.kwargs))):
@@ -176,19 +176,19 @@ class _Dynamic:
             try:
                 schedule.execute(instruction)
             except ScheduleError as error:
-                found.append(self._tried(_problem(number, instruction, error)))
+                found.append(self._note_left_out(_problem(number, instruction, error)))
                 self._leave_out(number, instruction)
-                handler.taken()
+                handler.take_reports()
                 continue
             self.missing.difference_update(instruction.outputs)
-            found.extend(_problem(number, instruction, error) for error in handler.taken())
+            found.extend(_problem(number, instruction, error) for error in handler.take_reports())
         return found
 
     def _leave_out(self, number: int, instruction: Instruction) -> None:
         self.missing.update(instruction.outputs)
         self.left_out = self.left_out or number
 
-    def _tried(self, problem: TraceProblem) -> TraceProblem:
+    def _note_left_out(self, problem: TraceProblem) -> TraceProblem:
         if self.left_out is None:
             return problem
         note = f"this is without line {self.left_out}, which is wrong"

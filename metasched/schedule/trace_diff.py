@@ -74,8 +74,8 @@ class TraceDiff:
 
 def diff_traces(before: TraceData, after: TraceData) -> TraceDiff:
     """The differences between two traces. Cost: about the product of their lengths."""
-    a, b = _Numbered(before), _Numbered(after)
-    same = _aligned(a.keys, b.keys)
+    a, b = _NumberedLines(before), _NumberedLines(after)
+    same = _align_lines(a.keys, b.keys)
     labels: dict[str, str] = {}
     changed, decisions = [], []
     partner = dict(same)
@@ -109,7 +109,7 @@ def _decision_text(decision: Decision | None) -> str:
     return "open" if decision is None else print_decision(decision)
 
 
-def _aligned(a: Sequence[object], b: Sequence[object]) -> list[tuple[int, int]]:
+def _align_lines(a: Sequence[object], b: Sequence[object]) -> list[tuple[int, int]]:
     """Pairs of positions of matching lines; between these, lines of the same operation are paired in order."""
     out: list[tuple[int, int]] = []
     matcher = SequenceMatcher(None, a, b, autojunk=False)
@@ -117,11 +117,11 @@ def _aligned(a: Sequence[object], b: Sequence[object]) -> list[tuple[int, int]]:
         if tag == "equal":
             out.extend(zip(range(a0, a1), range(b0, b1), strict=True))
         elif tag == "replace":
-            out.extend(_paired([(n, a[n]) for n in range(a0, a1)], [(m, b[m]) for m in range(b0, b1)]))
+            out.extend(_pair_lines([(n, a[n]) for n in range(a0, a1)], [(m, b[m]) for m in range(b0, b1)]))
     return out
 
 
-def _paired(a: Sequence[tuple[int, object]], b: Sequence[tuple[int, object]]) -> list[tuple[int, int]]:
+def _pair_lines(a: Sequence[tuple[int, object]], b: Sequence[tuple[int, object]]) -> list[tuple[int, int]]:
     blocks = SequenceMatcher(None, _abouts(a), _abouts(b), autojunk=False).get_matching_blocks()
     return [(a[i + n][0], b[j + n][0]) for i, j, size in blocks for n in range(size)]
 
@@ -138,7 +138,7 @@ class _Key:
     rest: tuple[object, ...]
 
 
-class _Numbered:
+class _NumberedLines:
     """The lines of a trace, each with the key that it is matched by."""
 
     def __init__(self, trace: TraceData) -> None:
@@ -148,20 +148,22 @@ class _Numbered:
 
     def _key(self, i: Instruction) -> _Key:
         fields = [*i.args, *(value for _, value in i.kwargs)]
-        about = (i.op, i.address) if i.address is not None else (i.op, self._of(i.args[0] if i.args else None))
-        rest = (tuple(name for name, _ in i.kwargs), tuple(self._of(value) for value in fields))
-        source = (i.op, i.address, tuple(self._of(v) for v in i.args[:1]) if i.address is None else ())
+        about = (
+            (i.op, i.address) if i.address is not None else (i.op, self._number_value(i.args[0] if i.args else None))
+        )
+        rest = (tuple(name for name, _ in i.kwargs), tuple(self._number_value(value) for value in fields))
+        source = (i.op, i.address, tuple(self._number_value(v) for v in i.args[:1]) if i.address is None else ())
         self._ids.update({label: (source, n) for n, label in enumerate(i.outputs)})
         return _Key(about, rest)
 
-    def _of(self, value: Value) -> object:
+    def _number_value(self, value: Value) -> object:
         """A value with each handle replaced by the step that made it."""
         if isinstance(value, Ref):
             return self._ids.get(value.name, value.name)
         if isinstance(value, Expr):
             return Expr
         if isinstance(value, tuple):
-            return tuple(self._of(item) for item in value)
+            return tuple(self._number_value(item) for item in value)
         return (type(value), value)
 
 
@@ -172,20 +174,20 @@ def _equal(a: Instruction, b: Instruction, labels: Mapping[str, str]) -> bool:
     if len(a.args) != len(b.args) or [k for k, _ in a.kwargs] != [k for k, _ in b.kwargs]:
         return False
     pairs = [*zip(a.args, b.args, strict=True), *((x, y) for (_, x), (_, y) in zip(a.kwargs, b.kwargs, strict=True))]
-    return all(_same(x, y, labels) for x, y in pairs)
+    return all(_are_same(x, y, labels) for x, y in pairs)
 
 
-def _same(a: Value, b: Value, labels: Mapping[str, str]) -> bool:
+def _are_same(a: Value, b: Value, labels: Mapping[str, str]) -> bool:
     if isinstance(a, Ref) and isinstance(b, Ref):
         return labels.get(a.name, a.name) == b.name
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(_same(x, y, labels) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_are_same(x, y, labels) for x, y in zip(a, b, strict=True))
     if isinstance(a, Expr):
-        return _relabelled(a, labels) == b
+        return _relabel_expr(a, labels) == b
     return type(a) is type(b) and a == b
 
 
-def _relabelled(e: Expr, labels: Mapping[str, str]) -> Expr:
+def _relabel_expr(e: Expr, labels: Mapping[str, str]) -> Expr:
     if isinstance(e, Var):
         return Var(labels.get(e.name, e.name), e.type)
-    return e.map(lambda child: _relabelled(child, labels) if isinstance(child, Expr) else child)
+    return e.map(lambda child: _relabel_expr(child, labels) if isinstance(child, Expr) else child)

@@ -20,7 +20,7 @@ from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
 
 _HEAD = re.compile(r"^\s*trace\b", re.MULTILINE)
-_DECIDED = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
+_DECISION_PATTERN = re.compile(r'( @ "(?:[^"\\\n]|\\.)*") := ([^\n]*)$', re.MULTILINE)
 _FACTORS = re.compile(r"\[(?:_|-?\d+)(?:, (?:_|-?\d+))*\]")
 _LITERAL = re.compile(r'-?\d+|"(?:[^"\\\n]|\\.)*"')
 _WORDS = {"True": "true", "False": "false"}
@@ -51,22 +51,22 @@ def outline_of(text: str) -> Outline:
         return match[1]
 
     try:
-        steps = _steps(_DECIDED.sub(cut, text))
+        steps = _steps(_DECISION_PATTERN.sub(cut, text))
     except (LanguageError, RecursionError):
-        return _parsed(text)
-    decisions = [_as_json(decided) for decided in found]
+        return _parse_outline(text)
+    decisions = [_decision_json(decided) for decided in found]
     if steps.random != len(found) or None in decisions:
-        return _parsed(text)
+        return _parse_outline(text)
     return Outline(steps.structure, f"[{','.join(d for d in decisions if d is not None)}]")
 
 
 def outline_of_trace(trace: Trace) -> Outline:
     """The outline of a trace."""
     decided = [to_stored(i.decision) for i in trace.instructions if i.random]
-    return Outline(_structure(trace), dumped(decided))
+    return Outline(_structure(trace), decisions_text(decided))
 
 
-def dumped(decisions: list[Any]) -> str:
+def decisions_text(decisions: list[Any]) -> str:
     """Stored decisions as the text of an `Outline`: equal ones give equal texts."""
     return json.dumps(decisions, separators=_SEPARATORS)
 
@@ -88,7 +88,7 @@ def _steps(text: str) -> _Steps:
     return _Steps(_structure(trace), len(random) if whole else -1)
 
 
-def _parsed(text: str) -> Outline:
+def _parse_outline(text: str) -> Outline:
     try:
         return outline_of_trace(Trace.parse(text))
     except (LanguageError, RecursionError):
@@ -101,7 +101,7 @@ def _structure(trace: Trace) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
-def _as_json(decided: str) -> str | None:
+def _decision_json(decided: str) -> str | None:
     """A decision's text in a trace as JSON; None for one that has to be parsed."""
     if _FACTORS.fullmatch(decided):
         return decided.replace("_", "null").replace(" ", "")

@@ -26,10 +26,10 @@ from metasched.support.messages import a_or_an
 
 _CALLS = {BinOp.MIN: "ms.minimum", BinOp.MAX: "ms.maximum", BinOp.CEILDIV: "ms.ceildiv"}
 _ARITHMETIC = frozenset({BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.FLOORDIV, BinOp.MOD})
-_RESERVED = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
+_RESERVED_NAMES = frozenset({*keyword.kwlist, "ms", "sch", "schedule", "float"})
 
 
-def _left_open() -> Handler:
+def _open_handler() -> Handler:
     return Symbolic(PickByFunction(first_option))
 
 
@@ -41,7 +41,7 @@ def trace_as_python(trace: TraceData, program: Program | None) -> str:
 
     Raises ScheduleError for an instruction that does not apply to the program, or has no Python form.
     """
-    writer = _Writer(Interpreter(program, handler=_left_open()) if program is not None else None)
+    writer = _Writer(Interpreter(program, handler=_open_handler()) if program is not None else None)
     lines: list[str] = []
     for number, instruction in enumerate(trace.instructions, start=2):
         try:
@@ -129,7 +129,7 @@ class _Writer:
     def _variable(self, label: str) -> str:
         """A Python variable for a label, unique among labels."""
         name = label
-        while name in _RESERVED or name in (v for known, v in self.variables.items() if known != label):
+        while name in _RESERVED_NAMES or name in (v for known, v in self.variables.items() if known != label):
             name += "_"
         self.variables[label] = name
         return name
@@ -169,7 +169,7 @@ class _Writer:
 
 def _handler(instruction: Instruction) -> Handler:
     decision = instruction.decision
-    return _left_open() if decision is None else PickByFunction(lambda site: decision)
+    return _open_handler() if decision is None else PickByFunction(lambda site: decision)
 
 
 def choice_name(instruction: Instruction) -> str:

@@ -61,7 +61,7 @@ class _WrongError(Exception):
         super().__init__(message)
 
 
-def _wrong(node: ast.stmt | ast.expr, message: str, hint: str = _FORM) -> NoReturn:
+def _refuse(node: ast.stmt | ast.expr, message: str, hint: str = _FORM) -> NoReturn:
     raise _WrongError(node, message, hint)
 
 
@@ -69,20 +69,20 @@ def _read_module(module: ast.Module) -> TraceData:
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
     for node in module.body:
         if not (isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef) or _text_of(node) is not None):
-            _wrong(node, "a trace is one function, and this stands outside of it")
+            _refuse(node, "a trace is one function, and this stands outside of it")
     if len(functions) != 1:
         first = functions[1] if functions else (module.body or [ast.Pass(lineno=1, col_offset=0)])[0]
-        _wrong(first, f"a trace is one function, and there are {len(functions)}")
+        _refuse(first, f"a trace is one function, and there are {len(functions)}")
     function = functions[0]
     taken = function.args
     others = (*taken.posonlyargs, *taken.kwonlyargs, *taken.defaults, taken.vararg, taken.kwarg)
     if len(taken.args) != 1 or any(others) or function.decorator_list:
-        _wrong(function, "the function of a trace takes the schedule and nothing else, and has no decorator")
+        _refuse(function, "the function of a trace takes the schedule and nothing else, and has no decorator")
     head, *lines = function.body
     heading = _text_of(head)
     match = None if heading is None else _HEAD.fullmatch(heading)
     if match is None:
-        _wrong(head, 'its first line says the program and its parameters, as in """dense[N=64]"""')
+        _refuse(head, 'its first line says the program and its parameters, as in """dense[N=64]"""')
     params = tuple(_setting(head, part) for part in match[2].split(",") if part.strip())
     reader = LineReader(function.args.args[0].arg)
     return TraceData(match[1], params, tuple(reader.read(line) for line in lines if not isinstance(line, ast.Pass)))
@@ -112,15 +112,15 @@ class LineReader:
             case ast.Assign(targets=[target], value=ast.Call() as call):
                 variables = _names(target)
             case _:
-                _wrong(line, "a line of a trace is one call of the schedule, whose results may be given names")
+                _refuse(line, "a line of a trace is one call of the schedule, whose results may be given names")
         match call.func:
             case ast.Attribute(value=ast.Name(id=self.schedule), attr=op):
                 pass
             case _:
-                _wrong(call, f"only methods of `{self.schedule}` are called in a trace")
+                _refuse(call, f"only methods of `{self.schedule}` are called in a trace")
         declaration = registry().get(op)
         if declaration is None:
-            _wrong(call, f"there is no primitive `{op}`", "metasched's documentation lists them")
+            _refuse(call, f"there is no primitive `{op}`", "metasched's documentation lists them")
         instruction = self._instruction(call, declaration, variables)
         for variable, label in zip(variables, instruction.outputs, strict=True):
             self.labels[variable] = label
@@ -128,7 +128,7 @@ class LineReader:
 
     def _instruction(self, call: ast.Call, declaration: Declaration, variables: list[str]) -> Instruction:
         if any(keyword.arg is None for keyword in call.keywords):
-            _wrong(call, "`**` stands for no argument of a trace")
+            _refuse(call, "`**` stands for no argument of a trace")
         given = {str(keyword.arg): keyword.value for keyword in call.keywords}
         options = {name: given.pop(name) for name in _OF_A_LINE if name in given and _is_line_option(declaration, name)}
         named, written = self._positional(call, declaration)
@@ -136,14 +136,14 @@ class LineReader:
         if "labels" in options:
             outputs = tuple(self._text(item) for item in _items(options["labels"]))
             if len(outputs) != len(variables):
-                _wrong(call, f"{len(variables)} results have {len(outputs)} labels")
+                _refuse(call, f"{len(variables)} results have {len(outputs)} labels")
         kinds = {param.name: param.kind for param in declaration.params}
         kwargs = tuple((name, self._value(value, kinds.get(name))) for name, value in given.items())
         made = Instruction(declaration.name, written, kwargs, outputs, declaration.random, version=declaration.version)
         if not declaration.random:
             return made
-        name = self._text(options["name"]) if "name" in options else named or _own_name(made)
-        address = self._text(options["address"]) if "address" in options else self._numbered(name)
+        name = self._text(options["name"]) if "name" in options else named or _default_name(made)
+        address = self._text(options["address"]) if "address" in options else self._default_address(name)
         self.addresses.add(address)
         decision = self._decision(options["decision"], declaration) if "decision" in options else None
         return Instruction(made.op, made.args, made.kwargs, made.outputs, True, address, decision, version=made.version)
@@ -152,13 +152,13 @@ class LineReader:
         """The name of a choice ('' for other calls), and the positional arguments."""
         if declaration.named:
             if len(call.args) != 2:
-                _wrong(call, "a choice has a name and a list of options")
+                _refuse(call, "a choice has a name and a list of options")
             return self._text(call.args[0]), tuple(self._value(item, None) for item in _items(call.args[1]))
         kinds: list[ArgumentKind | None] = [param.kind for param in declaration.params if not param.variadic]
         kinds += [None] * (len(call.args) - len(kinds))
         return "", tuple(self._value(value, kind) for value, kind in zip(call.args, kinds, strict=False))
 
-    def _numbered(self, name: str) -> str:
+    def _default_address(self, name: str) -> str:
         """The address that a schedule gives to a random variable of that name, outside of any scope."""
         number, address = 1, name
         while address in self.addresses:
@@ -200,15 +200,15 @@ class LineReader:
                 return Binary(_CALLS[name], self._arithmetic(a), self._arithmetic(b))
             case ast.Call(func=func, args=[a]) if ast.unparse(func) == "ms.Int.of":
                 return self._arithmetic(a)
-        _wrong(
+        _refuse(
             node,
-            f"`{_short(ast.unparse(node))}` has no meaning in a trace",
+            f"`{_shorten_code(ast.unparse(node))}` has no meaning in a trace",
             "arguments are names, texts, numbers and lists, and + - * // %, ms.minimum, ms.maximum, ms.ceildiv",
         )
 
     def _label(self, node: ast.expr, name: str) -> str:
         if name not in self.labels:
-            _wrong(node, f"`{name}` is the result of no line above", "texts are written in quotes")
+            _refuse(node, f"`{name}` is the result of no line above", "texts are written in quotes")
         return self.labels[name]
 
     def _decision(self, node: ast.expr, declaration: Declaration) -> Decision | None:
@@ -222,12 +222,12 @@ class LineReader:
     def _plain(self, node: ast.expr) -> str | bool | int | float | None:
         value = self._value(node, None)
         if not isinstance(value, str | bool | int | float | None):
-            _wrong(node, "a decision is a plain value", "write the number it stands for")
+            _refuse(node, "a decision is a plain value", "write the number it stands for")
         return value
 
     def _text(self, node: ast.expr) -> str:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-            _wrong(node, "this is to be a text, in quotes")
+            _refuse(node, "this is to be a text, in quotes")
         return node.value
 
 
@@ -236,13 +236,13 @@ def _is_line_option(declaration: Declaration, name: str) -> bool:
     return name == "labels" or (declaration.random and (name != "name" or not declaration.named))
 
 
-def _own_name(instruction: Instruction) -> str:
+def _default_name(instruction: Instruction) -> str:
     """The default name of a random variable: the first handle that it samples."""
     handles = (arg.name for arg in instruction.args if isinstance(arg, Ref))
     return next(handles, instruction.op.removeprefix("sample_"))
 
 
-def _short(code: str) -> str:
+def _shorten_code(code: str) -> str:
     return code if len(code) <= _MOST_SHOWN else code[:_MOST_SHOWN] + "..."
 
 
@@ -259,19 +259,19 @@ def _names(target: ast.expr) -> list[str]:
             return [name]
         case ast.Tuple(elts=items) | ast.List(elts=items) if all(isinstance(item, ast.Name) for item in items):
             return [item.id for item in items if isinstance(item, ast.Name)]
-    _wrong(target, "results are given plain names")
+    _refuse(target, "results are given plain names")
 
 
 def _items(node: ast.expr) -> Sequence[ast.expr]:
     if not isinstance(node, ast.List | ast.Tuple):
-        _wrong(node, "this is to be a list")
+        _refuse(node, "this is to be a list")
     return node.elts
 
 
 def _setting(node: ast.stmt, part: str) -> tuple[str, Setting]:
     name, separator, value = (piece.strip() for piece in part.partition("="))
     if not separator or not name.isidentifier() or not value:
-        _wrong(node, f"`{part.strip()}` is no parameter; write NAME=VALUE")
+        _refuse(node, f"`{part.strip()}` is no parameter; write NAME=VALUE")
     try:
         return name, int(value)
     except ValueError:

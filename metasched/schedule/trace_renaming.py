@@ -17,11 +17,11 @@ from metasched.lang.instructions import Decision, Instruction, Ref, Value
 from metasched.schedule.handlers import DrawFromPrior, Free, Policy, Replay, Site
 from metasched.schedule.kinds import Named
 from metasched.schedule.primitive import registry
-from metasched.schedule.trace import Schedule, Trace, with_labels
+from metasched.schedule.trace import Schedule, Trace, relabel_value
 from metasched.support.data_classes import dataclass
 
 # What follows a name in an option of a choice, such as "B in tiles".
-_WITHIN = " in "
+_NAME_END = " in "
 
 
 def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
@@ -35,7 +35,7 @@ def in_names_of(trace: Trace, written_for: Program, program: Program) -> Trace:
 
 
 @dataclass
-class _Taking:
+class _FollowDecisions:
     """A handler that takes the decisions of the other schedule."""
 
     decision: Decision | None = None
@@ -69,7 +69,7 @@ class _Names:
 
     def option(self, written: str) -> str:
         """Translate an option of a choice: rules name some `NAME`, or `NAME in ...`, after a buffer or a block."""
-        name, within, rest = written.partition(_WITHIN)
+        name, within, rest = written.partition(_NAME_END)
         return (self.buffers.get(name) or self.blocks.get(name) or name) + within + rest
 
     def decision(self, made: Instruction) -> Decision | None:
@@ -93,7 +93,7 @@ class _Names:
 class _SideBySide:
     def __init__(self, trace: Trace, written_for: Program, program: Program) -> None:
         self._given = trace
-        self._taking = _Taking()
+        self._taking = _FollowDecisions()
         self._one = Schedule(written_for, handler=Replay(trace.decisions, Policy.STRICT, DrawFromPrior(0)))
         self._other = Schedule(program, handler=self._taking)
         self._names = _Names()
@@ -107,7 +107,7 @@ class _SideBySide:
             made = self._one.trace.instructions[-1]
             if made.decision is not None:
                 self._taking.decision = self._names.decision(made)
-            self._other.execute(self._renamed(made))
+            self._other.execute(self._rename_instruction(made))
             outputs = self._other.trace.instructions[-1].outputs
             self._labels.update(zip(made.outputs, outputs, strict=True))
         if _nests(self._one.func) != _nests(self._other.func):
@@ -115,11 +115,11 @@ class _SideBySide:
             raise ScheduleError("trace", f"it has another meaning in the names of {program}")
         return self._other.trace
 
-    def _renamed(self, written: Instruction) -> Instruction:
+    def _rename_instruction(self, written: Instruction) -> Instruction:
         return replace(
             written,
             args=tuple(self._argument(written.op, place, value) for place, value in enumerate(written.args)),
-            kwargs=tuple((name, with_labels(value, self._labels)) for name, value in written.kwargs),
+            kwargs=tuple((name, relabel_value(value, self._labels)) for name, value in written.kwargs),
             outputs=(),
             address=None if written.address is None else self._address(written.address, written.op),
             decision=None,
@@ -127,7 +127,7 @@ class _SideBySide:
 
     def _argument(self, op: str, place: int, value: Value) -> Value:
         if not isinstance(value, str):
-            return with_labels(value, self._labels)
+            return relabel_value(value, self._labels)
         if registry()[op].branches:
             return self._names.option(value)
         named = registry()[op].naming.get(place)

@@ -149,34 +149,34 @@ class Int:
     __le__ = __gt__ = __ge__ = __lt__
 
     def __add__(self, other: Int | int) -> Int:
-        return _combined(BinOp.ADD, self, other)
+        return _combine(BinOp.ADD, self, other)
 
     def __radd__(self, other: int) -> Int:
-        return _combined(BinOp.ADD, other, self)
+        return _combine(BinOp.ADD, other, self)
 
     def __sub__(self, other: Int | int) -> Int:
-        return _combined(BinOp.SUB, self, other)
+        return _combine(BinOp.SUB, self, other)
 
     def __rsub__(self, other: int) -> Int:
-        return _combined(BinOp.SUB, other, self)
+        return _combine(BinOp.SUB, other, self)
 
     def __mul__(self, other: Int | int) -> Int:
-        return _combined(BinOp.MUL, self, other)
+        return _combine(BinOp.MUL, self, other)
 
     def __rmul__(self, other: int) -> Int:
-        return _combined(BinOp.MUL, other, self)
+        return _combine(BinOp.MUL, other, self)
 
     def __floordiv__(self, other: Int | int) -> Int:
-        return _combined(BinOp.FLOORDIV, self, other)
+        return _combine(BinOp.FLOORDIV, self, other)
 
     def __rfloordiv__(self, other: int) -> Int:
-        return _combined(BinOp.FLOORDIV, other, self)
+        return _combine(BinOp.FLOORDIV, other, self)
 
     def __mod__(self, other: Int | int) -> Int:
-        return _combined(BinOp.MOD, self, other)
+        return _combine(BinOp.MOD, self, other)
 
     def __rmod__(self, other: int) -> Int:
-        return _combined(BinOp.MOD, other, self)
+        return _combine(BinOp.MOD, other, self)
 
     def __truediv__(self, other: object) -> NoReturn:
         raise TypeError(f"`{self!r} / {other!r}` is no integer: write `//`, which rounds down, or `ms.ceildiv`")
@@ -203,8 +203,8 @@ def _integer(value: object) -> int:
     )
 
 
-def _combined(op: BinOp, a: Int | int, b: Int | int) -> Int:
-    """Raises ZeroDivisionError for a division by the number zero."""
+def _combine(op: BinOp, a: Int | int, b: Int | int) -> Int:
+    """The expression `a op b`. Raises ZeroDivisionError for a division by the number zero."""
     first, second = as_expr(a), as_expr(b)
     if op in _DIVISIONS and isinstance(second, Const) and second.value == 0:
         raise ZeroDivisionError(f"{print_expr(Binary(op, first, second))} divides by zero")
@@ -213,14 +213,14 @@ def _combined(op: BinOp, a: Int | int, b: Int | int) -> Int:
 
 def ceildiv(a: Int | int, b: Int | int) -> Int:
     """`a / b` rounded up, as an expression."""
-    return _combined(BinOp.CEILDIV, a, b)
+    return _combine(BinOp.CEILDIV, a, b)
 
 
 def minimum(a: Int | int, b: Int | int) -> Int:
     """The smaller of two, as an expression; Python's `min` would compare them."""
-    return _combined(BinOp.MIN, a, b)
+    return _combine(BinOp.MIN, a, b)
 
 
 def maximum(a: Int | int, b: Int | int) -> Int:
     """The larger of two, as an expression; Python's `max` would compare them."""
-    return _combined(BinOp.MAX, a, b)
+    return _combine(BinOp.MAX, a, b)

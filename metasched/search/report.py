@@ -10,7 +10,7 @@ from typing import Any
 from metasched.database.best import Noise
 from metasched.database.record import Record, Role
 from metasched.errors import MetaschedError
-from metasched.ir.notebook import TextReport, folded, table
+from metasched.ir.notebook import TextReport, collapsible_html, table
 from metasched.measure.comparison import Comparison
 from metasched.measure.timing import or_inf
 from metasched.report.analysis import NOTHING_FASTER, TuningAnalysis, analysis_of
@@ -125,7 +125,7 @@ class TuningReport(TextReport):
             why = in_notebook(self.analysis)
         except MetaschedError as error:  # the database is no longer there
             why = table("why", [(str(error),)])
-        return super()._repr_html_() + folded("why", why)
+        return super()._repr_html_() + collapsible_html("why", why)
 
     def __str__(self) -> str:
         """For a person: how much was measured, what failed and why, and where the time went."""

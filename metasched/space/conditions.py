@@ -55,7 +55,7 @@ def condition(space: SpaceLike, decisions: Given) -> Space | Conditioned:
                 "condition", f'None is no decision for "{address}"', hint="leave out what is to be searched"
             )
     if isinstance(space, Space):
-        return given_checked(space.conditioned(decisions))
+        return require_known_addresses(space.conditioned(decisions))
     return Conditioned(source_of(space), dict(decisions))
 
 
@@ -78,10 +78,10 @@ def space_of(
     if isinstance(described, Space):
         return described.of(program).on(target).allowing(allow).resized(min(max_sketches, described.max_sketches))
     source = source_of(described)
-    return given_checked(Space(program, source, target, allow=allow, max_sketches=max_sketches, seed=seed))
+    return require_known_addresses(Space(program, source, target, allow=allow, max_sketches=max_sketches, seed=seed))
 
 
-def given_checked(space: Space) -> Space:
+def require_known_addresses(space: Space) -> Space:
     """The space itself. Raises ScheduleError for an address that no sketch has, naming similar ones."""
     unmet = space.unmet()
     if unmet:

@@ -25,10 +25,10 @@ def explain(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule] = ())
         width = max(len(rule) for rule in verdicts)
         for rule, counts in verdicts.items():
             lines.extend(_line(rule, reason, n, len(outcomes), width) for reason, n in counts.items())
-    return "\n".join([*lines, *_never_applied(outcomes, rules), *_unmatched(rules, tuple(order))])
+    return "\n".join([*lines, *_unapplied_rules(outcomes, rules), *_unmatched_patterns(rules, tuple(order))])
 
 
-def _never_applied(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
+def _unapplied_rules(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule]) -> list[str]:
     """The rules that never applied, those inside others included, each with its reasons."""
     parts = {inside(rule.name, part) for rule in rules for part in rule.inner}
     names = (name for rule in rules for name in (rule.name, *(inside(rule.name, part) for part in rule.inner)))
@@ -52,7 +52,7 @@ def _never_applied(outcomes: Sequence[tuple[Outcome, ...]], rules: Sequence[Rule
     return lines
 
 
-def _unmatched(rules: Sequence[Rule], blocks: Sequence[str]) -> list[str]:
+def _unmatched_patterns(rules: Sequence[Rule], blocks: Sequence[str]) -> list[str]:
     """The patterns that no block's name matches: a misspelt one leaves a rule out everywhere, or nowhere."""
     return [
         f"rule {rule.name}: no block is named `{pattern}`"

@@ -16,7 +16,7 @@ def agrees(trace: Trace, given: Mapping[str, object]) -> bool:
     return all(address not in taken or to_python(taken[address]) == to_python(d) for address, d in given.items())
 
 
-def merged(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+def merge_decisions(given: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
     """The union of two sets of decisions. Raises ScheduleError where they give one variable different values."""
     for address, decision in more.items():
         if address in given and to_python(given[address]) != to_python(decision):

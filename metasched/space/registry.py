@@ -22,7 +22,7 @@ GROUP = "metasched.rules"
 DEFAULT_PRESET = "cpu"
 
 _AT_BLOCKS = re.compile(r"(.+)@([\w.*?\[\]!|]+)")
-_HOW = "decorate the function with @metasched.rule"
+_DECORATE_HINT = "decorate the function with @metasched.rule"
 
 RuleSpec: TypeAlias = str | Sequence["RuleItem"] | None
 RuleItem: TypeAlias = Rule | str | Sequence["RuleItem"]
@@ -30,7 +30,7 @@ RuleItem: TypeAlias = Rule | str | Sequence["RuleItem"]
 
 def _rule_or_preset(value: object) -> object:
     if not isinstance(value, Rule | TextModule | str | list | tuple):
-        raise UnfitError(_HOW)
+        raise UnfitError(_DECORATE_HINT)
     return value
 
 
@@ -49,7 +49,7 @@ def resolve(spec: RuleSpec) -> tuple[Rule, ...]:
     """
     if spec is None:
         spec = DEFAULT_PRESET
-    return _changed_by([], spec, ())
+    return _apply_changes([], spec, ())
 
 
 def rules_of(name: str, value: object) -> tuple[Rule, ...]:
@@ -66,48 +66,48 @@ def _rules_of(name: str, value: object, way: tuple[str, ...]) -> tuple[Rule, ...
     if isinstance(value, TextModule):
         return (require_rule(value),)
     if isinstance(value, str | list | tuple):
-        return _changed_by([], value, way)
-    raise RuleError(f"`{name}` is no rule: {_HOW}")
+        return _apply_changes([], value, way)
+    raise RuleError(f"`{name}` is no rule: {_DECORATE_HINT}")
 
 
-def _changed_by(rules: list[Rule], spec: str | Sequence[object], way: tuple[str, ...]) -> tuple[Rule, ...]:
+def _apply_changes(rules: list[Rule], spec: str | Sequence[object], way: tuple[str, ...]) -> tuple[Rule, ...]:
     """A list of rules, changed by a specification or by each item of another list."""
     if isinstance(spec, str):
         for part in (p.strip() for p in spec.split(",")):
             if not part:
-                raise RuleError(f"the rule specification {spec!r} has an empty part{_in_preset(way)}")
-            rules = _changed(rules, part, way)
+                raise RuleError(f"the rule specification {spec!r} has an empty part{_preset_note(way)}")
+            rules = _apply_change(rules, part, way)
         return tuple(rules)
     for item in spec:
         if isinstance(item, str):
-            rules = list(_changed_by(rules, item, way))
+            rules = list(_apply_changes(rules, item, way))
         elif isinstance(item, Rule | TextModule | list | tuple):
             rules = [*rules, *_rules_of("", item, way)]
         else:
             said = getattr(item, "__name__", repr(item))
-            raise RuleError(f"`{said}` is no rule: {_HOW}{_in_preset(way)}")
+            raise RuleError(f"`{said}` is no rule: {_DECORATE_HINT}{_preset_note(way)}")
     return tuple(rules)
 
 
-def _in_preset(way: tuple[str, ...]) -> str:
+def _preset_note(way: tuple[str, ...]) -> str:
     return f" (in the preset {' > '.join(way)})" if way else ""
 
 
-def _changed(rules: list[Rule], part: str, way: tuple[str, ...]) -> list[Rule]:
+def _apply_change(rules: list[Rule], part: str, way: tuple[str, ...]) -> list[Rule]:
     """The list, changed by one part of a specification."""
     name, patterns = _for_blocks(part.lstrip("+-"))
     there = any(r.name == name for r in rules)
     if part.startswith("-"):
         if not there:
             raise RuleError(
-                f"`{part}`: there is no such rule to drop{_in_preset(way)}",
+                f"`{part}`: there is no such rule to drop{_preset_note(way)}",
                 hint=f"there are {listing(sorted(r.name for r in rules))}",
             )
         left_out = (r.except_for(*patterns) if r.name == name else r for r in rules)
         return list(left_out) if patterns else [r for r in rules if r.name != name]
     if there and patterns and not part.startswith("+"):
         return [r.only(*patterns) if r.name == name else r for r in rules]
-    return [*rules, *(r.only(*patterns) if patterns else r for r in _named(name, way))]
+    return [*rules, *(r.only(*patterns) if patterns else r for r in _find_rules(name, way))]
 
 
 def _for_blocks(text: str) -> tuple[str, tuple[str, ...]]:
@@ -116,7 +116,7 @@ def _for_blocks(text: str) -> tuple[str, tuple[str, ...]]:
     return (text, ()) if found is None else (found[1], tuple(found[2].split("|")))
 
 
-def _named(name: str, way: tuple[str, ...]) -> tuple[Rule, ...]:
+def _find_rules(name: str, way: tuple[str, ...]) -> tuple[Rule, ...]:
     if name in way:
         raise RuleError(f"the preset `{name}` holds itself: {' > '.join((*way, name))}")
     if is_text(name):
@@ -125,7 +125,7 @@ def _named(name: str, way: tuple[str, ...]) -> tuple[Rule, ...]:
     if path:
         return _rules_of(name, load_file(Path(path), attribute), (*way, name))
     if name not in RULES.names():
-        raise RuleError(f"no rule or preset `{name}` is installed{_in_preset(way)}", hint=_advice(name))
+        raise RuleError(f"no rule or preset `{name}` is installed{_preset_note(way)}", hint=_advice(name))
     return _rules_of(name, RULES.get(name), (*way, name))
 
 

@@ -122,11 +122,11 @@ class Rule:
 
     def __call__(self, *args: Any, **config: Any) -> Any:
         if not args:
-            return self._configured(config)
+            return self._set_config(config)
         schedule, block, *more = args if len(args) > 1 else (*args, None)
         if not isinstance(schedule, Schedule) or not isinstance(block, BlockRV) or more:
             raise TypeError(f"rule {self.name}: call it with a Schedule and a block, or with keywords to configure it")
-        return self._configured(config).apply(schedule, block)
+        return self._set_config(config).apply(schedule, block)
 
     def ingredients(self) -> object:
         """What the fingerprint of a space is computed from: everything but the documentation."""
@@ -152,7 +152,7 @@ class Rule:
             given = repr(wrong[0]) if wrong else "nothing"
             raise RuleError(f'rule {self.name}.{method} takes names of blocks such as "dense" or "conv*", not {given}')
 
-    def _configured(self, config: dict[str, Any]) -> Rule:
+    def _set_config(self, config: dict[str, Any]) -> Rule:
         known = self.parameters
         unknown = config.keys() - known.keys()
         if unknown:
@@ -230,7 +230,9 @@ class Rule:
         if schedule.func is not before:
             message = f"rule {self.name} skipped block `{block.label}` after transforming it; decide first"
             steps = "\n".join(f"    {print_instruction(i)}" for i in schedule.instructions[started:])
-            raise RuleError(f"{message}{results_of(self.fn)}\n  it had run:\n{steps}\n\n{_drawn(schedule.func, name)}")
+            raise RuleError(
+                f"{message}{results_of(self.fn)}\n  it had run:\n{steps}\n\n{_print_block(schedule.func, name)}"
+            )
         return result
 
 
@@ -278,5 +280,5 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _drawn(func: Func, block: str) -> str:
+def _print_block(func: Func, block: str) -> str:
     return print_func(func, (block,))

@@ -34,7 +34,7 @@ def is_of_a_rule(error: BaseException) -> bool:
     return any(isinstance(note, RuleNote) for note in getattr(error, "__notes__", ()))
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An exception as a message for a person, notes included; its class is named unless it is metasched's own."""
     own = isinstance(error, MetaschedError)
     text = str(error) if own else with_hint(f"{type(error).__name__}: {error}", _closest_attribute(error))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metasched.ir.evaluate import Evaluator
-from metasched.ir.highlight import in_html, show
+from metasched.ir.highlight import html_text, show
 from metasched.ir.nodes import Func
 from metasched.ir.notebook import table
 from metasched.ir.printer import print_func
@@ -193,7 +193,7 @@ class Sketch:
 
     def _repr_html_(self) -> str:
         decided = [(address, print_decision(decision)) for address, decision in self.structure.items()]
-        return table(f"sketch of {self.program.key}: {self._counts}", decided, in_html(str(self)))
+        return table(f"sketch of {self.program.key}: {self._counts}", decided, html_text(str(self)))
 
     @property
     def _counts(self) -> str:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from metasched.lang.decisions import decision_text, to_python
 from metasched.schedule.handlers import checked_decision
 from metasched.schedule.trace import Schedule, Trace
-from metasched.space.given import agrees, merged
+from metasched.space.given import agrees, merge_decisions
 from metasched.space.rule import Listener, Outcome, Rule
 from metasched.support.data_classes import dataclass
 
@@ -151,14 +151,14 @@ class Conditioned(SpaceSource):
     def __post_init__(self) -> None:
         plain = {a: to_python(checked_decision(d, "condition", a, places=False)) for a, d in self.decisions.items()}
         object.__setattr__(self, "decisions", plain)
-        merged(self.of.given, plain)
+        merge_decisions(self.of.given, plain)
 
     def run_stage(self, schedule: Schedule, stage: SourceStage, tell: Listener) -> SourceStage | None:
         return self.of.run_stage(schedule, stage, tell)
 
     @property
     def given(self) -> Given:
-        return merged(self.of.given, self.decisions)
+        return merge_decisions(self.of.given, self.decisions)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

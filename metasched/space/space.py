@@ -36,7 +36,7 @@ STRUCTURAL_SHARE = 0.1
 
 
 @dataclass
-class _Recorded:
+class _RecordDecisions:
     """Decides as `inner`; `met` has each random variable asked for, once."""
 
     inner: Pick
@@ -48,7 +48,7 @@ class _Recorded:
         return decision
 
 
-def _kept(decisions: Prefix) -> Pick:
+def _keep_decisions(decisions: Prefix) -> Pick:
     """The given decisions where they are still possible, else those that are most like them."""
 
     def pick(site: Site) -> Decision:
@@ -121,18 +121,18 @@ class Space:
     def __getitem__(self, n: int) -> Sketch:
         if n < 0:
             self._force()
-        while len(self._found) <= n and self._next():
+        while len(self._found) <= n and self._enumerate_next():
             pass
         return self._found[n].sketch
 
     def __iter__(self) -> Iterator[Sketch]:
         n = 0
-        while n < len(self._found) or self._next():
+        while n < len(self._found) or self._enumerate_next():
             yield self._found[n].sketch
             n += 1
 
     def _force(self) -> None:
-        while self._next():
+        while self._enumerate_next():
             pass
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class Space:
     def conditioned(self, given: Mapping[str, object]) -> Space:
         """The space with more given decisions. Raises ScheduleError where they contradict earlier ones."""
         source = Conditioned(self.source, given)
-        return self._with(source=source)
+        return self._replace_fields(source=source)
 
     def of(self, program: Program) -> Space:
         """The space itself. Raises MetaschedError unless it is one of this program."""
@@ -164,25 +164,29 @@ class Space:
 
     def of_part(self, part: Program) -> Space:
         """The space of the same source for a part of its program (`metasched.ir.excerpt`)."""
-        return self._with(program=part)
+        return self._replace_fields(program=part)
 
     def on(self, target: Target | None) -> Space:
         """The space of the same source for another target; None returns this space."""
         if target is None or target == self.target:
             return self
-        return self._with(target=target)
+        return self._replace_fields(target=target)
 
     def resized(self, max_sketches: int) -> Space:
         """The space with another limit, beyond which sketches are sampled."""
         if max_sketches == self.max_sketches:
             return self
-        return self._with(max_sketches=max_sketches)
+        return self._replace_fields(max_sketches=max_sketches)
 
     def allowing(self, allow: Allow) -> Space:
         """The space of the same source where results may differ by other things; None returns this space."""
-        return self if allow is None or Allowed.of(allow) == self.allowed else self._with(allow=Allowed.of(allow))
+        return (
+            self
+            if allow is None or Allowed.of(allow) == self.allowed
+            else self._replace_fields(allow=Allowed.of(allow))
+        )
 
-    def _with(self, **changed: Any) -> Space:
+    def _replace_fields(self, **changed: Any) -> Space:
         made: dict[str, Any] = {
             "program": self.program,
             "source": self.source,
@@ -195,7 +199,7 @@ class Space:
 
     def unmet(self) -> list[str]:
         """Given addresses that no sketch has; enumerates sketches until each was found."""
-        while not self._addresses.issuperset(self.given) and self._next():
+        while not self._addresses.issuperset(self.given) and self._enumerate_next():
             pass
         return [address for address in self.given if address not in self._addresses]
 
@@ -207,7 +211,7 @@ class Space:
         """Whether a trace agrees with the given decisions; for the space of a trace, whether it fills its holes."""
         return self.source.holds(trace)
 
-    def _next(self) -> bool:
+    def _enumerate_next(self) -> bool:
         """Enumerate one more sketch."""
         if not self._stack or len(self._found) >= self.max_sketches:
             return False
@@ -228,8 +232,8 @@ class Space:
 
     def _take(self, branch: _Branch) -> bool:
         """Run the module under a branch's choices; returns whether that gave a sketch."""
-        asked = _Recorded(picked_by(EnumerateOptions(branch.prefix, DrawFromPrior(self.seed))))
-        run = self._legal(asked)
+        asked = _RecordDecisions(picked_by(EnumerateOptions(branch.prefix, DrawFromPrior(self.seed))))
+        run = self._run_if_legal(asked)
         if run is not None:
             self._require_same(branch, run)
             self._found.append(run)
@@ -242,7 +246,7 @@ class Space:
         """Whether each option of a structural variable is a sketch, and not a variant of one."""
         return not _takes_places(site) or self.source.fixes_steps
 
-    def _legal(self, asked: _Recorded) -> SourceRun | None:
+    def _run_if_legal(self, asked: _RecordDecisions) -> SourceRun | None:
         """The result of a run; None if a step of a trace is not legal with the locations tried for its holes."""
         try:
             return self._run(asked.pick)
@@ -272,7 +276,9 @@ class Space:
         """Draw one more sketch from the prior; False after many draws of known ones."""
         known = {run.sketch.trace for run in self._found}
         for attempt in range(16):
-            run = self._legal(_Recorded(picked_by(DrawFromPrior(self.seed + 1 + len(self._found) * 16 + attempt))))
+            run = self._run_if_legal(
+                _RecordDecisions(picked_by(DrawFromPrior(self.seed + 1 + len(self._found) * 16 + attempt)))
+            )
             if run is not None and run.sketch.trace not in known:
                 self._found.append(run)
                 return True
@@ -294,7 +300,7 @@ class Space:
 
         What earlier runs have in common with it is not run again. Raises ScheduleError for an illegal step of a rule.
         """
-        return self._legal(_Recorded(pick))
+        return self._run_if_legal(_RecordDecisions(pick))
 
     # --- variants
 
@@ -320,7 +326,7 @@ class Space:
 
     def _variant(self, prefix: Prefix) -> Sketch | None:
         try:
-            return self._run(_kept(prefix)).sketch
+            return self._run(_keep_decisions(prefix)).sketch
         except ScheduleError as error:
             self._illegal.append(error)
             return None
@@ -344,11 +350,11 @@ class Space:
 
         It need not be among those enumerated. Raises ScheduleError where a step of the source is not legal under them.
         """
-        return self._run(_kept(dict(decisions))).sketch
+        return self._run(_keep_decisions(dict(decisions))).sketch
 
     def options_near(self, decisions: Mapping[str, Decision]) -> dict[str, tuple[Decision, ...]]:
         """The options that the structural variables of that sketch have, by address. Raises what `sketch_near` does."""
-        return {site.address: tuple(site.dist.options()) for site, _ in self._run(_kept(dict(decisions))).met}
+        return {site.address: tuple(site.dist.options()) for site, _ in self._run(_keep_decisions(dict(decisions))).met}
 
     # --- descriptions
 
@@ -385,7 +391,7 @@ class Space:
     def _conditions(self) -> list[str]:
         lines = [f'"{address}" is given: {decision!r}' for address, decision in self.given.items()]
         if self.source.fixes_steps:
-            lines = [f"{_counted(len(self.given))} given, and {len(self._addresses - self.given.keys())} open"]
+            lines = [f"{_count_text(len(self.given))} given, and {len(self._addresses - self.given.keys())} open"]
         counts = Counter(error.reason for error in self._illegal)
         return lines + [f"left out {count} times: {reason}" for reason, count in counts.items()]
 
@@ -423,7 +429,7 @@ def _branches(met: Sequence[tuple[Site, Decision]], steps: tuple[Instruction, ..
     return out
 
 
-def _counted(decisions: int) -> str:
+def _count_text(decisions: int) -> str:
     return counted(decisions, "decision is", "decisions are")
 
 

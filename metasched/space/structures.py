@@ -22,7 +22,7 @@ SEEDS = 1 << 62
 
 
 @dataclass(frozen=True)
-class _Inherited:
+class _InheritDecisions:
     """Decides as one of the parents did, which for each address comes first by chance; what is impossible is repaired,
     and what is missing is drawn."""
 
@@ -56,7 +56,7 @@ class Structures:
 
     def draw(self, rng: np.random.Generator) -> SourceRun | None:
         """A structure from the prior."""
-        return self._made(picked_by(DrawFromPrior(int(rng.integers(SEEDS)))))
+        return self._run_source(picked_by(DrawFromPrior(int(rng.integers(SEEDS)))))
 
     def mutate(self, rng: np.random.Generator, run: SourceRun) -> SourceRun | None:
         """A structure with one decision changed, and others only as far as that requires; None if there is no other."""
@@ -67,16 +67,16 @@ class Structures:
         site, taken = open_[int(rng.integers(len(open_)))]
         others = [option for option in site.dist.options() if option != taken]
         changed = {**run.decisions, site.address: others[int(rng.integers(len(others)))]}
-        return self._made(_Inherited((changed,), seed).pick)
+        return self._run_source(_InheritDecisions((changed,), seed).pick)
 
     def cross(self, rng: np.random.Generator, mother: SourceRun, father: SourceRun) -> SourceRun | None:
         """A structure with each decision from one of two, as far as it is possible there."""
         seed = int(rng.integers(SEEDS))
-        return self._made(_Inherited((mother.decisions, father.decisions), seed).pick)
+        return self._run_source(_InheritDecisions((mother.decisions, father.decisions), seed).pick)
 
     def of(self, decisions: Decisions, seed: int = 0) -> SourceRun | None:
         """The structure with these decisions, as far as they are possible; what is missing is drawn by the seed."""
-        return self._made(_Inherited((decisions,), seed).pick)
+        return self._run_source(_InheritDecisions((decisions,), seed).pick)
 
-    def _made(self, pick: Pick) -> SourceRun | None:
+    def _run_source(self, pick: Pick) -> SourceRun | None:
         return self._space.run_with(pick)

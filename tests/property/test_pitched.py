@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from metasched.errors import BuildError, ScheduleError
 from metasched.ir.affine import as_int
 from metasched.ir.nodes import Buffer
-from metasched.ir.pitch import pitched, span
+from metasched.ir.pitch import set_strides, span
 from metasched.ir.validate import validate
 from metasched.measure.arithmetic import arithmetic_of
 from metasched.measure.check import CheckCase, mismatch
@@ -102,7 +102,7 @@ def test_random_schedules_of_parts_of_arrays(group: int) -> None:
             for schedule in schedules(program, watched, rng):  # noqa: B007 - the last of them is taken
                 pass
         strides = {b.name: random_strides(rng, shape_of(b)) for b in arguments}
-        func = pitched(schedule.func, strides)
+        func = set_strides(schedule.func, strides)
         validate(func)
         try:
             kernel = build(func, schedule.target)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.ir.notebook import folded, table
+from metasched.ir.notebook import collapsible_html, table
 from tests.support.kept_workers import kept_workers
 
 PROGRAM = ms.parse_program(
@@ -119,7 +119,7 @@ def test_a_notebook_gets_sound_html(values: dict[str, Any], name: str) -> None:
     assert checker.seen <= OURS
 
 
-@pytest.mark.parametrize("make", [lambda text: table(text, [(text, text)]), lambda text: folded(text, "")])
+@pytest.mark.parametrize("make", [lambda text: table(text, [(text, text)]), lambda text: collapsible_html(text, "")])
 def test_texts_are_no_markup(make: Callable[[str], str]) -> None:
     html = make('<script>alert("&")</script>')
     assert "<script" not in html

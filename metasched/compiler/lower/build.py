@@ -18,7 +18,7 @@ from metasched.dtypes import INDEX
 from metasched.errors import BuildError
 from metasched.ir import query
 from metasched.ir.affine import ZERO, as_int, const, free_vars, simplify, substitute
-from metasched.ir.implied_guards import without_implied
+from metasched.ir.implied_guards import drop_implied_guards
 from metasched.ir.nodes import (
     Annotation,
     Binary,
@@ -192,7 +192,7 @@ def _block(block: Block, context: _Context) -> NestStmt:
         array=block.store.buffer,
         indices=tuple(simplify(substitute(i, values)) for i in block.store.indices),
         value=value,
-        guards=without_implied(guards, context.ranges, reduced),
+        guards=drop_implied_guards(guards, context.ranges, reduced),
         reducer=block.reducer,
         init=None if block.init is None else _fold_constants(substitute(block.init, values), context.ranges),
         reduction=reduced,

@@ -10,7 +10,7 @@ from metasched.errors import BuildError
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, const, free_vars, simplify, substitute
 from metasched.ir.index_map import resolve
 from metasched.ir.nodes import Const, Expr, Load, Var
-from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, unified
+from metasched.schedule.tensor import Intrinsic, Mismatch, intrinsics, unify_operands
 from metasched.support.data_classes import dataclass
 
 Flat = Callable[[Load], Expr]
@@ -99,7 +99,7 @@ def _operand_assignments(nest: TensorNest, flat: Flat) -> list[tuple[Load, ...]]
     """
     written = Load(nest.update.array, nest.update.indices, nest.update.value.dtype)
     try:
-        found = list(unified(nest.intrinsic, written, nest.update.value))
+        found = list(unify_operands(nest.intrinsic, written, nest.update.value))
     except Mismatch:
         return []
     patterns = nest.intrinsic.operands

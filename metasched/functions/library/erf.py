@@ -10,7 +10,7 @@ import math
 
 from metasched.functions.declaration import math_function, number
 from metasched.functions.formula import Formula, Lanes
-from metasched.functions.library.exp import SINGLE, reduced
+from metasched.functions.library.exp import SINGLE, reduce_argument
 
 # -log(erfc(x)) / x - 1, from 0 to 3.95
 _SINGLE = (
@@ -59,9 +59,10 @@ _TAIL_DOUBLE = (
     2.022548566774174e-06,
     1.2788558712579627e-06,
 )
-# Where the formulas meet, and where the result rounds to one.
+# Where the formulas meet.
 _SEAM = 1.0
-_ONE = {False: 3.95, True: 6.0}
+# From where on the result rounds to one, by whether the type is f64.
+_SATURATION_START = {False: 3.95, True: 6.0}
 
 
 @math_function(
@@ -75,19 +76,19 @@ _ONE = {False: 3.95, True: 6.0}
 )
 def erf(f: Formula, x: Lanes) -> Lanes:
     size = f.abs(x)
-    clamped = f.select(size > _ONE[f.is_double], _ONE[f.is_double], size)
+    clamped = f.select(size > _SATURATION_START[f.is_double], _SATURATION_START[f.is_double], size)
     return f.copysign(_double(f, size, clamped) if f.is_double else _single(f, clamped), x)
 
 
 def _single(f: Formula, x: Lanes) -> Lanes:
-    n, r = reduced(f, -(x * _in_halves(f, x, _SINGLE) + x))
+    n, r = reduce_argument(f, -(x * _evaluate_halves(f, x, _SINGLE) + x))
     # With e^r - 1, not e^r: for small x nothing is lost, n being zero.
     less = r * r * f.polynomial(r, SINGLE) + r
     power = f.power_of_two(n)
     return (1.0 - power) - power * less
 
 
-def _in_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
+def _evaluate_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
     """A polynomial as its even and its odd half, which are independent."""
     square = x * x
     return f.polynomial(square, coefficients[::2]) + x * f.polynomial(square, coefficients[1::2])

@@ -31,7 +31,7 @@ _DOUBLE = (
 )
 
 
-def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
+def reduce_argument(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
     """The integer n and r with x = n ln(2) + r and |r| at most ln(2) / 2."""
     high, low = f.split(LN2, 33 if f.is_double else 12)
     rounded, n = f.nearest(x * LOG2_E)
@@ -41,7 +41,7 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
 def half_exp(f: Formula, x: Lanes) -> Lanes:
     """e^x / 2 of an x that is not negative: infinite only where that itself is too large."""
     high = _LIMITS[f.is_double][1] + 1.0
-    n, r = reduced(f, f.select(x > high, high, x))
+    n, r = reduce_argument(f, f.select(x > high, high, x))
     tail = f.polynomial(r, _DOUBLE if f.is_double else SINGLE)
     return f.scale(r * r * tail + r + 1.0, n - 1)
 
@@ -60,6 +60,6 @@ def exp(f: Formula, x: Lanes) -> Lanes:
     low, high = _LIMITS[f.is_double]
     # Scores that are masked are far below: to scale by such a power underflows, which takes a CPU a hundred cycles.
     is_zero = x < low
-    n, r = reduced(f, f.select(is_zero, 0.0, f.select(x > high, high, x)))
+    n, r = reduce_argument(f, f.select(is_zero, 0.0, f.select(x > high, high, x)))
     tail = f.polynomial(r, _DOUBLE if f.is_double else SINGLE)
     return f.select(is_zero, 0.0, f.scale(r * r * tail + r + 1.0, n))

@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched.functions.declaration import double, math_function
 from metasched.functions.formula import Formula, Lanes
-from metasched.functions.library.exp import reduced
+from metasched.functions.library.exp import reduce_argument
 
 # Below the first the result is -1; above the second, infinity.
 _LIMITS = {False: (-30.0, 89.0), True: (-60.0, 710.0)}
@@ -45,7 +45,7 @@ _DOUBLE = (
     slopes=lambda x: (double("exp", x),),
 )
 def expm1(f: Formula, x: Lanes) -> Lanes:
-    n, r = reduced(f, f.clamp(x, *_LIMITS[f.is_double]))
+    n, r = reduce_argument(f, f.clamp(x, *_LIMITS[f.is_double]))
     square = r * r
     small = square * (r * f.polynomial(r, _DOUBLE if f.is_double else _SINGLE) + 0.5) + r
     # At half the scale: 2^n may be beyond the largest number where the result is not.

@@ -35,7 +35,7 @@ _DOUBLE = (
 )
 
 
-def decomposed(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
+def split_exponent(f: Formula, x: Lanes) -> tuple[Lanes, Lanes]:
     """The exponent e as a float, and m - 1, for a positive x; a denormal is scaled first."""
     tiny = x < f.smallest_normal
     pattern = f.bits(f.select(tiny, x * math.ldexp(1.0, f.mantissa + 1), x))
@@ -74,7 +74,7 @@ def edges(f: Formula, x: Lanes, result: Lanes) -> Lanes:
     slopes=lambda x: (number(1.0) / size(x),),
 )
 def log(f: Formula, x: Lanes) -> Lanes:
-    e, m1 = decomposed(f, x)
+    e, m1 = split_exponent(f, x)
     large, small = log_of_one_plus(f, m1)
     high, low = f.split(LN2, 33 if f.is_double else 12)
     return edges(f, x, e * high + (large + (e * low + small)))

@@ -9,7 +9,7 @@ import numpy as np
 from metasched.functions.declaration import math_function, number, size
 from metasched.functions.formula import Formula, Lanes
 from metasched.functions.library.exp import LN2
-from metasched.functions.library.log import decomposed, log_of_one_plus
+from metasched.functions.library.log import log_of_one_plus, split_exponent
 
 
 @math_function(
@@ -25,7 +25,7 @@ def log1p(f: Formula, x: Lanes) -> Lanes:
     u = x + 1.0
     # Rounding lost the smaller of 1 and x, or a part of it.
     lost = f.select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
-    e, m1 = decomposed(f, u)
+    e, m1 = split_exponent(f, u)
     large, small = log_of_one_plus(f, m1)
     high, low = f.split(LN2, 33 if f.is_double else 12)
     result = e * high + (large + (e * low + (small + lost / u)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched.functions.declaration import math_function, number, size
 from metasched.functions.formula import Formula, Lanes
-from metasched.functions.library.log import decomposed, edges, log_of_one_plus
+from metasched.functions.library.log import edges, log_of_one_plus, split_exponent
 
 # log2(e) as a sum of doubles.
 _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
@@ -24,7 +24,7 @@ _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
     slopes=lambda x: (number(1.5) / size(x),),
 )
 def log2(f: Formula, x: Lanes) -> Lanes:
-    e, m1 = decomposed(f, x)
+    e, m1 = split_exponent(f, x)
     large, small = log_of_one_plus(f, m1)
     # Only the leading bits of the larger part, so that its product with the leading bits of the constant is exact.
     mask = -(1 << (27 if f.is_double else 12))

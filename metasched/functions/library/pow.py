@@ -11,7 +11,7 @@ from typing import Any
 
 from metasched.functions.declaration import double, math_function, size
 from metasched.functions.formula import Formula, Lanes
-from metasched.functions.library.log import decomposed
+from metasched.functions.library.log import split_exponent
 from metasched.ir.nodes import Expr
 
 Pair = tuple[Lanes, Lanes]
@@ -64,13 +64,13 @@ def pow(f: Formula, x: Lanes, y: Lanes) -> Lanes:  # noqa: A001
     if wide.mantissa > f.mantissa:
         result = f.convert(wide.call("exp2", wide.call("log2", base) * wide.convert(y)))
     else:
-        result = _of_pairs(f, base, y)
+        result = _positive_power(f, base, y)
     return _cases(f, x, y, result)
 
 
-def _of_pairs(f: Formula, x: Lanes, y: Lanes) -> Lanes:
+def _positive_power(f: Formula, x: Lanes, y: Lanes) -> Lanes:
     """The power of a positive number, from its logarithm to more bits than the type has."""
-    high, low = _scaled(f, _log2(f, x), y)
+    high, low = _scale_logarithm(f, _log2(f, x), y)
     # A large power is halved first: the large part alone may be beyond the largest number.
     halved = high > 0.0
     power = f.call("exp2", f.select(halved, high - 1.0, high))
@@ -82,7 +82,7 @@ def _of_pairs(f: Formula, x: Lanes, y: Lanes) -> Lanes:
 
 def _log2(f: Formula, x: Lanes) -> Pair:
     """log2 of a positive number as a sum, to some 64 bits; zero, infinity and NaN as `log2` has them."""
-    e, m1 = decomposed(f, x)
+    e, m1 = split_exponent(f, x)
     below = m1 + 2.0
     s = m1 / below
     # below = m1 + 2 was rounded: what that lost, and the division's remainder, make the small part of s.
@@ -113,7 +113,7 @@ def _times(f: Formula, a: Pair, b: tuple[float, float]) -> Pair:
     return f.two_sum(high, low)
 
 
-def _scaled(f: Formula, log: Pair, y: Lanes) -> Pair:
+def _scale_logarithm(f: Formula, log: Pair, y: Lanes) -> Pair:
     high, low = f.two_product(log[0], y)
     return high, f.fma(log[1], y, low)
 

@@ -49,7 +49,7 @@ def _parts(dtype: DType) -> tuple[float, ...]:
     return tuple(parts)
 
 
-def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+def reduce_argument(f: Formula, x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """The integer n, and the sine and the cosine of r, where x = n pi/2 + r and |r| is at most pi/4."""
     rounded, n = f.nearest(x * (2 / math.pi))
     r = x
@@ -63,7 +63,7 @@ def reduced(f: Formula, x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
 
 def quadrant(f: Formula, x: Lanes, name: str, turn: int) -> Lanes:
     """The sine of x + turn * pi/2; `name` is its function in the C library."""
-    n, sine, cosine = reduced(f, x)
+    n, sine, cosine = reduce_argument(f, x)
     n = n + turn if turn else n
     swapped = (n & 1).equals(1)
     result = f.select(swapped, cosine, sine)

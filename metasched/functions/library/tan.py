@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched.functions.declaration import double, math_function
 from metasched.functions.formula import Formula, Lanes
-from metasched.functions.library.sin import LIMIT, reduced
+from metasched.functions.library.sin import LIMIT, reduce_argument
 from metasched.ir.nodes import Expr
 
 
@@ -27,7 +27,7 @@ def _slopes(x: Expr) -> tuple[Expr]:
     slopes=_slopes,
 )
 def tan(f: Formula, x: Lanes) -> Lanes:
-    n, sine, cosine = reduced(f, x)
+    n, sine, cosine = reduce_argument(f, x)
     swapped = (n & 1).equals(1)
     result = f.select(swapped, -cosine, sine) / f.select(swapped, sine, cosine)
     result = f.select(x.equals(0.0), x, result)

@@ -13,7 +13,7 @@ from metasched.compiler.lower import lower
 from metasched.graph.code.choices import Choice
 from metasched.graph.code.step_code import StepArgument, StepArgumentKind, StepCode, TaskCode
 from metasched.ir.nodes import Func
-from metasched.ir.pitch import pitched
+from metasched.ir.pitch import set_strides
 from metasched.ir.program import Program
 from metasched.ir.prologue import constants, divide
 from metasched.runtime.compiled import KernelArgument, parameters_of
@@ -31,7 +31,7 @@ def compile_task(
 
     `strides` are those of arguments that have gaps between their rows, in elements, by name.
     """
-    func = pitched(_scheduled(program, choice), strides)
+    func = set_strides(_scheduled(program, choice), strides)
     division = divide(func, constants(func))
     made = () if division.prologue is None else tuple(b.name for b in division.prologue.outputs)
     kinds = {

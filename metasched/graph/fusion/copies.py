@@ -13,7 +13,7 @@ from metasched.graph.value_type import ValueType
 from metasched.ir import query
 from metasched.ir.affine import ZERO, NotAffine, as_int, coefficient, substitute
 from metasched.ir.nodes import Binary, BinOp, Expr, Func, Load, Select, Var
-from metasched.ir.pitch import is_packed, packed_strides, run
+from metasched.ir.pitch import contiguous_run, is_packed, packed_strides
 from metasched.support.by_identity import remembered_by_identity
 from metasched.support.data_classes import dataclass
 from metasched.target import CACHE_LINE
@@ -101,7 +101,7 @@ def is_of_whole_lines(type_: ValueType, part: ValuePart) -> bool:
     Where there are gaps between them, no vector is then of two rows, or of two lines.
     """
     steps = [s for s, n in zip(part.strides, type_.shape, strict=True) if n > 1]
-    length = run(type_.shape, part.strides)
+    length = contiguous_run(type_.shape, part.strides)
     wanted = (length, part.offset, *(s for s in steps if s >= length))
     return all(n * type_.dtype.bytes % CACHE_LINE == 0 for n in wanted)
 

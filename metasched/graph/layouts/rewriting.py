@@ -15,7 +15,7 @@ from metasched.graph.layouts.reshaping import is_read_by_quotients
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
-from metasched.ir.pitch import packed_strides, reshaped
+from metasched.ir.pitch import packed_strides, reshape_strides
 from metasched.ir.program import Program
 from metasched.ir.source import Name, Read
 from metasched.lang import parse_program
@@ -183,7 +183,7 @@ def follows(sites: Sites, orders: Mapping[Site, Order], view: ShapeView) -> bool
         _strides(types[name].shape, orders.get(name, identity(types[name].rank))) for name in (view.input, view.output)
     )
     shape = types[view.output].shape
-    found = reshaped(types[view.input].shape, given, shape)
+    found = reshape_strides(types[view.input].shape, given, shape)
     return found is not None and all(extent == 1 or a == b for extent, a, b in zip(shape, found, made, strict=True))
 
 

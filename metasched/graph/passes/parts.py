@@ -13,7 +13,7 @@ from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import ValuePart
 from metasched.graph.text import at, fresh, indices
 from metasched.graph.value_type import ValueType
-from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped
+from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshape_strides
 from metasched.lang import parse_program
 from metasched.support.data_classes import dataclass
 
@@ -110,7 +110,7 @@ class _Placing:
         found = {name: part}
         while name in self._viewed:
             view = self._viewed[name]
-            strides = reshaped(self._types[name].shape, found[name].strides, self._types[view.input].shape)
+            strides = reshape_strides(self._types[name].shape, found[name].strides, self._types[view.input].shape)
             if strides is None:
                 return None
             above = ValuePart(name, 0, strides)
@@ -152,7 +152,7 @@ class _Placing:
         for view in self._views.get(name, ()):
             if view is but:
                 continue
-            found = reshaped(shape, strides, self._types[view.output].shape)
+            found = reshape_strides(shape, strides, self._types[view.output].shape)
             if found is None or view.output in self._results or not self._is_viewed(view.output, found):
                 return False
             if view.output in self._parts:
@@ -238,7 +238,7 @@ class _Placing:
         if view.output not in self._parts and self._parts.get(view.input, ValuePart("", 0, ())).of != view.output:
             if is_packed(given, strides):
                 return
-            found = reshaped(given, strides, made)
+            found = reshape_strides(given, strides, made)
             assert found is not None, view
             self._parts[view.output] = ValuePart(view.input, 0, found)
 

@@ -69,7 +69,7 @@ class PartitionedTile(Factors):
             left //= shares[:, column]
         return shares, left
 
-    def _mended(self, rows: Rows) -> tuple[Rows, Rows]:
+    def _repair_shares(self, rows: Rows) -> tuple[Rows, Rows]:
         """The factors without their shares, and shares repaired so that their product is `multiple`."""
         rows = np.maximum(rows, 1)
         shares, left = self._shares(rows)
@@ -105,7 +105,7 @@ class PartitionedTile(Factors):
         more."""
         left = self._extents(extents)
         while True:
-            rest, shares = self._mended(rows)
+            rest, shares = self._repair_shares(rows)
             repaired = np.asarray(self._rest.repair_rows(rest, left) * shares, dtype=np.int64)
             if (repaired == rows).all():
                 return repaired
@@ -114,7 +114,7 @@ class PartitionedTile(Factors):
     def mutate_rows(self, rng: np.random.Generator, rows: Rows, extents: Rows) -> Rows:
         """Half of the rows mutate the tile without the shares as `Tile` does, the others redraw the shares of
         `multiple`."""
-        rest, shares = self._mended(rows)
+        rest, shares = self._repair_shares(rows)
         moved = rng.random(len(rows)) < 0.5
         changed = self._rest.mutate_rows(rng, rest, self._extents(extents))
         rest = np.where(moved[:, None], rest, changed)

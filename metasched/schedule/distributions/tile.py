@@ -74,7 +74,7 @@ class Tile(Factors):
 
     def sample_rows(self, rng: np.random.Generator, extents: Rows) -> Rows:
         rows = np.empty((len(extents), self.width), dtype=np.int64)
-        left = _of_one_at_least(extents)
+        left = _fill_empty_extents(extents)
         for position in reversed(range(self.width)):
             rows[:, position] = self._draw_at(rng, position, left)
             left = -(-left // rows[:, position])
@@ -100,7 +100,7 @@ class Tile(Factors):
 
     def repair_rows(self, rows: Rows, extents: Rows) -> Rows:
         out = np.maximum(rows, 1)
-        left = _of_one_at_least(extents)
+        left = _fill_empty_extents(extents)
         for position in reversed(range(self.width)):
             factor = np.minimum(np.minimum(out[:, position], left), self._cap(position))
             out[:, position] = _divisor_at_most(left, factor) if self.perfect else factor
@@ -132,7 +132,7 @@ class Tile(Factors):
         return self.repair_rows(out, extents)
 
 
-def _of_one_at_least(extents: Rows) -> Rows:
+def _fill_empty_extents(extents: Rows) -> Rows:
     """Extents, where an empty part of a loop counts as one iteration: its tiles are of one element."""
     return np.maximum(extents.astype(np.int64), 1)
 

@@ -14,7 +14,7 @@ from metasched.schedule.kinds import BlockName, BufferText, Text
 from metasched.schedule.primitive import primitive
 from metasched.schedule.rewrite.buffer_copies import copy_before, require_complete_before
 from metasched.schedule.rewrite.nest import copy_block, index_names
-from metasched.schedule.rewrite.parts import scope_named, set_block, with_loads
+from metasched.schedule.rewrite.parts import replace_block_loads, scope_named, set_block
 from metasched.support.messages import listing
 
 OP = "cache_read"
@@ -24,7 +24,7 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
     """The copy has the batch's dimensions where the buffer has them, and lies the other way where that does."""
     batching.run(instruction)
     (copy,) = instruction.outputs
-    if batching.copied(str(instruction.args[1]), copy):
+    if batching.note_copy(str(instruction.args[1]), copy):
         names = ("d0", "d1")
         as_written = IndexMap(names, tuple(Var(name) for name in names))
         batching.lay_out(replace(instruction, args=(Ref(copy),)), as_written)
@@ -58,7 +58,7 @@ def cache_read(ctx: Context, block: BlockName, buffer: BufferText, scope: Text =
     first = next(load for load in query.reads_of(reader) if load.buffer == buffer)
     target = Buffer(ctx.fresh(f"{buffer}_{scope}"), source.shape, source.dtype, where)
     name = ctx.fresh(f"{block}.{buffer}.read")
-    redirected = with_loads(reader, buffer, lambda indices: Load(target.name, indices, source.dtype))
+    redirected = replace_block_loads(reader, buffer, lambda indices: Load(target.name, indices, source.dtype))
     ctx.func = set_block(ctx.func, reader, redirected)
     copy = copy_block(name, Load(buffer, (), source.dtype), target.name, index_names(ctx, first.indices), source.shape)
     copy_before(ctx, block, copy, target)

@@ -84,7 +84,7 @@ def _consumers(ctx: Context, producer: Block, loop: For) -> list[Block]:
             (producer.name, loop.var),
             "choose a loop around its readers that is not around the block",
         )
-    consumers = readers(ctx.func, *query.written(producer))
+    consumers = readers(ctx.func, *query.written_buffers(producer))
     if not consumers:
         raise ScheduleError(
             OP,
@@ -130,7 +130,7 @@ def _require_before_start(producer: Block, consumers: list[Block], path: tuple[F
 
 
 def _reads(e: Expr, producer: Block) -> bool:
-    return any(load.buffer in query.written(producer) for load in query.loads(e))
+    return any(load.buffer in query.written_buffers(producer) for load in query.loads(e))
 
 
 def _position(consumers: list[Block], loop: For) -> int:

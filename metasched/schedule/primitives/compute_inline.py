@@ -62,15 +62,17 @@ def compute_inline(ctx: Context, block: BlockName) -> None:
     require_producers_stay(ctx, OP, producer, frozenset(set.intersection(*shared)) if shared else frozenset())
     # Guards can be ignored: in a valid program every element read has been computed, by this expression.
     func = query.replace_stmt(ctx.func, producer, None)
-    settled = _without_settled_conditions(producer)
+    settled = _drop_settled_conditions(producer)
     found = {reader.name for reader in used_by}
-    after = replace(func, body=query.map_blocks(func.body, lambda b: _inlined(b, settled) if b.name in found else b))
+    after = replace(
+        func, body=query.map_blocks(func.body, lambda b: _inline_producer(b, settled) if b.name in found else b)
+    )
     for reader in used_by:
         require_same_parts(OP, func, after, producer, reader)
     ctx.func = replace_buffers(after, remove=buffer)
 
 
-def _without_settled_conditions(block: Block) -> Block:
+def _drop_settled_conditions(block: Block) -> Block:
     """The block less conditions that hold for all of its elements, or for none.
 
     Here they are proved by the ranges of its own variables: its readers' sums of indices take more than those need.
@@ -94,7 +96,7 @@ def _without_settled_conditions(block: Block) -> Block:
     return query.map_values(block, settled)
 
 
-def _inlined(consumer: Block, producer: Block) -> Block:
+def _inline_producer(consumer: Block, producer: Block) -> Block:
     buffer = producer.store.buffer
     hint = f"leave `{producer.name}` a stage of its own; compute_at puts it where it is read"
     require_small_expression(OP, consumer, buffer, producer, hint)

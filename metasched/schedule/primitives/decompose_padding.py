@@ -117,7 +117,7 @@ class _Bound:
 
 
 # `a op b` as `sign * (a - b) + shift < 0`.
-_BELOW = {BinOp.LT: (1, 0), BinOp.LE: (1, -1), BinOp.GT: (-1, 0), BinOp.GE: (-1, -1)}
+_LESS_THAN_FORMS = {BinOp.LT: (1, 0), BinOp.LE: (1, -1), BinOp.GT: (-1, 0), BinOp.GE: (-1, -1)}
 
 
 def _bound(block: Block, cond: Expr) -> _Bound:
@@ -128,9 +128,13 @@ def _bound(block: Block, cond: Expr) -> _Bound:
         (block.name,),
         "it must be comparisons of indices, joined by `and`",
     )
-    if not (isinstance(cond, Binary) and cond.op in _BELOW) or query.loads(cond) or not free_vars(cond) <= names:
+    if (
+        not (isinstance(cond, Binary) and cond.op in _LESS_THAN_FORMS)
+        or query.loads(cond)
+        or not free_vars(cond) <= names
+    ):
         raise error
-    sign, shift = _BELOW[cond.op]
+    sign, shift = _LESS_THAN_FORMS[cond.op]
     try:
         rest, terms = linear(Binary(BinOp.SUB, cond.a, cond.b) * sign + shift, names)
     except NotAffine:
@@ -178,7 +182,7 @@ def _copy(block: Block, loops: Sequence[For], value: Expr, bounds: Sequence[_Bou
         low = max([0, *(b.lower for b in mine if b.lower is not None)])
         uppers = [b.upper for b in mine if b.upper is not None]
         starts[loop.var] = simplify(Var(loop.var) + low)
-        extents[loop.var] = _narrowed(loop.extent, low, min(uppers) if uppers else None)
+        extents[loop.var] = _narrow_extent(loop.extent, low, min(uppers) if uppers else None)
         left = [b for b in left if b not in mine]
     values = dict(zip((it.name for it in block.iters), block.bindings, strict=True))
     guards = tuple(simplify_sides(substitute(b.cond, values)) for b in left)
@@ -189,7 +193,7 @@ def _copy(block: Block, loops: Sequence[For], value: Expr, bounds: Sequence[_Bou
     return stmt
 
 
-def _narrowed(extent: Expr, low: int, high: int | None) -> Expr:
+def _narrow_extent(extent: Expr, low: int, high: int | None) -> Expr:
     """How many of the indices below `extent` are in `low` .. `high`; none where a tile holds padding only."""
     inside = extent if high is None else Binary(BinOp.MIN, extent, const(high))
     known = as_int(simplify(inside - low))

@@ -39,7 +39,7 @@ _RELATIONS: Mapping[BinOp, tuple[bool, bool]] = {
     BinOp.GE: (True, False),
     BinOp.GT: (True, True),
 }
-_FLIPPED = {BinOp.LE: BinOp.GE, BinOp.LT: BinOp.GT, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT}
+_FLIPPED_COMPARISONS = {BinOp.LE: BinOp.GE, BinOp.LT: BinOp.GT, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT}
 
 
 @primitive
@@ -84,7 +84,7 @@ def decompose_scan(ctx: Context, block: BlockName, size: Number) -> BlockName:
             f"choose from 2 to {scan.extent - 1}",
         )
     blocks = _Blocks(ctx, target, scan, size)
-    made = [blocks.within(), blocks.totals(), blocks.before(), blocks.joined()]
+    made = [blocks.own_terms(), blocks.totals(), blocks.preceding_blocks(), blocks.joined_block()]
     at = child_with(ctx.func.body, target.name)
     assert at is not None
     ctx.taken |= query.names(ctx.func)
@@ -130,7 +130,7 @@ def _scan(block: Block) -> _Scan:
         conds += conjuncts(term.cond)
         term = term.then
     for cond in conds:
-        found = _related(block, cond, over[0])
+        found = _find_relation(block, cond, over[0])
         if found is None:
             continue
         along, relation = found
@@ -146,7 +146,7 @@ def _scan(block: Block) -> _Scan:
     raise _no_scan(block, f"no condition of its terms is `{over[0].name} <= ` a variable of its elements")
 
 
-def _related(block: Block, cond: Expr, over: IterVar) -> tuple[IterVar, BinOp] | None:
+def _find_relation(block: Block, cond: Expr, over: IterVar) -> tuple[IterVar, BinOp] | None:
     """The spatial variable that a condition compares the reduction variable with, and how."""
     if not isinstance(cond, Binary) or cond.op not in _RELATIONS:
         return None
@@ -156,7 +156,7 @@ def _related(block: Block, cond: Expr, over: IterVar) -> tuple[IterVar, BinOp] |
     if cond.a.name == over.name and cond.b.name in spatial:
         return spatial[cond.b.name], cond.op
     if cond.b.name == over.name and cond.a.name in spatial:
-        return spatial[cond.a.name], _FLIPPED[cond.op]
+        return spatial[cond.a.name], _FLIPPED_COMPARISONS[cond.op]
     return None
 
 
@@ -191,31 +191,35 @@ class _Blocks:
     def buffers(self) -> tuple[Buffer, ...]:
         return tuple(self._of.values())
 
-    def within(self) -> Block:
+    def own_terms(self) -> Block:
         """The terms of an element's own block as far as they belong to it."""
         related = Binary(self.scan.relation, self.r, self.q)
-        value = self._where([related, *self._inside()], self._term())
-        return self._reduction("within", (self._blocks(), self._it(self.q, self.size)), (self.r, self.size), value)
+        value = self._guard_term([related, *self._inside_guards()], self._term())
+        return self._reduction(
+            "within", (self._blocks(), self._spatial_variable(self.q, self.size)), (self.r, self.size), value
+        )
 
     def totals(self) -> Block:
         """All terms of a block, without one that is none of any element."""
-        conds = self._inside()
+        conds = self._inside_guards()
         if self.scan.leaves_out_itself:
             first = Binary(BinOp.GT, self._place(), const(0))
             conds = [first, *conds] if self.scan.is_reverse else [self._below_last()]
-        return self._reduction("totals", (self._blocks(),), (self.r, self.size), self._where(conds, self._term()))
+        return self._reduction("totals", (self._blocks(),), (self.r, self.size), self._guard_term(conds, self._term()))
 
-    def before(self) -> Block:
-        """What comes before each block: a running reduction over blocks."""
+    def preceding_blocks(self) -> Block:
+        """The reduction of all blocks before each block: a running reduction over blocks."""
         relation = Binary(BinOp.GT if self.scan.is_reverse else BinOp.LT, self.c, self.b)
-        value = self._where([relation], self._read("totals", self.c))
+        value = self._guard_term([relation], self._load_buffer("totals", self.c))
         return self._reduction("before", (self._blocks(),), (self.c, self.count), value)
 
-    def joined(self) -> Block:
+    def joined_block(self) -> Block:
         """The block itself, of both."""
         along, size = Var(self.scan.along.name), const(self.size)
         own, inside = Binary(BinOp.FLOORDIV, along, size), Binary(BinOp.MOD, along, size)
-        value = Binary(self.scan.reducer.operation, self._read("before", own), self._read("within", own, inside))
+        value = Binary(
+            self.scan.reducer.operation, self._load_buffer("before", own), self._load_buffer("within", own, inside)
+        )
         iters = tuple(it for it in self.block.iters if it.kind is IterKind.SPATIAL)
         store = replace(self.block.store, value=tidy(value))
         return replace(
@@ -238,10 +242,10 @@ class _Blocks:
         )
 
     def _blocks(self) -> IterVar:
-        return self._it(self.b, self.count)
+        return self._spatial_variable(self.b, self.count)
 
     @staticmethod
-    def _it(var: Var, extent: int) -> IterVar:
+    def _spatial_variable(var: Var, extent: int) -> IterVar:
         return IterVar(var.name, const(extent), IterKind.SPATIAL)
 
     def _place(self) -> Expr:
@@ -251,7 +255,7 @@ class _Blocks:
     def _term(self) -> Expr:
         return substitute(self.scan.term, {self.scan.over.name: self._place()})
 
-    def _inside(self) -> list[Expr]:
+    def _inside_guards(self) -> list[Expr]:
         """The guard that a term is inside, where the last block has fewer; none where all are whole."""
         return [] if self.scan.extent % self.size == 0 else [self._below_last()]
 
@@ -260,9 +264,9 @@ class _Blocks:
         left_out = self.scan.leaves_out_itself and not self.scan.is_reverse
         return Binary(BinOp.LT, self._place(), const(self.scan.extent - left_out))
 
-    def _where(self, conds: list[Expr], term: Expr) -> Expr:
+    def _guard_term(self, conds: list[Expr], term: Expr) -> Expr:
         return Select(conjunction(conds), term, self.scan.reducer.identity(term.dtype)) if conds else term
 
-    def _read(self, what: str, *own: Expr) -> Load:
+    def _load_buffer(self, what: str, *own: Expr) -> Load:
         buffer = self._of[what]
         return Load(buffer.name, (*(Var(it.name) for it in self.kept), *own), buffer.dtype)

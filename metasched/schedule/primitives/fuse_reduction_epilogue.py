@@ -54,7 +54,7 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
     _require_epilogue(ctx, reduction, last)
     assert reduction.reducer is not None
     assert reduction.init is not None
-    rest = _rest(reduction, last)
+    rest = _other_operand(reduction, last)
     values = _values(ctx, reduction, last)
     init = tidy(substitute(rest, values))
     if reduction.init != reduction.reducer.identity(init.dtype):
@@ -106,7 +106,7 @@ def _require_epilogue(ctx: Context, block: Block, last: Block) -> None:
         )
 
 
-def _rest(block: Block, last: Block) -> Expr:
+def _other_operand(block: Block, last: Block) -> Expr:
     """The operand that the epilogue combines with an element of the result."""
     assert block.reducer is not None
     operation = block.reducer.operation

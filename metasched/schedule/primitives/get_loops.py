@@ -25,7 +25,7 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
         raise ScheduleError(OP, f"for a batch, `{block}` has no loop `{missing[0]}`", (block,))
     for name in here:
         if name not in own and not batching.over_batch(name):
-            batching.add_over_batch(name, batching.fresh(f"batch_{name}"))
+            batching.add_over_batch(name, batching.fresh_label(f"batch_{name}"))
     labels = tuple(own[name] if name in own else batching.over_batch(name) for name in here)
     batching.run(replace(instruction, outputs=labels))
     # Loops over an operand that lies the other way.

@@ -67,11 +67,11 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
     """
     target = ctx.loop(OP, loop)
     require_serial(OP, target)
-    private = _private(ctx.func, target)
+    private = _private_buffers(ctx.func, target)
     for block in query.blocks_under(target):
         _require_apart(block, target, private)
         _require_no_window(ctx, block, target, private)
-    cuts = [simplify(p) for p in points] or _changes(ctx, target)
+    cuts = [simplify(p) for p in points] or _change_points(ctx, target)
     _require_ascending(ctx, target, cuts)
     temps = ctx.func.temps
     stmts: list[Stmt] = []
@@ -81,7 +81,7 @@ def loop_partition(ctx: Context, loop: LoopName, points: tuple[IntExpr, ...] = (
         names.append(ctx.fresh(f"{loop}_{n}"))
         stmts.append(part.loop(names[-1], simplify(high - low)))
         ctx.func = part.func_with_buffers()
-    ctx.func = _replaced(ctx.func, target, stmts)
+    ctx.func = _replace_loop(ctx.func, target, stmts)
     return tuple(names)
 
 
@@ -109,7 +109,7 @@ def _label(n: int, cuts: int) -> str:
     return "head" if n < main else "tail" if n == cuts else "middle"
 
 
-def _replaced(func: Func, target: For, stmts: list[Stmt]) -> Func:
+def _replace_loop(func: Func, target: For, stmts: list[Stmt]) -> Func:
     path = query.path_to(func, target)
     parent = path[-2] if len(path) > 1 else None
     children = getattr(parent, "stmts", None)
@@ -120,7 +120,7 @@ def _replaced(func: Func, target: For, stmts: list[Stmt]) -> Func:
 
 def _require_no_window(ctx: Context, block: Block, loop: For, private: frozenset[str]) -> None:
     """Raise for a block whose rolling window keeps results of earlier iterations: its iteration order matters."""
-    for name in query.written(block):
+    for name in query.written_buffers(block):
         if name not in private and ctx.func.buffer(name).roll is not None:
             raise ScheduleError(
                 OP, f"`{name}` is a window that rolls", (block.name, loop.var), "loop_partition before store_at"
@@ -136,7 +136,7 @@ def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:
             (loop.var, block.name),
             f"{OP} before fusing them",
         )
-    if loop.var not in reduced | spatial and not private.issuperset(query.written(block)):
+    if loop.var not in reduced | spatial and not private.issuperset(query.written_buffers(block)):
         raise ScheduleError(
             OP,
             f"every iteration of loop `{loop.var}` computes the same in block `{block.name}`",
@@ -145,13 +145,13 @@ def _require_apart(block: Block, loop: For, private: frozenset[str]) -> None:
         )
 
 
-def _private(func: Func, loop: For) -> frozenset[str]:
+def _private_buffers(func: Func, loop: For) -> frozenset[str]:
     """Intermediate buffers of which each iteration uses only what it writes itself."""
     inside = {b.name: b for b in query.blocks_under(loop)}
     out = set()
     for buffer in func.temps:
-        users = [b for b in query.blocks(func) if buffer.name in (*query.written(b), *query.reads(b))]
-        writers = [b for b in users if buffer.name in query.written(b)]
+        users = [b for b in query.blocks(func) if buffer.name in (*query.written_buffers(b), *query.reads(b))]
+        writers = [b for b in users if buffer.name in query.written_buffers(b)]
         whole = not any(loop.var in query.reduced_loops(b) for b in writers)
         if whole and all(b.name in inside for b in users):
             out.add(buffer.name)
@@ -174,9 +174,9 @@ class _Part:
     def __post_init__(self) -> None:
         self.loops: dict[str, str] = {}
         self.regions: dict[str, str] = {}
-        self.buffers = {name: self._copied(name, "_") for name in sorted(self.private)}
+        self.buffers = {name: self._copy_name(name, "_") for name in sorted(self.private)}
 
-    def _copied(self, name: str, separator: str) -> str:
+    def _copy_name(self, name: str, separator: str) -> str:
         return self.ctx.fresh(f"{name}{separator}{self.label}") if self.label else name
 
     def loop(self, var: str, extent: Expr) -> Stmt:
@@ -201,7 +201,7 @@ class _Part:
 
     def _stmt(self, stmt: Stmt, values: dict[str, Expr]) -> Stmt:
         if isinstance(stmt, For):
-            var = self._copied(stmt.var, "_")
+            var = self._copy_name(stmt.var, "_")
             self.loops[stmt.var] = var
             body = self._stmt(stmt.body, {**values, stmt.var: Var(var)})
             return replace(stmt, var=var, body=body, region=self._region(stmt.region))
@@ -212,17 +212,17 @@ class _Part:
     def _region(self, name: str) -> str:
         """The name, in this part, of a parallel region that loops inside share."""
         if name and name not in self.regions:
-            self.regions[name] = self._copied(name, "_")
+            self.regions[name] = self._copy_name(name, "_")
         return self.regions.get(name, "")
 
     def _block(self, block: Block, values: dict[str, Expr]) -> Block:
         moved = query.substitute_block(block, values, normal_form)
         goes_on = self.target.var in query.reduced_loops(block) and not self.starts
-        moved = replace(moved, name=self._copied(block.name, "."), init=None if goes_on else moved.init)
-        return moved.map(self._renamed) if self.label else moved
+        moved = replace(moved, name=self._copy_name(block.name, "."), init=None if goes_on else moved.init)
+        return moved.map(self._rename_node) if self.label else moved
 
-    def _renamed(self, node: Node) -> Node:
-        node = node.map(self._renamed)
+    def _rename_node(self, node: Node) -> Node:
+        node = node.map(self._rename_node)
         if isinstance(node, Load | Store) and node.buffer in self.buffers:
             return replace(node, buffer=self.buffers[node.buffer])
         return node
@@ -231,7 +231,7 @@ class _Part:
 # --- where conditions change -----------------------------------------------------------------------------
 
 
-def _changes(ctx: Context, loop: For) -> list[Expr]:
+def _change_points(ctx: Context, loop: For) -> list[Expr]:
     """The iterations at which a condition begins or ceases to hold for the whole loop body, ascending."""
     extent = as_int(loop.extent)
     if extent is None:

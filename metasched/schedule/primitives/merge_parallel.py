@@ -19,7 +19,7 @@ OP = "merge_parallel"
 
 def _in_batches(batching: Batching, instruction: Instruction) -> None:
     """Merge what threads share in place of the loops; nothing where that is one loop."""
-    shared = (batching.on_threads(arg.name) for arg in instruction.args if isinstance(arg, Ref))
+    shared = (batching.shared_loop(arg.name) for arg in instruction.args if isinstance(arg, Ref))
     loops = tuple(dict.fromkeys(shared))
     if len(loops) > 1:
         batching.run(replace(instruction, args=loops))
@@ -60,7 +60,7 @@ def merge_parallel(ctx: Context, *loops: LoopName) -> None:
     for stmt in parent.stmts[members[0] : members[-1]]:
         _require_phase(stmt, wanted, joined)
     name = next((x.region for x in wanted if x.region), "") or ctx.fresh("region")
-    stmts = tuple(_in_region(s, name) if n in members else s for n, s in enumerate(parent.stmts))
+    stmts = tuple(_mark_region(s, name) if n in members else s for n, s in enumerate(parent.stmts))
     ctx.func = query.replace_stmt(ctx.func, parent, Seq(stmts))
 
 
@@ -120,6 +120,6 @@ def _require_phase(stmt: Stmt, given: list[For], joined: set[str]) -> None:
         )
 
 
-def _in_region(stmt: Stmt, name: str) -> Stmt:
+def _mark_region(stmt: Stmt, name: str) -> Stmt:
     assert isinstance(stmt, For)
     return replace(stmt, region=name)

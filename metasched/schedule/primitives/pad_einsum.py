@@ -29,7 +29,7 @@ from metasched.ir.nodes import (
     UnOp,
     Var,
 )
-from metasched.ir.ranges import bounds, nonnegative
+from metasched.ir.ranges import bounds, is_nonnegative
 from metasched.lang.instructions import Instruction, Value
 from metasched.schedule.batching import Batching
 from metasched.schedule.context import Context
@@ -168,7 +168,7 @@ class _Padded:
             )
         for load in factors:
             self._require_bare(load)
-            missing = [name for name in reduced if name not in _used(load)]
+            missing = [name for name in reduced if name not in _used_variables(load)]
             if missing:
                 raise ScheduleError(
                     OP,
@@ -194,7 +194,7 @@ class _Padded:
         seen: set[str] = set()
         for index in load.indices:
             mixed = free_vars(index) & self.extents.keys()
-            if mixed & seen or (mixed and not is_index_variable(index) and self._last(index) is None):
+            if mixed & seen or (mixed and not is_index_variable(index) and self._largest_index(index) is None):
                 raise ScheduleError(
                     OP,
                     f"block `{self.block.name}` reads `{load.buffer}` at `{min(mixed)}` and more than that",
@@ -203,7 +203,7 @@ class _Padded:
                 )
             seen |= mixed
 
-    def _last(self, index: Expr) -> Expr | None:
+    def _largest_index(self, index: Expr) -> Expr | None:
         """The largest value of an index over the padded domain; None where a padded reduction variable is in it, or its
         values are not known.
 
@@ -217,14 +217,14 @@ class _Padded:
             found = bounds(index, domain)
         except NotAffine:
             return None
-        return found.hi if nonnegative(found.lo) else None
+        return found.hi if is_nonnegative(found.lo) else None
 
     # --- rewriting
 
     def rewrite(self, loops: tuple[For, ...]) -> tuple[str, ...]:
         """Insert the copies and extend the block to the padded domain. Returns the names of the copies."""
         ctx, old = self.ctx, self.block
-        copies = {load: self._copy(load) for load in self.loads if _used(load) & self.extents.keys()}
+        copies = {load: self._copy(load) for load in self.loads if _used_variables(load) & self.extents.keys()}
         places = {load: Load(target.name, load.indices, load.type) for load, (_, target) in copies.items()}
         shown = [i.name for i in old.store.indices if isinstance(i, Var)]
         result = self._result() if any(name in self.extents for name in shown) else None
@@ -255,7 +255,7 @@ class _Padded:
                 shape[d] = self.extents[index.name]
                 inside.append(Binary(BinOp.LT, Var(names[d]), domain[index.name]))
             elif free_vars(index) & self.extents.keys():
-                last = self._last(index)
+                last = self._largest_index(index)
                 assert last is not None
                 shape[d] = simplify(Binary(BinOp.MAX, last + 1, whole.shape[d]))
                 inside.append(Binary(BinOp.LT, Var(names[d]), whole.shape[d]))
@@ -291,7 +291,7 @@ class _Padded:
         return name
 
 
-def _used(load: Load) -> frozenset[str]:
+def _used_variables(load: Load) -> frozenset[str]:
     """The variables that the indices of a read use."""
     return free_vars_of(load.indices)
 

@@ -28,15 +28,15 @@ def _in_batches(batching: Batching, instruction: Instruction) -> None:
     outside = query.loops_above_loop(batching.whole, batching.loop(loop.name))
     over = [outer for outer in outside if batching.over_batch(outer.var)]
     if not batching.share_elements or prod(as_int(outer.extent) or 1 for outer in over) == 1:
-        batching.share(loop.name, loop)
+        batching.set_shared_loop(loop.name, loop)
         batching.run(instruction)
     elif all(outer.kind is LoopKind.SERIAL for outer in over):
-        shared = batching.fused(over)
-        batching.share(loop.name, shared)
+        shared = batching.fuse_loops(over)
+        batching.set_shared_loop(loop.name, shared)
         batching.run(replace(instruction, args=(shared,)))
     else:
         shared_already = next(outer for outer in over if outer.kind is LoopKind.PARALLEL)
-        batching.share(loop.name, Ref(batching.over_batch(shared_already.var)))
+        batching.set_shared_loop(loop.name, Ref(batching.over_batch(shared_already.var)))
 
 
 @primitive(in_batches=_in_batches, threads=True)

@@ -52,14 +52,14 @@ def reindex(ctx: Context, block: BlockName, buffer: BufferText) -> BlockName:
             OP, f"block `{block}` writes a value and its position", (block,), "cache_read and cache_write copy buffers"
         )
     if buffer == user.store.buffer:
-        return _written(ctx, user)
+        return _reindex_write(ctx, user)
     if buffer in query.reads(user):
-        return _read(ctx, user, buffer)
+        return _reindex_read(ctx, user, buffer)
     used = listing((*query.reads(user), user.store.buffer))
     raise ScheduleError(OP, f"block `{block}` neither reads nor writes `{buffer}`", (block,), f"it uses {used}")
 
 
-def _read(ctx: Context, reader: Block, buffer: str) -> str:
+def _reindex_read(ctx: Context, reader: Block, buffer: str) -> str:
     loads = [load for load in query.loads(reader.store.value) if load.buffer == buffer]
     if not loads:
         raise ScheduleError(
@@ -88,7 +88,7 @@ def _read(ctx: Context, reader: Block, buffer: str) -> str:
     return name
 
 
-def _written(ctx: Context, writer: Block) -> str:
+def _reindex_write(ctx: Context, writer: Block) -> str:
     buffer = writer.store.buffer
     require_only_writer(ctx, OP, writer)
     require_read_after(ctx, OP, writer.name, buffer)

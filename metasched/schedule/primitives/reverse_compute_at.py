@@ -160,7 +160,7 @@ def _spans(ctx: Context, consumer: Block, path: tuple[For, ...]) -> dict[str, Sp
         shared = query.common_loops(path, query.loops_above(ctx.func, source.name))
         if shared:
             completed = completed_spans(ctx, OP, source, shared)
-            found.append((len(shared) == len(path), _by_iter(consumer, source, completed, path[-1])))
+            found.append((len(shared) == len(path), _spans_by_variable(consumer, source, completed, path[-1])))
     ranges = query.ranges(path)
     for innermost, spans in found:
         if innermost and all(_contains(other, spans, ranges) for _, other in found):
@@ -177,8 +177,8 @@ def _require_own_domain(ctx: Context, consumer: Block, spans: dict[str, Span]) -
     """Raise where the new loops would run over more than the block does, while what it reads is computed in part, too:
     both were moved to where a part of them was needed.
     """
-    parts = [source.name for source in _sources(ctx, consumer) if _in_part(ctx, source)]
-    more = [name for name in _in_part(ctx, consumer) if name not in spans]
+    parts = [source.name for source in _sources(ctx, consumer) if _partial_variables(ctx, source)]
+    more = [name for name in _partial_variables(ctx, consumer) if name not in spans]
     if parts and more:
         raise ScheduleError(
             OP,
@@ -189,7 +189,7 @@ def _require_own_domain(ctx: Context, consumer: Block, spans: dict[str, Span]) -
         )
 
 
-def _in_part(ctx: Context, block: Block) -> list[str]:
+def _partial_variables(ctx: Context, block: Block) -> list[str]:
     """The iteration variables of which a block runs over a part, whatever the loops around it do."""
     ranges = query.ranges(query.loops_above(ctx.func, block.name))
     found = []
@@ -204,10 +204,10 @@ def _in_part(ctx: Context, block: Block) -> list[str]:
     return found
 
 
-def _by_iter(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
+def _spans_by_variable(consumer: Block, source: Block, completed: list[Span | None], loop: For) -> dict[str, Span]:
     """The completed spans of partially completed dimensions, by the iteration variable that reads each."""
     by_name = {it.name: it for it in consumer.iters}
-    reads = [x.indices for x in query.reads_of(consumer) if x.buffer in query.written(source)]
+    reads = [x.indices for x in query.reads_of(consumer) if x.buffer in query.written_buffers(source)]
     out: dict[str, Span] = {}
     for dimension, span in enumerate(completed):
         if span is None:

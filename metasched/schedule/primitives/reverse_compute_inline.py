@@ -79,7 +79,11 @@ def _producer(ctx: Context, consumer: Block) -> Block:
     candidates = []
     for name in query.reads(consumer):
         written = writers(ctx.func, name)
-        if written and not is_output(ctx.func, name) and all(_bare(ctx, e) for e in _reads_of(consumer, name)):
+        if (
+            written
+            and not is_output(ctx.func, name)
+            and all(_has_bare_indices(ctx, e) for e in _reads_of(consumer, name))
+        ):
             candidates.append(written[-1])
     sole = [p for p in candidates if [r.name for r in readers(ctx.func, p.store.buffer)] == [consumer.name]]
     if not candidates:
@@ -126,7 +130,7 @@ def _reads_of(block: Block, buffer: str) -> list[Load]:
     return [load for load in query.loads(block.store.value) if load.buffer == buffer]
 
 
-def _bare(ctx: Context, load: Load) -> bool:
+def _has_bare_indices(ctx: Context, load: Load) -> bool:
     """Whether each index of a read is a distinct bare iteration variable, or 0 in a dimension of extent 1."""
     names = [e.name for e in load.indices if is_index_variable(e)]
     shape = ctx.func.buffer(load.buffer).shape

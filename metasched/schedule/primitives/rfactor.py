@@ -57,7 +57,7 @@ def rfactor(ctx: Context, loop: LoopName, axis: Number = 0) -> BlockName:
     result = ctx.func.buffer(block.store.buffer)
     shape = (*result.shape[:axis], target.extent, *result.shape[axis:])
     partials = tuple(
-        Buffer(ctx.fresh(f"{name}_rf"), shape, ctx.func.buffer(name).dtype) for name in query.written(block)
+        Buffer(ctx.fresh(f"{name}_rf"), shape, ctx.func.buffer(name).dtype) for name in query.written_buffers(block)
     )
     above = query.loops_above(ctx.func, block.name)
     shared = shared_with_readers(ctx, block)
@@ -125,7 +125,7 @@ def _reduction_loops(block: Block) -> list[str]:
     return sorted(query.reduced_loops(block))
 
 
-def _connected(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
+def _connected_loops(loop: str, groups: list[frozenset[str]]) -> frozenset[str]:
     """The loops connected to `loop` through groups that share members."""
     found = frozenset((loop,))
     while True:
@@ -145,7 +145,7 @@ class _Factored:
         taken = {it.name for it in block.iters}
         # Reduction variables that the loop does not drive stay as they are. The others are replaced by their loops, and
         # so are those that share one of these loops, as after fusing: they would not be independent variables.
-        shared = _connected(loop.var, [free_vars(b) for _, b in self._pairs(IterKind.REDUCE)])
+        shared = _connected_loops(loop.var, [free_vars(b) for _, b in self._pairs(IterKind.REDUCE)])
         self.whole = [it for it, b in self._pairs(IterKind.REDUCE) if shared.isdisjoint(free_vars(b))]
         self.apart = [it for it, b in self._pairs(IterKind.REDUCE) if not shared.isdisjoint(free_vars(b))]
         taken -= {it.name for it in self.apart}
@@ -170,7 +170,7 @@ class _Factored:
         rest = [x for x in self.parts if x.var != self.loop.var]
         pairs: list[tuple[IterVar, Expr]] = [(factor, Var(self.loop.var)), *self._pairs(IterKind.SPATIAL)]
         pairs += [(it, self._binding(it)) for it in self.whole]
-        pairs += [(IterVar(self.iter_of[x.var], self._reached(x), IterKind.REDUCE), Var(x.var)) for x in rest]
+        pairs += [(IterVar(self.iter_of[x.var], self._run_count(x), IterKind.REDUCE), Var(x.var)) for x in rest]
         renamed: dict[str, Expr] = {x: Var(name) for x, name in self.iter_of.items()}
         values = {it.name: simplify(substitute(self._binding(it), renamed)) for it in self.apart}
         assert block.reducer is not None
@@ -191,7 +191,7 @@ class _Factored:
             annotations=block.annotations if still else (),
         )
 
-    def _reached(self, loop: For) -> Expr:
+    def _run_count(self, loop: For) -> Expr:
         """How many iterations of a loop run: guards over it alone cut off the end, as for the tile of an imperfect
         tile."""
         reached = loop.extent

@@ -79,12 +79,12 @@ def _places(ctx: Context, around: tuple[Block, ...]) -> list[str]:
 def _first_move(ctx: Context, block: Block, around: list[Block]) -> _Move:
     consumers = query.consumers(ctx.func, block.name)
     producers = query.producers(ctx.func, block.name)
-    output = any(is_output(ctx.func, buffer) for buffer in query.written(block))
+    output = any(is_output(ctx.func, buffer) for buffer in query.written_buffers(block))
     chosen = tuple(around or (consumers[:1] if consumers and not output else producers[-1:]))
     for primitive, related in ((compute_at, consumers), (reverse_compute_at, producers)):
         if {other.name for other in chosen} <= {other.name for other in related}:
             return _Move(block.name, chosen, primitive)
-    raise _unrelated(block, chosen, [*consumers, *producers])
+    raise _unrelated_error(block, chosen, [*consumers, *producers])
 
 
 def _later_moves(ctx: Context, first: _Move, blocks: list[Block]) -> Iterator[_Move]:
@@ -98,7 +98,7 @@ def _later_moves(ctx: Context, first: _Move, blocks: list[Block]) -> Iterator[_M
         producers = query.producers(ctx.func, block.name)
         readers, sources = (tuple(x for x in found if x.name in there) for found in (consumers, producers))
         if bool(readers) == bool(sources):
-            raise _unplaced(block, readers, sources)
+            raise _unplaced_error(block, readers, sources)
         yield _Move(block.name, readers or sources, compute_at if readers else reverse_compute_at)
         there.add(block.name)
 
@@ -114,7 +114,7 @@ def _there_already(block: Block, first: _Move, is_fixed: bool) -> ScheduleError:
     return ScheduleError(OP, f"`{block.name}` is named twice", (block.name,), "name each block that moves once")
 
 
-def _unplaced(block: Block, readers: tuple[Block, ...], sources: tuple[Block, ...]) -> ScheduleError:
+def _unplaced_error(block: Block, readers: tuple[Block, ...], sources: tuple[Block, ...]) -> ScheduleError:
     if not readers:
         return ScheduleError(
             OP,
@@ -132,7 +132,7 @@ def _unplaced(block: Block, readers: tuple[Block, ...], sources: tuple[Block, ..
     )
 
 
-def _unrelated(block: Block, around: tuple[Block, ...], related: list[Block]) -> ScheduleError:
+def _unrelated_error(block: Block, around: tuple[Block, ...], related: list[Block]) -> ScheduleError:
     known = listing(other.name for other in related)
     stranger = next((x for x in around if x.name not in {other.name for other in related}), None)
     if stranger is None:

@@ -31,5 +31,5 @@ def set_scope(ctx: Context, block: BlockName, scope: Text) -> None:
     writer = ctx.block(OP, block)
     new = scope_named(OP, scope)
     require_intermediate(ctx, OP, writer, "give it a cache with cache_write, and set the scope of that")
-    temps = tuple(replace(b, scope=new) if b.name in query.written(writer) else b for b in ctx.func.temps)
+    temps = tuple(replace(b, scope=new) if b.name in query.written_buffers(writer) else b for b in ctx.func.temps)
     ctx.func = replace(ctx.func, temps=temps)

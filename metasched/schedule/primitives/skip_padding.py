@@ -115,7 +115,7 @@ def _padded_product(ctx: Context, block: Block, dimensions: int) -> _PaddedProdu
     for data, factor in ((value.a, value.b), (value.b, value.a)):
         padding = _padding(ctx, data)
         if padding is not None:
-            by_dimension = _by_dimension(block, padding)
+            by_dimension = _conditions_by_dimension(block, padding)
             if not 1 <= dimensions <= len(by_dimension):
                 raise ScheduleError(
                     OP,
@@ -162,8 +162,8 @@ def _is_zero(e: Expr | None) -> bool:
 _BOUNDS = frozenset({BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE})
 
 
-def _by_dimension(block: Block, padding: Expr) -> list[list[Expr]]:
-    """What a padding's condition asks for, by the variables that it asks it of, in the order of the condition."""
+def _conditions_by_dimension(block: Block, padding: Expr) -> list[list[Expr]]:
+    """The conjuncts of a padding's condition, in groups that use the same variables, in the order of the condition."""
     found: dict[frozenset[str], list[Expr]] = {}
     for asked in map(simplify_sides, conjuncts(padding)):
         if not (isinstance(asked, Binary) and asked.op in _BOUNDS) or query.loads(asked):

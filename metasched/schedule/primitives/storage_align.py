@@ -18,7 +18,7 @@ OP = "storage_align"
 
 def _in_batches(batching: Batching, instruction: Instruction) -> None:
     """Align the dimension of an element, behind those of the batch."""
-    buffer, dims = batching.written(instruction)
+    buffer, dims = batching.written_buffer(instruction)
     if buffer.layout is None and dims != tuple(range(len(dims))):
         names = tuple(f"d{n}" for n in range(len(buffer.shape) - len(dims)))
         batching.lay_out(instruction, IndexMap(names, tuple(Var(name) for name in names)))

@@ -26,7 +26,7 @@ from metasched.schedule.rewrite.parts import (
 from metasched.support.messages import listing
 
 OP = "store_at"
-_IN_ORDER = (LoopKind.SERIAL, LoopKind.UNROLLED)
+_ORDERED_KINDS = (LoopKind.SERIAL, LoopKind.UNROLLED)
 
 
 @primitive(in_batches=unchanged)
@@ -61,8 +61,8 @@ def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
     if buffer.roll is not None or buffer.layout is not None:
         what = "is stored at a loop already" if buffer.roll is not None else "has a layout of its own"
         raise ScheduleError(OP, f"`{buffer.name}` {what}", (buffer.name,), "store_at once, without transform_layout")
-    between = _between(ctx, writer, loop)
-    axis, lo, extent = _moving(ctx, writer, between)
+    between = _loops_between(ctx, writer, loop)
+    axis, lo, extent = _moving_region(ctx, writer, between)
     position, step = _progress(ctx, writer, lo, extent, between)
     name, binding = spatial(writer)[axis]
     _require_whole_regions(ctx, writer, binding, between)
@@ -74,7 +74,7 @@ def store_at(ctx: Context, block: BlockName, loop: Location) -> None:
     ctx.func = replace_temp(set_block(ctx.func, writer, guarded), replace(buffer, roll=roll))
 
 
-def _between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
+def _loops_between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
     """The loops from just inside the storage to where the block is computed."""
     users = readers(ctx.func, writer.store.buffer)
     shared = shared_loops(ctx.func, [writer, *users])
@@ -95,7 +95,7 @@ def _between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
         )
     between = shared if loop == ROOT else shared[names.index(loop) + 1 :]
     for x in between:
-        if x.kind not in _IN_ORDER:
+        if x.kind not in _ORDERED_KINDS:
             raise ScheduleError(
                 OP,
                 f"the iterations of loop `{x.var}`, which is {x.kind.value}, are not in order",
@@ -105,7 +105,7 @@ def _between(ctx: Context, writer: Block, loop: str) -> tuple[For, ...]:
     return between
 
 
-def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int, Expr, Expr]:
+def _moving_region(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int, Expr, Expr]:
     """The spatial iteration variable that moves with the loops between, and its region (start, extent) in one
     iteration."""
     above = query.loops_above(ctx.func, writer.name)
@@ -117,7 +117,7 @@ def _moving(ctx: Context, writer: Block, between: tuple[For, ...]) -> tuple[int,
             lo, extent = region(binding, own)
             moves = linear(lo, names)[1]
         except NotAffine:
-            raise _not_linear(writer, between) from None
+            raise _linearity_error(writer, between) from None
         if moves:
             found.append((n, name, lo, extent))
     if len(found) != 1:
@@ -136,7 +136,7 @@ def _progress(ctx: Context, writer: Block, lo: Expr, extent: Expr, between: tupl
     """The region's distance from its first position, and its step from one iteration to the next."""
     _, terms = linear(lo, frozenset(x.var for x in between))
     if not all(isinstance(digit, Var) for digit in terms):
-        raise _not_linear(writer, between)
+        raise _linearity_error(writer, between)
     position: Expr = ZERO
     expected: Expr | None = None
     for x in reversed(between):
@@ -204,7 +204,7 @@ def _is_of_elements(guard: Expr, binding: Expr, loops: frozenset[str]) -> bool:
     return {loop: simplify(factor) for loop, factor in asked.items()} in multiples
 
 
-def _not_linear(writer: Block, between: tuple[For, ...]) -> ScheduleError:
+def _linearity_error(writer: Block, between: tuple[For, ...]) -> ScheduleError:
     return ScheduleError(
         OP,
         f"what `{writer.name}` computes is not linear in the loops between",

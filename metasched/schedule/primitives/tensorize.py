@@ -42,7 +42,7 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
                                                                  dot: C[j] += ...
     """
     target = ctx.loop(OP, loop)
-    wanted = _named(intrinsic)
+    wanted = _find_intrinsic(intrinsic)
     around = next((x for x in query.loops_above_loop(ctx.func, loop) if x.kind is LoopKind.VECTORIZED), None)
     if around is not None:
         raise ScheduleError(OP, f"loop `{around.var}` around it is vectorized", (loop, around.var), "vectorize neither")
@@ -65,7 +65,7 @@ def tensorize(ctx: Context, loop: LoopName, intrinsic: Text) -> None:
     ctx.func = query.replace_stmt(ctx.func, target, replace(target, annotations=(*target.annotations, added)))
 
 
-def _named(name: str) -> Intrinsic:
+def _find_intrinsic(name: str) -> Intrinsic:
     known = intrinsics()
     if name not in known:
         raise ScheduleError(OP, f'there is no intrinsic "{name}"', hint=f"there are {', '.join(known)}")

@@ -119,14 +119,14 @@ class _Mapped:
         )
 
     @property
-    def _own(self) -> Mapping[str, Expr]:
+    def _parameter_values(self) -> Mapping[str, Expr]:
         """The block's variables by the map's parameter names."""
         return {name: Var(it.name) for name, it in zip(self.index_map.names, self.old.iters, strict=True)}
 
     @cached_property
     def outputs(self) -> tuple[Expr, ...]:
         """The new variables in terms of the block's own."""
-        return tuple(simplify(substitute(e, self._own)) for e in self.index_map.outputs)
+        return tuple(simplify(substitute(e, self._parameter_values)) for e in self.index_map.outputs)
 
     @cached_property
     def iters(self) -> tuple[IterVar, ...]:
@@ -136,7 +136,7 @@ class _Mapped:
             extents = image_shape(self.index_map, shape)
         except NotAffine as error:
             raise self._refuse(f"leaves the domain of `{self.old.name}`: {error}", "start every index at 0") from None
-        written = [substitute(e, self._own) for e in self.index_map.outputs]
+        written = [substitute(e, self._parameter_values) for e in self.index_map.outputs]
         names = _names(self.ctx, written, {it.name for it in self.old.iters})
         return tuple(
             IterVar(name, extent, self._kind(e)) for name, extent, e in zip(names, extents, self.outputs, strict=True)
@@ -175,16 +175,16 @@ class _Mapped:
 
     def block(self) -> Block:
         """The block over the new variables; its bindings are placeholders, for `nest`."""
-        store = Store(self._target, self._indices, self._moved(self.old.store.value))
-        init = None if self.old.init is None else self._moved(self.old.init)
+        store = Store(self._target, self._indices, self._substitute_variables(self.old.store.value))
+        init = None if self.old.init is None else self._substitute_variables(self.old.init)
         bindings = tuple(Var(it.name) for it in self.iters)
-        iters = tuple(replace(it, extent=self._valued(it.extent)) for it in self.iters)
+        iters = tuple(replace(it, extent=self._substitute_sizes(it.extent)) for it in self.iters)
         return replace(self.old, iters=iters, bindings=bindings, guards=(), store=store, init=init)
 
     def bound(self, moved: Block) -> Block:
         """The block over its own variables, bound to the loops of the new ones."""
         over = {it.name: binding for it, binding in zip(moved.iters, moved.bindings, strict=True)}
-        values = [simplify(substitute(self._valued(self.values[it.name]), over)) for it in self.old.iters]
+        values = [simplify(substitute(self._substitute_sizes(self.values[it.name]), over)) for it in self.old.iters]
         return replace(self.old, bindings=tuple(values), guards=moved.guards)
 
     def guards(self) -> list[Expr]:
@@ -196,17 +196,17 @@ class _Mapped:
             if prove(inside, self.ranges) is not True:
                 if len(free_vars(self.values[it.name])) == 1:
                     raise self._gaps()
-                out.append(simplify_sides(substitute(self._valued(inside), over_loops)))
+                out.append(simplify_sides(substitute(self._substitute_sizes(inside), over_loops)))
         return out
 
-    def _moved(self, e: Expr) -> Expr:
-        return _resolved(substitute(e, self.values), self.ranges)
+    def _substitute_variables(self, e: Expr) -> Expr:
+        return _simplify_indices(substitute(e, self.values), self.ranges)
 
-    def _valued(self, e: Expr) -> Expr:
+    def _substitute_sizes(self, e: Expr) -> Expr:
         """An expression with the values of the sizes in it."""
         if not self.sizes.values:
             return e
-        return self.sizes.valued(e) if e.dtype is INDEX and not depends_on_data(e) else e.map(self._valued)
+        return self.sizes.valued(e) if e.dtype is INDEX and not depends_on_data(e) else e.map(self._substitute_sizes)
 
     # --- the buffer that is written
 
@@ -215,24 +215,24 @@ class _Mapped:
         return self.old.store.buffer
 
     @cached_property
-    def _renamed(self) -> bool:
+    def _keeps_dimensions(self) -> bool:
         """Whether the buffer keeps its dimensions: its variables are renamed at most."""
         values = [self.values[_name(i)] for i in self.old.store.indices if i != ZERO]
         return all(isinstance(e, Var) or e == ZERO for e in values)
 
     @property
-    def _spatial(self) -> list[IterVar]:
+    def _spatial_variables(self) -> list[IterVar]:
         return [it for it in self.iters if it.kind is IterKind.SPATIAL]
 
     @property
     def _indices(self) -> tuple[Expr, ...]:
-        if self._renamed:
+        if self._keeps_dimensions:
             return tuple(i if i == ZERO else self.values[_name(i)] for i in self.old.store.indices)
-        return tuple(Var(it.name) for it in self._spatial)
+        return tuple(Var(it.name) for it in self._spatial_variables)
 
     def move_buffer(self) -> None:
         """Give the buffer the dimensions of the new variables, and adapt its readers' indices."""
-        if self._renamed:
+        if self._keeps_dimensions:
             return
         ctx, name = self.ctx, self._target
         if is_output(ctx.func, name):
@@ -252,8 +252,8 @@ class _Mapped:
             ctx.func = replace_temp(ctx.func, replace(buffer, layout=self._layout()))
             return
         self._require_whole(name)
-        body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._reading(b))
-        shape = tuple(it.extent for it in self._spatial)
+        body = query.map_blocks(ctx.func.body, lambda b: b if b.name == self.old.name else self._rewrite_reader(b))
+        shape = tuple(it.extent for it in self._spatial_variables)
         ctx.func = replace_temp(replace(ctx.func, body=body), replace(buffer, shape=shape))
 
     def _layout(self) -> IndexMap:
@@ -262,7 +262,7 @@ class _Mapped:
         names = tuple(f"d{n}" if i == ZERO else _name(i) for n, i in enumerate(self.old.store.indices))
         known |= {name: Var(name) for name in names}
         places = [e for e, it in zip(self.outputs, self.iters, strict=True) if it.kind is IterKind.SPATIAL]
-        return IndexMap(names, tuple(self._valued(simplify(substitute(e, known))) for e in places))
+        return IndexMap(names, tuple(self._substitute_sizes(simplify(substitute(e, known))) for e in places))
 
     def _require_whole(self, buffer: str) -> None:
         """Raise where elements of the new buffer would stay unwritten, as a copy of the buffer would read them."""
@@ -274,7 +274,7 @@ class _Mapped:
                 last = bounds(self.values[it.name], self.ranges).hi
                 self.ctx.require(Binary(BinOp.LT, last, it.extent), error)
 
-    def _reading(self, reader: Block) -> Block:
+    def _rewrite_reader(self, reader: Block) -> Block:
         if self._target not in query.reads(reader):
             return reader
         ranges = {it.name: it.extent for it in reader.iters}
@@ -307,14 +307,14 @@ def _names(ctx: Context, outputs: Sequence[Expr], known: Collection[str]) -> lis
     return names
 
 
-def _resolved(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
+def _simplify_indices(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     """An expression with its index arithmetic simplified."""
     if e.dtype is INDEX:
         return _index(e, ranges)
-    return e.map(lambda child: _resolved(child, ranges))
+    return e.map(lambda child: _simplify_indices(child, ranges))
 
 
 def _index(e: Expr, ranges: Mapping[str, Expr]) -> Expr:
     if depends_on_data(e):
-        return e.map(lambda child: _resolved(child, ranges))
+        return e.map(lambda child: _simplify_indices(child, ranges))
     return resolve(e, ranges)

@@ -61,12 +61,12 @@ def use_partial_maxima(ctx: Context, sums: BlockName, maxima: BlockName) -> None
     names = _terms_in_common(ctx, parts, tops, factor)
     read = Load(tops.store.buffer, tuple(substitute(e, names) for e in tops.store.indices), factor.maximum.type)
     _require_own_row(top, tops, factor, read)
-    own_top, top_of_all = (_in_type(load, factor.exponent.dtype) for load in (read, factor.maximum))
+    own_top, top_of_all = (_cast_load(load, factor.exponent.dtype) for load in (read, factor.maximum))
     near = factor.relative_to(Binary(BinOp.MAX, own_top, _lowest(own_top.dtype)))
     far = replace(factor, exponent=own_top).relative_to(top_of_all)
     scaled = Binary(BinOp.MUL, total.store.value, substitute(far, _values_in(total, parts)))
-    ctx.func = set_block(ctx.func, parts, _computing(parts, _with_factor(parts.store.value, factor.call, near)))
-    ctx.func = set_block(ctx.func, ctx.block(OP, total.name), _computing(total, scaled))
+    ctx.func = set_block(ctx.func, parts, _set_value(parts, _replace_factor(parts.store.value, factor.call, near)))
+    ctx.func = set_block(ctx.func, ctx.block(OP, total.name), _set_value(total, scaled))
 
 
 def _lowest(dtype: DType) -> Const:
@@ -74,11 +74,11 @@ def _lowest(dtype: DType) -> Const:
     return Const(float_format(dtype).lowest, dtype)
 
 
-def _in_type(load: Load, dtype: DType) -> Expr:
+def _cast_load(load: Load, dtype: DType) -> Expr:
     return load if load.type is dtype else Cast(load, dtype)
 
 
-def _computing(block: Block, value: Expr) -> Block:
+def _set_value(block: Block, value: Expr) -> Block:
     return replace(block, store=replace(block.store, value=tidy(value)))
 
 
@@ -158,7 +158,7 @@ def _exponential(sums: Block, top: Block) -> _Exponential:
     """The one factor of a term that reads the maximum."""
     buffer = top.store.buffer
     reading = [factor for factor in _factors(sums.store.value) if _reads(factor, buffer)]
-    found = _as_exponential(reading[0], buffer) if len(reading) == 1 else None
+    found = _match_exponential(reading[0], buffer) if len(reading) == 1 else None
     if found is None:
         raise ScheduleError(
             OP,
@@ -176,17 +176,17 @@ def _factors(e: Expr) -> list[Expr]:
     return [e]
 
 
-def _with_factor(e: Expr, old: Expr, new: Expr) -> Expr:
+def _replace_factor(e: Expr, old: Expr, new: Expr) -> Expr:
     """A chain of products with one operand replaced."""
     if isinstance(e, Binary) and e.op is BinOp.MUL:
-        return Binary(BinOp.MUL, _with_factor(e.a, old, new), _with_factor(e.b, old, new))
+        return Binary(BinOp.MUL, _replace_factor(e.a, old, new), _replace_factor(e.b, old, new))
     return new if e is old else e
 
 
-def _as_exponential(e: Expr, buffer: str) -> _Exponential | None:
+def _match_exponential(e: Expr, buffer: str) -> _Exponential | None:
     if not isinstance(e, Call) or not functions()[e.func].exponential:
         return None
-    argument, scale = _scaled(e.args[0])
+    argument, scale = _split_scale(e.args[0])
     if not isinstance(argument, Binary) or argument.op is not BinOp.SUB:
         return None
     exponent, maximum = argument.a, argument.b
@@ -197,7 +197,7 @@ def _as_exponential(e: Expr, buffer: str) -> _Exponential | None:
     return _Exponential(e, exponent, maximum, scale)
 
 
-def _scaled(e: Expr) -> tuple[Expr, Const | None]:
+def _split_scale(e: Expr) -> tuple[Expr, Const | None]:
     """An expression, and the positive number that it is multiplied by."""
     if isinstance(e, Binary) and e.op is BinOp.MUL:
         for scale, other in ((e.a, e.b), (e.b, e.a)):
@@ -233,8 +233,8 @@ def _terms_in_common(ctx: Context, sums: Block, maxima: Block, factor: _Exponent
     """The variables of the partial maxima in terms of those of the partial sums, whose exponents are their terms."""
     names: dict[str, str] = {}
     exponent = _uncast(factor.exponent, factor.maximum.type)
-    alike = _alike(maxima.store.value, exponent, names) and len(set(names.values())) == len(names)
-    if not alike or not _same_iterations(ctx, sums, maxima, names):
+    alike = _are_alike(maxima.store.value, exponent, names) and len(set(names.values())) == len(names)
+    if not alike or not _have_same_iterations(ctx, sums, maxima, names):
         raise ScheduleError(
             OP,
             f"`{maxima.name}` does not reduce the exponents of `{sums.name}`, part by part",
@@ -252,17 +252,17 @@ def _uncast(e: Expr, dtype: DType) -> Expr:
 _HOLE = Const(0)
 
 
-def _alike(a: Node, b: Node, names: dict[str, str]) -> bool:
+def _are_alike(a: Node, b: Node, names: dict[str, str]) -> bool:
     """Whether two expressions are the same but for names of variables; `names` gets those of `b` by those of `a`."""
     if isinstance(a, Var) and isinstance(b, Var):
         return names.setdefault(a.name, b.name) == b.name
     mine, theirs = a.children(), b.children()
     if len(mine) != len(theirs) or a.map(lambda _: _HOLE) != b.map(lambda _: _HOLE):
         return False
-    return all(_alike(x, y, names) for x, y in zip(mine, theirs, strict=True))
+    return all(_are_alike(x, y, names) for x, y in zip(mine, theirs, strict=True))
 
 
-def _same_iterations(ctx: Context, sums: Block, maxima: Block, names: Mapping[str, str]) -> bool:
+def _have_same_iterations(ctx: Context, sums: Block, maxima: Block, names: Mapping[str, str]) -> bool:
     """Whether variables have the same sizes and kinds, and guards leave no term to the sums that has no maximum."""
     theirs = {it.name: it for it in sums.iters}
     for it in maxima.iters:

@@ -147,7 +147,7 @@ class _Winograd:
             while name in names:
                 name += "_"
             names.add(name)
-            out.append(_spatial(name, const(matrices.products)))
+            out.append(_spatial_variable(name, const(matrices.products)))
         return tuple(out)
 
     @property
@@ -157,7 +157,7 @@ class _Winograd:
     def tiles(self, axis: WindowAxis) -> int:
         return -(-axis.results // self.tile)
 
-    def reached(self, axis: WindowAxis) -> int:
+    def covered_extent(self, axis: WindowAxis) -> int:
         """How many elements all tiles go over."""
         return self.tiles(axis) * self.tile + axis.window - 1
 
@@ -177,57 +177,70 @@ class _Winograd:
         matrices = [f.filter for f in self.filters]
         if len(self.axes) == 1:
             at = [at_place(operand, {self.axes[0].offset: const(k)}) for k in range(self.axes[0].window)]
-            return self.copy(operand, "winograd", [*self.digits, *operand.slots], self.combined(0, matrices[0], at))
+            return self.copy(
+                operand, "winograd", [*self.digits, *operand.slots], self.combine_elements(0, matrices[0], at)
+            )
         first, second = self.axes
-        column = _spatial(second.offset, const(second.window))
+        column = _spatial_variable(second.offset, const(second.window))
         at = [at_place(operand, {first.offset: const(k)}) for k in range(first.window)]
-        rows = self.copy(operand, "rows", [self.digits[0], column, *operand.slots], self.combined(0, matrices[0], at))
+        rows = self.copy(
+            operand, "rows", [self.digits[0], column, *operand.slots], self.combine_elements(0, matrices[0], at)
+        )
         at = [rows.at({column.name: const(k)}) for k in range(second.window)]
-        return self.copy(operand, "winograd", [*self.digits, *operand.slots], self.combined(1, matrices[1], at))
+        return self.copy(operand, "winograd", [*self.digits, *operand.slots], self.combine_elements(1, matrices[1], at))
 
     def transformed_data(self) -> _Copy:
         """`B^T d B`: the data's slots with tiles in the place of windows, an element for each product of a tile."""
         operand = self.found.data
-        source = self.padded()
+        source = self.padded_data()
         matrices = [f.data for f in self.filters]
-        tiles = [_spatial(axis.at, const(self.tiles(axis))) for axis in self.axes]
+        tiles = [_spatial_variable(axis.at, const(self.tiles(axis))) for axis in self.axes]
         if len(self.axes) == 1:
-            at = [self.in_tile(source, 0, k) for k in range(self.filters[0].products)]
+            at = [self.tile_element(source, 0, k) for k in range(self.filters[0].products)]
             return self.copy(
-                operand, "winograd", [*self.digits, *_placed(operand, tiles)], self.combined(0, matrices[0], at)
+                operand,
+                "winograd",
+                [*self.digits, *_slot_variables(operand, tiles)],
+                self.combine_elements(0, matrices[0], at),
             )
         second = self.axes[1]
-        columns = [tiles[0], _spatial(second.place, const(self.reached(second)))]
-        at = [self.in_tile(source, 0, k) for k in range(self.filters[0].products)]
+        columns = [tiles[0], _spatial_variable(second.place, const(self.covered_extent(second)))]
+        at = [self.tile_element(source, 0, k) for k in range(self.filters[0].products)]
         rows = self.copy(
-            operand, "rows", [self.digits[0], *_placed(operand, columns)], self.combined(0, matrices[0], at)
+            operand,
+            "rows",
+            [self.digits[0], *_slot_variables(operand, columns)],
+            self.combine_elements(0, matrices[0], at),
         )
-        at = [self.in_tile(rows.at({}), 1, k) for k in range(self.filters[1].products)]
+        at = [self.tile_element(rows.at({}), 1, k) for k in range(self.filters[1].products)]
         return self.copy(
-            operand, "winograd", [*self.digits, *_placed(operand, tiles)], self.combined(1, matrices[1], at)
+            operand,
+            "winograd",
+            [*self.digits, *_slot_variables(operand, tiles)],
+            self.combine_elements(1, matrices[1], at),
         )
 
-    def in_tile(self, source: Expr, axis: int, element: int) -> Expr:
+    def tile_element(self, source: Expr, axis: int, element: int) -> Expr:
         """Element number `element` of a tile, of what is over places of the axis."""
         place = simplify(Var(self.axes[axis].at) * self.tile + element)
-        return _tidied(substitute(source, {self.axes[axis].place: place}))
+        return _tidy_indices(substitute(source, {self.axes[axis].place: place}))
 
-    def padded(self) -> Expr:
+    def padded_data(self) -> Expr:
         """The data over places that all tiles go over: itself, or a copy with zeros in the padding and beyond."""
         operand = self.found.data
         beyond = [
             Binary(BinOp.LT, Var(axis.place), const(axis.places))
             for axis in self.axes
-            if self.reached(axis) > axis.places
+            if self.covered_extent(axis) > axis.places
         ]
         if not beyond and is_plain(operand):
             return operand.value
         value = operand.value
         if beyond:
             cond = beyond[0] if len(beyond) == 1 else Binary(BinOp.AND, beyond[0], beyond[1])
-            value = _within(cond, value)
-        places = [_spatial(axis.place, const(self.reached(axis))) for axis in self.axes]
-        return self.copy(operand, "pad", _placed(operand, places), value).at({})
+            value = _add_condition(cond, value)
+        places = [_spatial_variable(axis.place, const(self.covered_extent(axis))) for axis in self.axes]
+        return self.copy(operand, "pad", _slot_variables(operand, places), value).at({})
 
     def inverse(self) -> _Inverse:
         """`A^T m A`: the block's result from the products, whose buffer is new."""
@@ -245,25 +258,25 @@ class _Winograd:
         last = len(self.axes) - 1
         name = ctx.fresh(f"{block.name}.inverse")
         if not last:
-            at = [self.of_tile(source, 0, k) for k in range(self.filters[0].products)]
-            copies = [(name, results, block.store, self.combined_results(0, matrices[0], at), products)]
+            at = [self.tile_product(source, 0, k) for k in range(self.filters[0].products)]
+            copies = [(name, results, block.store, self.combine_results(0, matrices[0], at), products)]
         else:
             second = replace(spatial[self.axes[1].at], extent=tiled[self.axes[1].at])
             partial = [self.digits[1], *(second if it.name == second.name else it for it in results)]
-            at = [self.of_tile(source, 0, k) for k in range(self.filters[0].products)]
+            at = [self.tile_product(source, 0, k) for k in range(self.filters[0].products)]
             rows = Buffer(ctx.fresh(f"{block.store.buffer}_rows"), tuple(it.extent for it in partial), self.dtype)
             over: tuple[Expr, ...] = tuple(Var(it.name) for it in partial)
-            passed = Store(rows.name, over, self.combined_results(0, matrices[0], at))
+            passed = Store(rows.name, over, self.combine_results(0, matrices[0], at))
             read = Load(rows.name, over, self.dtype)
-            at = [self.of_tile(read, 1, k) for k in range(self.filters[1].products)]
-            value = self.combined_results(1, matrices[1], at)
+            at = [self.tile_product(read, 1, k) for k in range(self.filters[1].products)]
+            value = self.combine_results(1, matrices[1], at)
             copies = [
                 (name, results, block.store, value, rows),
                 (ctx.fresh(f"{block.name}.rows"), partial, passed, passed.value, products),
             ]
         return _Inverse(name, products, indices, tuple(copies))
 
-    def of_tile(self, source: Expr, axis: int, element: int) -> Expr:
+    def tile_product(self, source: Expr, axis: int, element: int) -> Expr:
         """Product number `element` of the tile in which a result is."""
         at = self.axes[axis].at
         values = {self.digits[axis].name: const(element), at: Binary(BinOp.FLOORDIV, Var(at), const(self.tile))}
@@ -276,7 +289,7 @@ class _Winograd:
         tiles = {axis.at: const(self.tiles(axis)) for axis in self.axes}
         digits = tuple(Var(d.name) for d in self.digits)
         read_weights = weights.read((*digits, *self.found.filter.indices))
-        over = _placed(self.found.data, [_spatial(axis.at, tiles[axis.at]) for axis in self.axes])
+        over = _slot_variables(self.found.data, [_spatial_variable(axis.at, tiles[axis.at]) for axis in self.axes])
         known = dict(zip((s.name for s in self.found.data.slots), self.found.data.indices, strict=True))
         read_data = data.read((*digits, *(known.get(it.name, Var(it.name)) for it in over)))
         factors = (read_data, read_weights) if self.found.data_first else (read_weights, read_data)
@@ -308,14 +321,14 @@ class _Winograd:
         copy_before(ctx, self.block.name, Block(name, tuple(domain), at, (), Store(target.name, at, value)), target)
         return _Copy(name, target, tuple(domain))
 
-    def combined(self, axis: int, matrix: Matrix, elements: Sequence[Expr]) -> Expr:
+    def combine_elements(self, axis: int, matrix: Matrix, elements: Sequence[Expr]) -> Expr:
         """The row of `matrix @ elements` that the digit of an axis says."""
-        return _chosen(Var(self.digits[axis].name), [_combination(row, elements) for row in matrix])
+        return _choose_value(Var(self.digits[axis].name), [_combination(row, elements) for row in matrix])
 
-    def combined_results(self, axis: int, matrix: Matrix, elements: Sequence[Expr]) -> Expr:
+    def combine_results(self, axis: int, matrix: Matrix, elements: Sequence[Expr]) -> Expr:
         """The row of `matrix @ elements` that a result's place in its tile says."""
         place = Binary(BinOp.MOD, Var(self.axes[axis].at), const(self.tile))
-        return _chosen(place, [_combination(row, elements) for row in matrix])
+        return _choose_value(place, [_combination(row, elements) for row in matrix])
 
 
 @dataclass(frozen=True)
@@ -347,11 +360,11 @@ class _Inverse:
     copies: tuple[tuple[str, Sequence[IterVar], Store, Expr, Buffer], ...]
 
 
-def _spatial(name: str, extent: Expr) -> IterVar:
+def _spatial_variable(name: str, extent: Expr) -> IterVar:
     return IterVar(name, extent, IterKind.SPATIAL)
 
 
-def _placed(operand: ConvolutionOperand, windows: Sequence[IterVar]) -> list[IterVar]:
+def _slot_variables(operand: ConvolutionOperand, windows: Sequence[IterVar]) -> list[IterVar]:
     """The slots of an operand, with one variable for each axis where the axis was."""
     out: list[IterVar] = []
     for n, slot in enumerate((*operand.slots, None)):
@@ -361,20 +374,20 @@ def _placed(operand: ConvolutionOperand, windows: Sequence[IterVar]) -> list[Ite
     return out
 
 
-def _within(cond: Expr, value: Expr) -> Expr:
+def _add_condition(cond: Expr, value: Expr) -> Expr:
     """The value under one more condition, in one with that which it has."""
     if isinstance(value, Select) and isinstance(value.otherwise, Const) and value.otherwise.value == 0:
         return Select(Binary(BinOp.AND, value.cond, cond), value.then, value.otherwise)
     return Select(cond, value, Const(0.0, value.dtype))
 
 
-def _tidied(e: Expr) -> Expr:
+def _tidy_indices(e: Expr) -> Expr:
     if isinstance(e, Load):
         return replace(e, indices=tuple(map(simplify, e.indices)))
-    return e.map(_tidied)
+    return e.map(_tidy_indices)
 
 
-def _chosen(digit: Expr, values: Sequence[Expr]) -> Expr:
+def _choose_value(digit: Expr, values: Sequence[Expr]) -> Expr:
     """`values[digit]`."""
     out = values[-1]
     for n, value in reversed(list(enumerate(values[:-1]))):
@@ -390,12 +403,12 @@ def _combination(row: Sequence[Fraction], elements: Sequence[Expr]) -> Expr:
             continue
         size = abs(factor)
         term = element if size == 1 else element * float(size)
-        out = _added(out, term, factor < 0)
+        out = _add_term(out, term, factor < 0)
     assert out is not None
     return out
 
 
-def _added(out: Expr | None, term: Expr, negative: bool) -> Expr:
+def _add_term(out: Expr | None, term: Expr, negative: bool) -> Expr:
     if out is None:
         return -term if negative else term
     return out - term if negative else out + term

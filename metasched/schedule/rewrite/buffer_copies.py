@@ -58,11 +58,11 @@ def require_in_bounds(ctx: Context, op: str, block: Block, load: Load) -> None:
             found = bounds(index, ranges)
         except NotAffine:
             raise error from None
-        ctx.require(_at_least(found.lo), error)
+        ctx.require(_nonnegative_guard(found.lo), error)
         ctx.require(Binary(BinOp.LT, found.hi, extent), error)
 
 
-def _at_least(low: Expr) -> Expr:
+def _nonnegative_guard(low: Expr) -> Expr:
     return low >= 0
 
 

@@ -145,7 +145,7 @@ def _factors(op: str, block: Block) -> tuple[Expr, Expr]:
             )
     if present is None:
         return a, b
-    moving = [side for side in (a, b) if free_vars(side) >= _spatial_in(present, block)]
+    moving = [side for side in (a, b) if free_vars(side) >= _spatial_names(present, block)]
     if len(moving) != 1 or query.loads(present):
         raise ScheduleError(
             op,
@@ -157,7 +157,7 @@ def _factors(op: str, block: Block) -> tuple[Expr, Expr]:
     return tuple(Select(present, side, zero) if side is moving[0] else side for side in (a, b))  # type: ignore[return-value]
 
 
-def _spatial_in(e: Expr, block: Block) -> frozenset[str]:
+def _spatial_names(e: Expr, block: Block) -> frozenset[str]:
     return free_vars(e) & {it.name for it in block.iters if it.kind is IterKind.SPATIAL}
 
 
@@ -229,7 +229,7 @@ def _operand(
         moving = used & windows.keys()
         if moving:
             if used - windows.keys():
-                raise _mixed(op, block, load, min(moving))
+                raise _mixed_variables_error(op, block, load, min(moving))
             for name in moving:
                 order.setdefault(windows[name], len(slots))
             inside.append(index)
@@ -240,20 +240,20 @@ def _operand(
         if is_index_variable(index) and index.name not in {slot.name for slot in slots}:
             name, extent = index.name, known[index.name]
         else:
-            name, extent = _fresh(used, {*taken, *(s.name for s in slots)}), buffer.shape[dimension]
+            name, extent = _fresh_name(used, {*taken, *(s.name for s in slots)}), buffer.shape[dimension]
             _require_inside(op, block, load, index, extent)
         slots.append(IterVar(name, extent, IterKind.SPATIAL))
         indices.append(index)
         inside.append(Var(name))
-    moved = _with_read(value, load, replace(load, indices=tuple(inside)))
+    moved = _replace_read(value, load, replace(load, indices=tuple(inside)))
     left = free_vars(moved) - windows.keys() - {s.name for s in slots} - {s.name for s in ctx.func.scalars}
     if left:
-        raise _mixed(op, block, load, min(left))
+        raise _mixed_variables_error(op, block, load, min(left))
     places = tuple(order.get(n, len(slots)) for n in sorted(windows.values()))
     return ConvolutionOperand(moved, load, tuple(slots), tuple(indices), places)
 
 
-def _mixed(op: str, block: Block, load: Load, name: str) -> ScheduleError:
+def _mixed_variables_error(op: str, block: Block, load: Load, name: str) -> ScheduleError:
     return ScheduleError(
         op,
         f"block `{block.name}` reads `{load.buffer}` at `{name}` and, in the same dimension or condition, at other "
@@ -263,7 +263,7 @@ def _mixed(op: str, block: Block, load: Load, name: str) -> ScheduleError:
     )
 
 
-def _fresh(used: Iterable[str], taken: set[str]) -> str:
+def _fresh_name(used: Iterable[str], taken: set[str]) -> str:
     name = "_".join(sorted(used))
     while name in taken:
         name += "_"
@@ -286,10 +286,10 @@ def _require_inside(op: str, block: Block, load: Load, index: Expr, extent: Expr
             raise error
 
 
-def _with_read(e: Expr, old: Load, new: Load) -> Expr:
+def _replace_read(e: Expr, old: Load, new: Load) -> Expr:
     if e == old:
         return new
-    return e if isinstance(e, Load) else e.map(lambda child: _with_read(child, old, new))
+    return e if isinstance(e, Load) else e.map(lambda child: _replace_read(child, old, new))
 
 
 def at_place(operand: ConvolutionOperand, values: Mapping[str, Expr]) -> Expr:

@@ -62,11 +62,11 @@ def fast_filter(results: int, coefficients: int) -> FastFilter:
     assert 1 <= count <= MOST_PRODUCTS
     points = _points(count - 1)
     scales = [prod((p - other for other in points if other != p), start=Fraction(1)) for p in points]
-    data = [(*_expanded([other for other in points if other != p]), Fraction(0)) for p in points]
+    data = [(*_expand_roots([other for other in points if other != p]), Fraction(0)) for p in points]
     filters = [tuple(p**k / scale for k in range(coefficients)) for p, scale in zip(points, scales, strict=True)]
     values = [tuple(p**k for p in points) for k in range(results)]
     return FastFilter(
-        (*data, _expanded(points)),
+        (*data, _expand_roots(points)),
         (*filters, tuple(Fraction(k == coefficients - 1) for k in range(coefficients))),
         tuple((*row, Fraction(k == results - 1)) for k, row in enumerate(values)),
     )
@@ -89,7 +89,7 @@ def _powers_of_two() -> Iterator[Fraction]:
             yield from (power, -power)
 
 
-def _expanded(roots: list[Fraction]) -> tuple[Fraction, ...]:
+def _expand_roots(roots: list[Fraction]) -> tuple[Fraction, ...]:
     """The coefficients of `prod(x - root)`, that of the lowest power first."""
     out = [Fraction(1)]
     for root in roots:

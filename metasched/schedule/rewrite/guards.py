@@ -24,7 +24,7 @@ def iteration_guards(op: str, block: Block, own: tuple[For, ...]) -> list[Expr]:
     names = frozenset(loop.var for loop in own)
     kept = []
     for guard in block.guards:
-        over_iters = _lifted(block, guard, names)
+        over_iters = _lift_guard(block, guard, names)
         if over_iters is None:
             if not _is_tile(block, guard, names):
                 raise ScheduleError(
@@ -65,7 +65,7 @@ def region_guards(op: str, block: Block, own: tuple[For, ...], outside: tuple[Fo
 Terms = dict[Expr, Expr]  # coefficients by digit
 
 
-def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
+def _lift_guard(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
     """Rewrite a comparison over loops to iteration variables; None if that is impossible."""
     if not free_vars(guard) & loops:
         return guard
@@ -77,8 +77,8 @@ def _lifted(block: Block, guard: Expr, loops: frozenset[str]) -> Expr | None:
         lifted = _over_iters(rest, terms, bindings)
         if lifted is None:
             digits = _digits(block, guard, loops)
-            apart = {name: _apart(*binding, digits, loops) for name, binding in bindings.items()}
-            lifted = _over_iters(*_apart(rest, terms, digits, loops), apart)
+            apart = {name: _split_digits(*binding, digits, loops) for name, binding in bindings.items()}
+            lifted = _over_iters(*_split_digits(rest, terms, digits, loops), apart)
     except NotAffine:
         return None
     return None if lifted is None else simplify_sides(Binary(guard.op, lifted, ZERO))
@@ -118,7 +118,7 @@ def _digits(block: Block, guard: Expr, loops: frozenset[str]) -> list[Binary]:
     return [e for e in dict.fromkeys(found) if e.op is BinOp.MOD and free_vars(e) & loops]
 
 
-def _apart(rest: Expr, terms: Terms, digits: list[Binary], loops: frozenset[str]) -> tuple[Expr, Terms]:
+def _split_digits(rest: Expr, terms: Terms, digits: list[Binary], loops: frozenset[str]) -> tuple[Expr, Terms]:
     """The sum with `e` replaced by `n*(e//n) + e%n`, for the given remainders."""
     left = list(digits)
     while True:
@@ -147,8 +147,8 @@ def _is_tile(block: Block, guard: Expr, loops: frozenset[str]) -> bool:
         return False
     digits = _digits(block, guard, loops)
     try:
-        _, part = _apart(*linear(Binary(BinOp.SUB, guard.a, guard.b), loops), digits, loops)
-        bindings = [_apart(*linear(b, loops), digits, loops)[1] for b in block.bindings]
+        _, part = _split_digits(*linear(Binary(BinOp.SUB, guard.a, guard.b), loops), digits, loops)
+        bindings = [_split_digits(*linear(b, loops), digits, loops)[1] for b in block.bindings]
     except NotAffine:
         return False
     return any(
@@ -159,10 +159,12 @@ def _is_tile(block: Block, guard: Expr, loops: frozenset[str]) -> bool:
 
 def _is_domain(block: Block, guard: Expr) -> bool:
     """Whether a guard over iteration variables only keeps one of them in its domain."""
-    return any(guard in (_below(it), simplify_sides(Binary(BinOp.GE, iter_value(it.name), ZERO))) for it in block.iters)
+    return any(
+        guard in (_extent_guard(it), simplify_sides(Binary(BinOp.GE, iter_value(it.name), ZERO))) for it in block.iters
+    )
 
 
-def _below(it: IterVar) -> Expr:
+def _extent_guard(it: IterVar) -> Expr:
     return simplify_sides(Binary(BinOp.LT, iter_value(it.name) - it.extent, ZERO))
 
 

@@ -44,7 +44,7 @@ def _problem(e: Expr, assumed: Assumptions) -> str:
     divides = isinstance(e, Binary) and e.op in _DIVISIONS and any(v in assumed.extents for v in free_vars(e.b))
     if isinstance(e, Binary) and divides and assumed.range(e.b)[0] <= 0:
         return f"may divide by zero or less, `{print_expr(e)}`; over what is read, division by zero gives 0"
-    if not assumed.in_64_bits(e):
+    if not assumed.fits_64_bits(e):
         return f"may leave 64 bits, `{print_expr(e)}`; over what is read, it wraps"
     return ""
 

@@ -81,7 +81,7 @@ def require_data_parallel(ctx: Context, op: str, loop: For) -> None:
                 (loop.var, block.name),
                 "rfactor the loop first, or choose another loop",
             )
-        if not bound and not all(_is_private(ctx, name, names) for name in query.written(block)):
+        if not bound and not all(_is_private(ctx, name, names) for name in query.written_buffers(block)):
             raise ScheduleError(
                 op,
                 f"every iteration of loop `{loop.var}` writes the same elements in block `{block.name}`",
@@ -93,7 +93,7 @@ def require_data_parallel(ctx: Context, op: str, loop: For) -> None:
 def _is_private(ctx: Context, buffer: str, inside: set[str]) -> bool:
     if any(b.name == buffer for b in ctx.func.outputs):
         return False
-    users = [b for b in query.blocks(ctx.func) if buffer in (*query.written(b), *query.reads(b))]
+    users = [b for b in query.blocks(ctx.func) if buffer in (*query.written_buffers(b), *query.reads(b))]
     return all(b.name in inside for b in users)
 
 

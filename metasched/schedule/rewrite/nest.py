@@ -20,7 +20,7 @@ from metasched.ir.nodes import (
     Store,
     Var,
 )
-from metasched.ir.ranges import nonnegative
+from metasched.ir.ranges import is_nonnegative
 from metasched.schedule.context import Context
 from metasched.support.data_classes import dataclass
 
@@ -91,7 +91,7 @@ def _conditions(it: IterVar, span: Span, binding: Expr, var: Var) -> list[Expr]:
     out = [substitute(g, {OFFSET.name: var}) for g in span.guards]
     if span.inside:
         return out
-    if not nonnegative(span.lo):
+    if not is_nonnegative(span.lo):
         out.append(Binary(BinOp.GE, binding, ZERO))
     return [*out, Binary(BinOp.LT, binding, it.extent)]
 

@@ -40,7 +40,7 @@ def is_output(func: Func, buffer: str) -> bool:
 
 def writers(func: Func, buffer: str) -> list[Block]:
     """The blocks that store to a buffer, in program order."""
-    return [b for b in query.blocks(func) if buffer in query.written(b)]
+    return [b for b in query.blocks(func) if buffer in query.written_buffers(b)]
 
 
 def readers(func: Func, *buffers: str) -> list[Block]:
@@ -50,7 +50,7 @@ def readers(func: Func, *buffers: str) -> list[Block]:
 
 def require_intermediate(ctx: Context, op: str, block: Block, hint: str) -> None:
     """Raise when the block writes an output."""
-    output = next((name for name in query.written(block) if is_output(ctx.func, name)), None)
+    output = next((name for name in query.written_buffers(block) if is_output(ctx.func, name)), None)
     if output is not None:
         raise ScheduleError(op, f"block `{block.name}` writes the output `{output}`", (block.name,), hint)
 
@@ -107,7 +107,7 @@ def shared_with_readers(ctx: Context, block: Block) -> tuple[For, ...]:
     """The loops that a block shares with readers of its result. None is a reduction loop: the result is complete
     there."""
     mine = query.loops_above(ctx.func, block.name)
-    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written(block))]
+    paths = [query.loops_above(ctx.func, r.name) for r in readers(ctx.func, *query.written_buffers(block))]
     return max((query.common_loops(mine, path) for path in paths), key=len, default=())
 
 
@@ -187,7 +187,7 @@ def replace_loads(e: Expr, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) 
     return visit(e)
 
 
-def with_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Block:
+def replace_block_loads(block: Block, buffer: str, fn: Callable[[tuple[Expr, ...]], Expr]) -> Block:
     """`block` with every read of `buffer` replaced by `fn(indices)`, in what it writes and in its `init`."""
 
     def replaced(e: Expr) -> Expr:
@@ -302,13 +302,13 @@ def set_block(func: Func, block: Block, new: Block) -> Func:
 
 def spatial(block: Block) -> list[tuple[str, Expr]]:
     """Names and bindings of the spatial iteration variables."""
-    return _of_kind(block, IterKind.SPATIAL)
+    return _bindings_of_kind(block, IterKind.SPATIAL)
 
 
 def reduction(block: Block) -> list[tuple[str, Expr]]:
     """Names and bindings of the reduction iteration variables."""
-    return _of_kind(block, IterKind.REDUCE)
+    return _bindings_of_kind(block, IterKind.REDUCE)
 
 
-def _of_kind(block: Block, kind: IterKind) -> list[tuple[str, Expr]]:
+def _bindings_of_kind(block: Block, kind: IterKind) -> list[tuple[str, Expr]]:
     return [(it.name, b) for it, b in zip(block.iters, block.bindings, strict=True) if it.kind is kind]

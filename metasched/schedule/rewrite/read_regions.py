@@ -29,7 +29,7 @@ def needed_spans(ctx: Context, op: str, producer: Block, consumers: list[Block],
         per_load += [
             [_region(op, producer, load, substitute(e, values), inner, loops) for e in load.indices]
             for load in query.reads_of(consumer)
-            if load.buffer in query.written(producer)
+            if load.buffer in query.written_buffers(producer)
         ]
     domain = {it.name: it for it in producer.iters}
     spans = {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.nodes import Func, LoopKind
-from metasched.ir.rolling import rolled
+from metasched.ir.rolling import rolling_buffers
 from metasched.schedule.tensor import Mismatch, intrinsics, match, tensorized, tensorized_by
 
 # These primitives make the nest an ordinary one again.
-_FREEING = frozenset({"unannotate"})
+_FREEING_STEPS = frozenset({"unannotate"})
 
 
 def require_tensorize_safe(op: str, before: Func, after: Func) -> None:
@@ -37,7 +37,7 @@ def _require_tensorized(op: str, before: Func, after: Func) -> None:
         hint = f"{op} before tensorize, or take it back with unannotate"
         what = f"the nest of loop `{loop.var}` is tensorized as `{name}`"
         if block not in now:
-            if op in _FREEING:
+            if op in _FREEING_STEPS:
                 continue
             raise ScheduleError(op, f"{what}, and block `{block}` would leave it", (loop.var, block), hint)
         try:
@@ -64,8 +64,8 @@ def _require_lanes(op: str, before: Func, after: Func) -> None:
 
 
 def _require_rolled(op: str, before: Func, after: Func) -> None:
-    now = {found.buffer.name: found for found in rolled(after)}
-    for found in rolled(before):
+    now = {found.buffer.name: found for found in rolling_buffers(after)}
+    for found in rolling_buffers(before):
         name, is_now = found.buffer.name, now.get(found.buffer.name)
         if is_now is None:
             continue

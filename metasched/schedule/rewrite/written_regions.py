@@ -133,7 +133,7 @@ def _require_outer_loops_count(q: _Question, terms: Iterable[Terms]) -> None:
 def _require_independent(q: _Question, terms: Iterable[Terms]) -> None:
     """Raise unless every loop appears in a single digit, or in independent quotients and remainders."""
     inner = set(q.inner_names)
-    for names, members in _connected(q, [digit for t in terms for digit in t]):
+    for names, members in _connected_digits(q, [digit for t in terms for digit in t]):
         together = listing(sorted(names))
         if names & inner and names - inner:
             raise q.refuse(f"the loops {together} are mixed by a fusion")
@@ -145,7 +145,7 @@ def _require_independent(q: _Question, terms: Iterable[Terms]) -> None:
         q.ctx.require(Binary(BinOp.EQ, simplify(values), simplify(loops)), error)
 
 
-def _connected(q: _Question, digits: list[Expr]) -> list[tuple[set[str], list[Expr]]]:
+def _connected_digits(q: _Question, digits: list[Expr]) -> list[tuple[set[str], list[Expr]]]:
     """Digits grouped by the loops that they share."""
     groups: list[tuple[set[str], list[Expr]]] = []
     for digit in digits:
@@ -219,7 +219,7 @@ def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Gu
     if not outer:
         return None  # The block covers its domain, so all of this dimension.
     whole = _Guard(terms, simplify(base - domain))  # the reader's own domain limits it as well
-    mine = [g for g in guards if _within(g.terms, terms) and not _is_same_limit(g, whole)]
+    mine = [g for g in guards if _is_part(g.terms, terms) and not _is_same_limit(g, whole)]
     mine = [g for g in mine if not any(_limits_tiles_of_one(q, g, other) for other in (whole, *guards))]
     extent = _stack(q, ONE, {}, inner, mine)
     _stack(q, extent, inner, outer, mine)
@@ -229,7 +229,7 @@ def _span(q: _Question, base: Expr, terms: Terms, domain: Expr, guards: list[_Gu
     return Span(simplify(lo), extent, False, tuple(_follow(q, inner, mine)))
 
 
-def _within(part: Terms, whole: Terms) -> bool:
+def _is_part(part: Terms, whole: Terms) -> bool:
     return bool(part) and all(whole.get(digit) == coefficient for digit, coefficient in part.items())
 
 
@@ -243,7 +243,7 @@ def _limits_tiles_of_one(q: _Question, guard: _Guard, elements: _Guard) -> bool:
     Of tiles of any other size, its coefficients are not the index's.
     """
     inside = elements.terms.keys() - guard.terms
-    is_part = bool(inside) and _within(guard.terms, elements.terms)
+    is_part = bool(inside) and _is_part(guard.terms, elements.terms)
     return is_part and simplify(guard.rest - elements.rest) == ZERO and _are_inside(q, inside, guard)
 
 
@@ -272,11 +272,11 @@ def _stack(q: _Question, extent: Expr, under: Terms, digits: Terms, guards: list
         if simplify(left[digit]) == extent:
             extent = simplify(extent * _extent(q, digit))
         stacked[digit] = left.pop(digit)
-        extent = _limited(q, stacked, extent, below, guards)
+        extent = _limit_extent(q, stacked, extent, below, guards)
     return extent
 
 
-def _limited(q: _Question, stacked: Terms, extent: Expr, below: Expr, guards: list[_Guard]) -> Expr:
+def _limit_extent(q: _Question, stacked: Terms, extent: Expr, below: Expr, guards: list[_Guard]) -> Expr:
     """The extent of the digits so far, given a guard on just their sum: the size of the imperfect tile they make."""
     for guard in guards:
         if guard.terms == stacked and not free_vars(guard.rest) & q.names:

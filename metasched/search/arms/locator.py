@@ -13,7 +13,7 @@ from metasched.lang.instructions import Decision, Ref
 from metasched.schedule.distributions.base import NumericDistribution
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Trace
-from metasched.schedule.trace_outline import Outline, dumped, outline_of_trace
+from metasched.schedule.trace_outline import Outline, decisions_text, outline_of_trace
 from metasched.search.space_protocol import Candidate, TextOf
 from metasched.space.sketch import Sketch
 from metasched.support.data_classes import dataclass
@@ -68,7 +68,7 @@ class Locator:
         groups: dict[str, list[int]] = {}
         for at, taken in enumerate(decisions):
             if len(taken) == len(form.addresses):
-                groups.setdefault(dumped([taken[n] for n in form.structural]), []).append(at)
+                groups.setdefault(decisions_text([taken[n] for n in form.structural]), []).append(at)
         for structure, members in groups.items():
             place = self._place(steps, form, structure, decisions[members[0]])
             if place is not None:

@@ -13,7 +13,7 @@ from metasched.errors import LanguageError, ScheduleError
 from metasched.ir.program import Program
 from metasched.lang import parse_program
 from metasched.schedule.trace import Trace
-from metasched.schedule.trace_outline import dumped, outline_of
+from metasched.schedule.trace_outline import decisions_text, outline_of
 from metasched.schedule.trace_renaming import in_names_of
 from metasched.support.data_classes import dataclass
 
@@ -76,7 +76,7 @@ class OwnNames:
             return summary
         for place, name in found.names:
             decisions[place] = name
-        return summary._replace(structure=found.structure, decisions=dumped(decisions))
+        return summary._replace(structure=found.structure, decisions=decisions_text(decisions))
 
     def _translate(self, summary: Summary, count: int) -> _Translated | None:
         """Translate the trace of one of the records; None if it does not apply, as one of an older version may not."""

@@ -41,7 +41,7 @@ from metasched.permissions import permission_problem
 from metasched.schedule.block_queries import block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.primitive import Declaration, Param, registry
-from metasched.space.text.decisions import outside
+from metasched.space.text.decisions import find_mistake
 from metasched.space.text.values import CHOOSE_HINT, FUNCTIONS, not_known, plain
 from metasched.space.text.varying import Varying
 from metasched.support.data_classes import dataclass
@@ -52,7 +52,7 @@ _HANDLES = {ArgumentKind.BLOCK: 'a block: `get_block("name")`', ArgumentKind.LOO
 # What is wrong with a name, and a hint, for the kinds of names that do not depend on the program.
 _NAMES = {ArgumentKind.FEATURE: feature_problem, ArgumentKind.PERMISSION: permission_problem}
 # What people write who know Python or another scheduling language.
-_ELSEWHERE = {
+_OTHER_SPELLINGS = {
     "range": "repeat over a list of loops or blocks: `for l in get_loops(block):`",
     "skip": 'write `skip "why not"` on a line of its own, or after the colon of its condition',
     "get_child_blocks": "blocks are found by name, or as `get_consumers(block)` and `get_producers(block)`",
@@ -119,16 +119,16 @@ class _Checker:
             if not self.used & {t.name for t in targets} and not all(t.name.startswith("_") for t in targets):
                 message = f"{listing(t.name for t in targets)} {'is' if len(targets) == 1 else 'are'} never used"
                 self.report.error(targets[0].at, message, "remove the line")
-        for named in self._named():
+        for named in self._named_values():
             if named.name not in self.used and not named.name.startswith("_"):
                 hint = f"remove it, or call it `_{named.name}`"
                 self.report.error(named.at, f"`{named.name}` is never used", hint)
 
-    def _named(self) -> list[Setting | AssignedName]:
+    def _named_values(self) -> list[Setting | AssignedName]:
         return [*self.module.settings, *self.module.parameters]
 
     def _head(self) -> None:
-        for named in self._named():
+        for named in self._named_values():
             if named.name in self.known:
                 self.report.error(named.at, f"`{named.name}` is named twice", "choose another name")
             self.known.add(named.name)
@@ -212,7 +212,7 @@ class _Checker:
         self.idle.append(draw.targets)
         for name in _names(draw.decision):
             self._use(name, draw.at)
-        wrong = outside(draw)
+        wrong = find_mistake(draw)
         if wrong is not None:
             self.report.error(draw.call.at, wrong, "change it, or leave it out")
         declaration = registry().get(draw.call.func)
@@ -243,9 +243,9 @@ class _Checker:
         elif call.func in FUNCTIONS:
             self._count(call, FUNCTIONS[call.func].arity, FUNCTIONS[call.func].doc)
         elif call.func in block_queries():
-            self._declared(call, block_queries()[call.func])
+            self._check_declared(call, block_queries()[call.func])
         elif call.func in registry():
-            self._declared(call, registry()[call.func])
+            self._check_declared(call, registry()[call.func])
             self._results(call, registry()[call.func], place, targets)
             return
         else:
@@ -258,7 +258,7 @@ class _Checker:
 
     def _unknown(self, call: Apply) -> None:
         names = [*self.modules, *registry(), *block_queries(), *FUNCTIONS]
-        near = _ELSEWHERE.get(call.func) or did_you_mean(call.func, names)
+        near = _OTHER_SPELLINGS.get(call.func) or did_you_mean(call.func, names)
         hint = near or "primitives, queries and modules of this file are called by name"
         self.report.error(call.at, f"there is no primitive, query or module `{call.func}`", hint)
 
@@ -301,7 +301,7 @@ class _Checker:
         elif len(counts) == 1 and min(counts) > 1:
             self._fits(targets, min(counts), f"module `{module.name}` returns")
 
-    def _declared(self, call: Apply, declaration: Declaration) -> None:
+    def _check_declared(self, call: Apply, declaration: Declaration) -> None:
         positional = [arg for arg in call.args if not isinstance(arg, Keyword)]
         named = {arg.name: arg for arg in call.args if isinstance(arg, Keyword)}
         params = {param.name: param for param in declaration.params}
@@ -400,14 +400,14 @@ class _Checker:
                     if isinstance(child, SourceExpr):
                         self._expr(child)
                 if isinstance(e, Operation) and e.op.is_comparison:
-                    self._compared(e)
+                    self._check_comparison(e)
 
     def _indices(self, indices: tuple[SourceExpr, ...]) -> None:
         for index in indices:
             self._require_plain(index, "an index")
             self._expr(index)
 
-    def _compared(self, e: Operation) -> None:
+    def _check_comparison(self, e: Operation) -> None:
         """A size that depends on tile sizes may be compared with None only, until it was."""
         equality = e.op in (BinOp.EQ, BinOp.NE)
         for side, other in ((e.a, e.b), (e.b, e.a)):

@@ -12,8 +12,8 @@ from metasched.schedule.primitive import registry
 from metasched.space.text.values import plain
 
 
-def outside(draw: Draw) -> str | None:
-    """What is wrong with a decision for every program; None if the text does not show a mistake."""
+def find_mistake(draw: Draw) -> str | None:
+    """The mistake in a decision that is wrong for every program; None if the text does not show one."""
     declaration = registry().get(draw.call.func)
     if draw.decision is None or isinstance(draw.decision, Ref) or declaration is None:
         return None

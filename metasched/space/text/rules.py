@@ -125,23 +125,25 @@ def load_rules(path: str | Path) -> tuple[TextRule, ...]:
         LanguageError: as `load_module`; RuleError when there is none.
         OSError: when the file cannot be read.
     """
-    modules = _checked(read_source(path), str(path))
-    rules = tuple(m for m in map(_made, _outer(modules.modules), repeat(modules)) if isinstance(m, TextRule))
+    modules = _check_file(read_source(path), str(path))
+    rules = tuple(
+        m for m in map(_make_module, _outer_modules(modules.modules), repeat(modules)) if isinstance(m, TextRule)
+    )
     if not rules:
         raise RuleError(f"{path} has no rules: a rule is a module of one block, `module NAME(block):`")
     return rules
 
 
 def _module(text: str, filename: str, name: str | None) -> TextModule | TextRule:
-    file = _checked(text, filename)
+    file = _check_file(text, filename)
     report = Report(text, filename)
     picked = _pick(file.modules, name, filename, report)
     report.check()
     assert picked is not None
-    return _made(picked, file)
+    return _make_module(picked, file)
 
 
-def _checked(text: str, filename: str) -> ModuleFile:
+def _check_file(text: str, filename: str) -> ModuleFile:
     definitions, report = read_modules(text, filename)
     modules: dict[str, ModuleDef] = {}
     for definition in definitions:
@@ -153,12 +155,12 @@ def _checked(text: str, filename: str) -> ModuleFile:
     return ModuleFile(modules, text, filename)
 
 
-def _made(definition: ModuleDef, file: ModuleFile) -> TextModule | TextRule:
+def _make_module(definition: ModuleDef, file: ModuleFile) -> TextModule | TextRule:
     module = TextModule(definition, file)
     return TextRule.of(module) if len(definition.parameters) == 1 else module
 
 
-def _outer(modules: Mapping[str, ModuleDef]) -> list[ModuleDef]:
+def _outer_modules(modules: Mapping[str, ModuleDef]) -> list[ModuleDef]:
     """The modules that no other one calls."""
     called = {call.func for module in modules.values() for call in module.calls()}
     return [module for module in modules.values() if module.name not in called]
@@ -174,7 +176,7 @@ def _pick(modules: Mapping[str, ModuleDef], name: str | None, filename: str, rep
         return None
     if name is not None:
         return modules[name]
-    outer = _outer(modules)
+    outer = _outer_modules(modules)
     if len(outer) > 1:
         message = f"there are several modules here: {listing(m.name for m in outer)}"
         report.error(outer[1].at, message, f"name one: `{filename}{SEPARATOR}{outer[0].name}`")

@@ -43,7 +43,7 @@ from metasched.lang.module_tree import (
     Statement,
 )
 from metasched.lang.sizes import OPERATORS, PREFIXES
-from metasched.schedule.arguments import bind, wrong
+from metasched.schedule.arguments import argument_error, bind
 from metasched.schedule.block_queries import QueryContext, block_queries
 from metasched.schedule.kinds import INLINE, ROOT, ArgumentKind
 from metasched.schedule.module import scope_name
@@ -121,19 +121,19 @@ class _Activation:
     def _statement(self, statement: Statement) -> _End | None:
         match statement:
             case Bind(targets=targets, value=value):
-                with self._at(value.start):
+                with self._note_place(value.start):
                     self._assign(targets, self._results(value), value)
             case Draw(targets=targets, call=call):
-                with self._at(call.at):
+                with self._note_place(call.at):
                     self._assign(targets, self._draw(statement), call)
             case Run(call=call):
-                with self._at(call.at):
+                with self._note_place(call.at):
                     self._call(call)
             case Give(values=values, at=at):
-                with self._at(at):
+                with self._note_place(at):
                     return _Returned(tuple(self._value(value) for value in values))
             case SkipLine(reason=reason):
-                with self._at(reason.start):
+                with self._note_place(reason.start):
                     return Skip(str(self._value(reason)))
             case Branch():
                 return self._branch(statement)
@@ -143,21 +143,21 @@ class _Activation:
 
     def _branch(self, branch: Branch) -> _End | None:
         for alternative in branch.alternatives:
-            with self._at(alternative.test.start):
+            with self._note_place(alternative.test.start):
                 holds = self._truth(alternative.test)
             if holds:
                 return self._body(alternative.body)
         return self._body(branch.otherwise)
 
     def _loop(self, loop: LoopStatement) -> _End | None:
-        with self._at(loop.over.start):
+        with self._note_place(loop.over.start):
             items = self._value(loop.over)
             if not isinstance(items, list):
                 self._fail(
                     loop.over, f"`{print_source(loop.over)}` is no list", "repeat over a list: `get_loops(block)`"
                 )
         for item in list(items):
-            with self._at(loop.targets[0].at):
+            with self._note_place(loop.targets[0].at):
                 self._assign(loop.targets, item, loop.over)
             end = self._body(loop.body)
             if end is not None:
@@ -219,7 +219,7 @@ class _Activation:
 
     def _call(self, call: Apply) -> Any:
         args, kwargs = self._arguments(call)
-        with self._at(call.at):
+        with self._note_place(call.at):
             if call.func in self.file.modules:
                 return self._module(self.file.modules[call.func], args, kwargs)
             if call.func in FUNCTIONS:
@@ -263,7 +263,7 @@ class _Activation:
                     case (ArgumentKind.STR | ArgumentKind.FEATURE | ArgumentKind.PERMISSION, str()):
                         values.append(item)
                     case _:
-                        raise wrong(declaration, param, item)
+                        raise argument_error(declaration, param, item)
         looked_at = QueryContext.of(self.schedule.context, lambda: self.schedule.target)
         answer = declaration.run(looked_at, *values)
         if answer is None:
@@ -369,13 +369,13 @@ class _Activation:
     def _fail(self, e: SourceExpr, message: str, hint: str = "") -> Any:
         func = self.schedule.func
         marks = tuple(self.schedule.name_of(v) for v in self.names.values() if isinstance(v, BlockRV))
-        with self._at(e.at):
+        with self._note_place(e.at):
             raise ScheduleError(
                 f"module {self.module.name}", message, marks, hint, render=lambda: print_func(func, marks)
             )
 
     @contextmanager
-    def _at(self, at: At) -> Iterator[None]:
+    def _note_place(self, at: At) -> Iterator[None]:
         """Note on every exception of a `with` body where in the text it was raised: only the innermost place."""
         try:
             yield

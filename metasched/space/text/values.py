@@ -56,7 +56,7 @@ class TextFunction:
     doc: str
 
 
-def _of_integers(
+def _integer_operation(
     exact: Callable[[int, int], int], symbolic: Callable[[Int | int, Int | int], Int]
 ) -> Callable[[Any, Any], Any]:
     """An operation on integers, which gives a number, or on random variables, which gives an expression. Raises
@@ -75,11 +75,11 @@ def _of_integers(
 
 FUNCTIONS: Mapping[str, TextFunction] = {
     "len": TextFunction(1, len, "`len(loops)` is how many items a list has"),
-    "min": TextFunction(2, _of_integers(min, minimum), "`min(a, b)` is the smaller of two integers"),
-    "max": TextFunction(2, _of_integers(max, maximum), "`max(a, b)` is the larger of two integers"),
+    "min": TextFunction(2, _integer_operation(min, minimum), "`min(a, b)` is the smaller of two integers"),
+    "max": TextFunction(2, _integer_operation(max, maximum), "`max(a, b)` is the larger of two integers"),
     "ceildiv": TextFunction(
         2,
-        _of_integers(lambda a, b: -(-a // b), ceildiv),
+        _integer_operation(lambda a, b: -(-a // b), ceildiv),
         "`ceildiv(a, b)` is a quotient of integers, rounded up",
     ),
 }

@@ -71,7 +71,7 @@ class Varying:
     def bind(self, targets: tuple[AssignedName, ...], value: SourceExpr) -> None:
         """Define the names of a value, or those of its parts."""
         whole = self._marks(value)
-        parts = _shared_out(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
+        parts = _distribute_parts(targets, self._loops_made(value, len(targets))) if isinstance(value, Apply) else None
         for n, target in enumerate(targets):
             marks = set(whole) if len(targets) == 1 and not target.starred else whole & {_Mark.OPEN, _Mark.LOOP}
             if parts is not None:
@@ -175,31 +175,31 @@ class Varying:
             else:
                 param, value = rest.pop(0) if rest else None, arg
             if param is None:
-                spare += [] if taker is None else [self._known_of(taker, value)]
+                spare += [] if taker is None else [self._is_known(taker, value)]
             elif isinstance(value, Starred):
                 return ()
             elif not param.many:
-                given[param.name] = self._known_of(param, value)
-            elif (items := self._known_of_each(param, value, count)) is not None:
+                given[param.name] = self._is_known(param, value)
+            elif (items := self._are_known(param, value, count)) is not None:
                 given[param.name] = items
         shown = all(param.name in given for param in declaration.params if param.required)
         return declaration.varying_loops(given) if shown else ()
 
-    def _known_of(self, param: Param, value: SourceExpr) -> bool | None:
+    def _is_known(self, param: Param, value: SourceExpr) -> bool | None:
         if isinstance(value, NoneLit):
             return None
         return self._varies_in_length(value) if param.kind is ArgumentKind.LOOP else self._is_open(value)
 
-    def _known_of_each(self, param: Param, value: SourceExpr, count: int) -> list[bool | None] | None:
+    def _are_known(self, param: Param, value: SourceExpr, count: int) -> list[bool | None] | None:
         if isinstance(value, Name):
-            return [self._known_of(param, value)] * count
+            return [self._is_known(param, value)] * count
         if not isinstance(value, ListLit) or any(isinstance(item, Starred) for item in value.items):
             return None
-        return [self._known_of(param, item) for item in value.items]
+        return [self._is_known(param, item) for item in value.items]
 
 
-def _shared_out(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
-    """For each name whether it holds of all that it takes; None where it is not known what that is."""
+def _distribute_parts(targets: tuple[AssignedName, ...], parts: Sequence[bool]) -> list[bool] | None:
+    """For each name whether all parts that it takes hold; None where it is not known which those are."""
     star = next((n for n, target in enumerate(targets) if target.starred), None)
     spare = len(parts) - len(targets)
     if not parts or (len(targets) == 1 and star is None) or spare < -1 or (star is None and spare):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from metasched.ir.highlight import in_ansi, in_html, show
+from metasched.ir.highlight import ansi_text, html_text, show
 
 TEXT = """\
 func f(A: f32[64]) -> B: f32[64]:
@@ -25,8 +25,10 @@ def plain(text: str) -> str:
 
 
 def test_colour_adds_nothing_else() -> None:
-    assert plain(in_ansi(TEXT)) == TEXT
-    assert re.sub("<[^>]*>", "", in_html(TEXT)).replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"') == TEXT
+    assert plain(ansi_text(TEXT)) == TEXT
+    assert (
+        re.sub("<[^>]*>", "", html_text(TEXT)).replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"') == TEXT
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,11 +45,11 @@ def test_colour_adds_nothing_else() -> None:
     ],
 )
 def test_what_has_which_colour(piece: str, code: str) -> None:
-    assert f"\x1b[{code}m{piece}\x1b[0m" in in_ansi(TEXT)
+    assert f"\x1b[{code}m{piece}\x1b[0m" in ansi_text(TEXT)
 
 
 def test_numbers_in_names_are_no_numbers() -> None:
-    assert in_ansi("i_0 t1 f32 a.b2") == "i_0 t1 f32 a.b2"
+    assert ansi_text("i_0 t1 f32 a.b2") == "i_0 t1 f32 a.b2"
 
 
 @pytest.mark.parametrize(

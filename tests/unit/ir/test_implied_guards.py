@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.ir.affine import const
-from metasched.ir.implied_guards import without_implied
+from metasched.ir.implied_guards import drop_implied_guards
 from metasched.ir.nodes import Binary, BinOp, Expr, Var
 
 RANGES = {"s": const(2), "j": const(16), "r": const(4)}
@@ -15,7 +15,7 @@ def below(value: Expr, limit: int) -> Expr:
 
 
 def kept(*guards: Expr, reduced: str = "") -> tuple[Expr, ...]:
-    return without_implied(guards, RANGES, frozenset(reduced))
+    return drop_implied_guards(guards, RANGES, frozenset(reduced))
 
 
 def test_an_inner_tile_is_inside_where_its_outer_loops_are() -> None:

@@ -8,7 +8,7 @@ import pytest
 from metasched.compiler.lower import lower
 from metasched.dtypes import DType
 from metasched.ir.node_base import Node, node
-from metasched.ir.node_methods import WRITTEN_OUT, write_methods
+from metasched.ir.node_methods import METHOD_NAMES, write_methods
 from metasched.ir.nodes import FALSE, TRUE, Annotation, Binary, BinOp, Const, Load, Var
 from metasched.ir.source import FloatLit, SourceNode
 from metasched.lang import parse_program
@@ -94,7 +94,7 @@ def kinds() -> list[type[Node]]:
 @pytest.mark.parametrize("kind", [kind for kind in kinds() if is_dataclass(kind)], ids=lambda kind: kind.__name__)
 def test_every_kind_has_methods_of_its_own(kind: type[Node]) -> None:
     write_methods(kind, Node)
-    assert all(getattr(kind, name) is not getattr(Node, name) for name in WRITTEN_OUT)
+    assert all(getattr(kind, name) is not getattr(Node, name) for name in METHOD_NAMES)
 
 
 def test_a_kind_that_writes_one_itself_keeps_it() -> None:

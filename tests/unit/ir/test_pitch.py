@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshaped, run, span
+from metasched.ir.pitch import contiguous_run, is_packed, is_pitched, packed_strides, reshape_strides, span
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_spans_and_runs() -> None:
     assert span((2, 3), (8, 1)) == 11
     assert span((), ()) == 1
     assert span((2, 0), (8, 1)) == 0
-    assert run((2, 3, 4), (24, 4, 1)) == 12
-    assert run((2, 3), (3, 1)) == 6
-    assert run((2, 1), (9, 1)) == 1
+    assert contiguous_run((2, 3, 4), (24, 4, 1)) == 12
+    assert contiguous_run((2, 3), (3, 1)) == 6
+    assert contiguous_run((2, 1), (9, 1)) == 1
 
 
 SHAPES = [(24,), (2, 12), (4, 6), (2, 3, 4), (1, 24), (2, 1, 12), (2, 2, 6, 1), (3, 8), (2, 2, 2, 3)]
@@ -54,7 +54,7 @@ def test_reshaping_is_numpys(shape: tuple[int, ...], to: tuple[int, ...]) -> Non
         memory = np.arange(span(shape, strides))
         array = as_strided(memory, shape, [8 * stride for stride in strides])
         view = array.reshape(to)
-        found = reshaped(shape, strides, to)
+        found = reshape_strides(shape, strides, to)
         assert (found is not None) == np.shares_memory(view, array)
         if found is not None:
             np.testing.assert_array_equal(as_strided(memory, to, [8 * stride for stride in found]), view)
@@ -67,4 +67,4 @@ def test_strides_of_packed_arrays() -> None:
 
 @pytest.mark.parametrize(("shape", "to"), [((0, 10, 9), (3, 0, 30)), ((4, 0), (0,)), ((0,), (0, 1))])
 def test_nothing_may_be_reshaped_into_any_nothing(shape: tuple[int, ...], to: tuple[int, ...]) -> None:
-    assert reshaped(shape, packed_strides(shape), to) == packed_strides(to)
+    assert reshape_strides(shape, packed_strides(shape), to) == packed_strides(to)

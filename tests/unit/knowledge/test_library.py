@@ -8,7 +8,7 @@ import pytest
 
 import metasched as ms
 from metasched.knowledge.anchor import anchor_of
-from metasched.knowledge.distill import described, merged
+from metasched.knowledge.distill import describe_trace, merge_entries
 from metasched.knowledge.entries import Cpu, Entry, KnowledgeError, print_entries
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge, cpu_of, installed, shipped
 from tests.support.targets import AVX2, AVX512
@@ -91,14 +91,14 @@ def test_of_each_size_the_fastest_structures_are_kept() -> None:
     slower = entry(8, 8, 8, structure=tiled, microseconds=2.0)
     far = entry(8, 8, 8, structure=(("a", "none"),), microseconds=1.2)
     elsewhere = entry(8, 8, 9, microseconds=9.0)
-    assert set(merged([slower, other], [best, far, elsewhere])) == {best, other, elsewhere}
+    assert set(merge_entries([slower, other], [best, far, elsewhere])) == {best, other, elsewhere}
 
 
 def test_a_trace_without_random_variables_says_nothing() -> None:
-    assert described(PROGRAM, ms.Schedule(PROGRAM).trace, AVX512, 1.0) is None
+    assert describe_trace(PROGRAM, ms.Schedule(PROGRAM).trace, AVX512, 1.0) is None
     sch = ms.Schedule(PROGRAM)
     sch.split(sch.get_loops(sch.get_block("C"))[0], sch.sample_tile(sch.get_loops(sch.get_block("C"))[0], parts=2))
-    found = described(PROGRAM, sch.trace, AVX512, 1e-3)
+    found = describe_trace(PROGRAM, sch.trace, AVX512, 1e-3)
     assert found is not None
     assert [address for address, _ in found.numbers] == ["{anchor$0}"]
     assert (found.microseconds, found.cpu, found.kind) == (1000.0, Cpu(16, 2), KIND)

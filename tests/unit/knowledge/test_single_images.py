@@ -8,7 +8,7 @@ import metasched as ms
 from metasched.knowledge.anchor import anchor_of
 from metasched.knowledge.entries import Cpu, Entry
 from metasched.knowledge.library import Knowledge
-from metasched.knowledge.single_images import kind_without_batch, without_batch
+from metasched.knowledge.single_images import drop_batch, kind_without_batch
 from metasched.lang.instructions import HOLE, Ref
 from tests.support.targets import AVX512
 
@@ -49,7 +49,7 @@ def test_a_kind_has_one_less_where_the_first_index_stands_alone(kind: str, singl
 
 
 def test_loops_come_one_earlier() -> None:
-    found = without_batch(FOUND)
+    found = drop_batch(FOUND)
     assert (found.kind, found.extents, found.steps) == (IMAGE, (56, 56, 64, 3, 3, 32), (1, 1, 1, 1))
     assert found.structure == (
         ("packing({anchor})/packed", "{anchor#1} in panels"),
@@ -69,4 +69,4 @@ def test_a_program_of_one_image_has_neighbours_among_batches_of_one() -> None:
     many = replace(FOUND, extents=(2, *FOUND.extents[1:]))
     (near,) = Knowledge((FOUND, many)).nearest(anchor, AVX512, 8)
     assert near.distance == 0
-    assert near.entry == without_batch(FOUND)
+    assert near.entry == drop_batch(FOUND)

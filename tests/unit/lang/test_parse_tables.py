@@ -18,10 +18,10 @@ GRAMMAR = FOLDER.joinpath("metasched.lark").read_text(encoding="utf-8")
 
 @cache
 def both() -> tuple[Lark, Lark]:
-    text = parse_tables.written(GRAMMAR)
-    found = parse_tables.read(text, GRAMMAR)
+    text = parse_tables.tables_text(GRAMMAR)
+    found = parse_tables.read_tables(text, GRAMMAR)
     assert found is not None
-    return found, parse_tables.built(GRAMMAR)
+    return found, parse_tables.build_parser(GRAMMAR)
 
 
 def test_the_tables_are_those_of_the_grammar() -> None:
@@ -30,7 +30,7 @@ def test_the_tables_are_those_of_the_grammar() -> None:
     made_by, of = json.loads(text.partition("\n")[0])["of"]
     assert of == parse_tables.origin(GRAMMAR)[1]
     if made_by == lark.__version__:
-        assert parse_tables.read(text, GRAMMAR) is not None
+        assert parse_tables.read_tables(text, GRAMMAR) is not None
 
 
 TEXTS = [
@@ -57,10 +57,10 @@ def test_errors_are_equal() -> None:
 
 
 def test_tables_of_another_grammar_are_not_read() -> None:
-    assert parse_tables.read(parse_tables.written(GRAMMAR), GRAMMAR + "\n") is None
+    assert parse_tables.read_tables(parse_tables.tables_text(GRAMMAR), GRAMMAR + "\n") is None
 
 
 def test_tables_by_another_release_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = parse_tables.written(GRAMMAR)
+    text = parse_tables.tables_text(GRAMMAR)
     monkeypatch.setattr(lark, "__version__", "9.9.9")
-    assert parse_tables.read(text, GRAMMAR) is None
+    assert parse_tables.read_tables(text, GRAMMAR) is None

@@ -31,7 +31,7 @@ def test_a_position_is_row_major_over_the_axes_as_written() -> None:
     validate(made.func)
     assert str(made) == str(parse_program(str(made)))
     (block,) = query.blocks(made.func)
-    assert query.written(block) == ("V", "P")
+    assert query.written_buffers(block) == ("V", "P")
     turned = program("V[i], P[i] = argmin[w, h](X[i, h, w])")
     assert "argmin= X[i, h, w], h + w*8  init inf" in print_func(turned.func)
     assert turned.structural_hash() != made.structural_hash()

@@ -8,7 +8,7 @@ from metasched.errors import LanguageError
 from metasched.lang import parse_trace, print_trace
 from metasched.lang.instructions import HOLE, Ref, TraceData
 from metasched.lang.trace_lines import TraceLines
-from metasched.lang.traces import _by_grammar
+from metasched.lang.traces import _parse_trace
 
 HEAD = "trace 1 of conv2d[H=14, T=f32]:\n"
 TRACE = f"""{HEAD}    dense = get_block("dense")
@@ -23,7 +23,7 @@ TRACE = f"""{HEAD}    dense = get_block("dense")
 
 
 def by_grammar(text: str) -> TraceData:
-    return _by_grammar(text, "<trace>", set())
+    return _parse_trace(text, "<trace>", set())
 
 
 class Counted:
@@ -34,7 +34,7 @@ class Counted:
 
     def __call__(self, text: str) -> TraceData:
         self.texts.append(text)
-        return _by_grammar(text, "<line>", {"dense", "i", "j", "t0", "t1", "loc"})
+        return _parse_trace(text, "<line>", {"dense", "i", "j", "t0", "t1", "loc"})
 
 
 def test_what_is_read_is_what_the_grammar_reads() -> None:

@@ -13,7 +13,7 @@ from metasched.errors import ScheduleError
 from metasched.measure.check import mismatch, prepare
 from metasched.measure.inputs import given_inputs
 from metasched.operators.batched_trace import for_batch
-from metasched.operators.batches import batch_of_one, batches, with_transposed_operands
+from metasched.operators.batches import batch_of_one, batches, transpose_operands
 from metasched.operators.matching import Fit, fits
 from metasched.operators.structure import structure_digest
 from metasched.search.guesses.guess import guess
@@ -132,7 +132,7 @@ def test_operands_may_lie_the_other_way(way: str, batch: int, name: str) -> None
 
 def test_transposing_operands_leaves_the_digest_of_a_structure() -> None:
     element = batch_of_one(ms.parse_program(LOOKUP))
-    ways = list(with_transposed_operands(element))
+    ways = list(transpose_operands(element))
     assert [sorted(way.turned) for way in ways] == [
         ["A"],
         ["I"],

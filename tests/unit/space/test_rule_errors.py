@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import metasched as ms
-from metasched.space.rule_errors import described
+from metasched.space.rule_errors import describe_error
 from tests.support.schedules import schedule
 
 
@@ -32,10 +32,10 @@ def described_block() -> object:
 def test_an_attribute_that_is_not_there_has_the_closest_named(mistake: Callable[[], object], message: str) -> None:
     with pytest.raises((AttributeError, KeyError)) as info:
         mistake()
-    found = described(info.value)
+    found = describe_error(info.value)
     assert found.startswith(message)
     assert found.count("did you mean") == message.count("did you mean")
 
 
 def test_an_error_of_ours_says_enough() -> None:
-    assert described(ms.MetaschedError("no")) == "no"
+    assert describe_error(ms.MetaschedError("no")) == "no"

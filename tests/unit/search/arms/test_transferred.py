@@ -11,7 +11,7 @@ import metasched as ms
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import features_of
 from metasched.cost.trained import read_shipped_model
-from metasched.knowledge.distill import described
+from metasched.knowledge.distill import describe_trace
 from metasched.knowledge.entries import Entry
 from metasched.knowledge.library import NO_KNOWLEDGE, Knowledge
 from metasched.lang.instructions import HOLE, Decision, Ref
@@ -65,7 +65,7 @@ def found_for(program: ms.Program, structure: dict[str, object], numbers: dict[s
     """An entry as if these decisions had been measured to be best for a program."""
     sketch = space_of(program).sketch_near(structure)  # type: ignore[arg-type]
     row = sketch.repair(sketch.sample(np.random.default_rng(0), 1))[0]
-    entry = described(program, sketch.trace_of(row).with_decisions(numbers), AVX512, 1e-5)
+    entry = describe_trace(program, sketch.trace_of(row).with_decisions(numbers), AVX512, 1e-5)
     assert entry is not None
     return entry
 
