@@ -67,7 +67,7 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
         marks.append(time.perf_counter())
     read, told, first = np.diff(marks)
     return {
-        "records": known.made,
+        "records": known.trial_count,
         "read_s": read,
         "told_s": told,
         "first_proposal_s": first,

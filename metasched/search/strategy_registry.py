@@ -43,14 +43,14 @@ class StrategyInputs:
 MakeStrategy = Callable[[StrategyInputs], Strategy]
 
 
-def _checked(value: object) -> MakeStrategy:
+def _require_maker(value: object) -> MakeStrategy:
     return checked_function(value, "StrategyInputs", "the StrategyInputs")
 
 
 STRATEGIES = Registry(
     GROUP,
     "strategy",
-    _checked,
+    _require_maker,
     MetaschedError,
     package="metasched.search.strategies",
     attribute=_IN_FILE,
