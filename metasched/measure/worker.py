@@ -24,7 +24,7 @@ from metasched.measure.protocol import Decoder, Message, MessageKind
 from metasched.measure.records import CheckError, Failure, MeasureCandidate, Reason
 from metasched.measure.resources import as_resource_error
 from metasched.measure.worker_server import waited_for
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.messages import with_hint
 from metasched.target import Target
 
@@ -98,7 +98,7 @@ class Worker:
     def serve(self, channel: Channel) -> None:
         """Answer requests until the parent ends."""
         try:
-            with put_off():
+            with pause_gc():
                 self.preload()
             limit_memory(self.settings.memory_bytes)
         except Exception as error:
@@ -112,7 +112,7 @@ class Worker:
     def answer(self, request: Message) -> Message:
         """The answer to a request. What a candidate may cause is FAILED; any other exception is a BUG."""
         try:
-            with put_off():
+            with pause_gc():
                 return self.handle(request)
         except (ScheduleError, BuildError) as error:
             return failure_message(Failure(error.reason, str(error)))

@@ -49,7 +49,7 @@ class MeasuredCandidate:
         structure: a hash of its steps without their numbers.
         code: a hash of its code; empty where it has none.
         repeats: how often it was timed again for the noise.
-        disturbed: the longest of its visits over the shortest, where that is more than `DISTURBED`; else None.
+        disturbed: the longest of its visits over the shortest, where that is more than `DISTURBED_RATIO`; else None.
         phases: seconds of building and running it, by name.
         timestamp: when it was recorded, in seconds since 1970.
         space: the fingerprint of the space that it was searched in.

@@ -265,7 +265,7 @@ class TaskSearch:
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
             own = STRATEGIES.make(parts.strategy, given)
-            strategy = WiderStrategy(own, STRATEGIES.ours(_STAGNATION_STRATEGY)(given), space.arms)
+            strategy = WiderStrategy(own, STRATEGIES.get_own(_STAGNATION_STRATEGY)(given), space.arms)
             earlier = EarlierSearches(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []
 
@@ -273,7 +273,7 @@ class TaskSearch:
                 lessons[:] = self._teach(model, (), batch)
                 strategy.look_ahead()
 
-            with self.phases.timed(Phase.SCORING), collection.put_off():
+            with self.phases.timed(Phase.SCORING), collection.pause_gc():
                 resumed = resume(self.known, space, strategy, earlier, look_ahead)
             guesses = with_expectations(unmeasured_guesses(prepared.guesses, self.known, space), space.arms, model)
             self._open = _Open(space, strategy, model, resumed, guesses, lessons=tuple(lessons))
@@ -340,7 +340,7 @@ class TaskSearch:
         self._parts.waiting.give_way()
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
-        with self.phases.timed(Phase.SCORING), collection.put_off():
+        with self.phases.timed(Phase.SCORING), collection.pause_gc():
             at.lessons = self._teach(at.model, at.lessons, at.batch)
             count = batch_size(at.before, len(self.prepare().guesses.traces))
             proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
@@ -363,7 +363,7 @@ class TaskSearch:
         meanwhile.while_lowering()
         new = sum(not proposal.is_settled(self.known) for proposal in at.proposals or ())
         if at.proposals is not None and self.trials_left(goal) > new and not self._lacks_time(goal):
-            with self.phases.timed(Phase.AHEAD), collection.put_off():
+            with self.phases.timed(Phase.AHEAD), collection.pause_gc():
                 at.strategy.look_ahead()
 
     def _looks_elsewhere(self, at: _Open) -> bool:

@@ -42,7 +42,7 @@ from metasched.search.guesses.favourite import favourites
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -126,7 +126,7 @@ class Guess(TextReport):
 MakeArms = Callable[[RuleSpec, int], SpaceArms]
 
 
-@put_off()
+@pause_gc()
 def guess(
     program: Program,
     target: Target,
@@ -155,7 +155,7 @@ def guess(
     return found
 
 
-@put_off()
+@pause_gc()
 def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed: int, why: str) -> Guess:
     """The best guess in a space, where expert traces are out of place. Raises NoRecord for an empty space."""
     return _Guessing(program, target, core, seed, arms, ExpertChoice(None, "", {})).guess(why)

@@ -58,7 +58,7 @@ class TaskRecords:
         self.repeated = 0  # of how many that have a time
         self._lows: list[tuple[int, float]] = []  # the trials that were faster than all before them
         self._noise: tuple[int, Noise | None] = (0, None)  # of so many repetitions
-        with collection.put_off():
+        with collection.pause_gc():
             self.pick_up()
 
     # --- taking note

@@ -38,7 +38,7 @@ class Bandit:
         self.config = config or BanditConfig()
         shared = SharedModel(given.model)
         self._strategies = {
-            name: STRATEGIES.ours(name)(replace(given, model=shared.add_user())) for name in self.config.among
+            name: STRATEGIES.get_own(name)(replace(given, model=shared.add_user())) for name in self.config.among
         }
         self._uses: list[tuple[str, bool]] = []
         self._seen = 0
