@@ -78,7 +78,7 @@ def _add_sizes(parser: ArgumentParser) -> None:
 
 
 def _add_input_options(parser: ArgumentParser) -> None:
-    """What is said of single inputs: their values, and those that are states."""
+    """Add the options that are about single inputs: their values, and which of them are states."""
     parser.add_argument(
         "--value",
         dest="values",

@@ -194,7 +194,7 @@ def _verdicts(both: Spaces) -> str:
 
 
 def _own_outcomes(both: Spaces) -> list[tuple[Outcome, ...]]:
-    """What the rule and its parts did in each sketch of the space with it."""
+    """The outcomes of the rule and its parts in each sketch of the space with it."""
     rule = both.placement.rule
     names = {rule.name, *_parts(rule)}
     return [tuple(o for o in run if o.rule in names) for run in both.rules.outcomes()]

@@ -62,7 +62,7 @@ def release(connection: sqlite3.Connection, search: SearchKey, claimant: Claiman
 
 
 def count_others(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> int:
-    """How many other processes are at a search."""
+    """The number of other processes at a search."""
     return sum(code == _PRESENCE for code in _held_by_others(connection, search, claimant))
 
 

@@ -142,7 +142,7 @@ class UnionDatabase(BaseDatabase):
         return {-n: record for n, record in enumerate(self._foreign_records(task), start=1)}
 
     def _foreign_records(self, task: TaskKey) -> tuple[Record, ...]:
-        """What the others have of a task, read once."""
+        """The records that the other databases have of a task, read once."""
         if task not in self._taken:
             self._taken[task] = tuple(record for database in self._others for record in _sound(database, task))
         return self._taken[task]
@@ -184,7 +184,7 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
 
 
 def _passed_over_warning(problems: Sequence[str]) -> str:
-    """How many records of a task are passed over, and what is wrong with the first."""
+    """The text of a warning: how many records of a task are passed over, and what is wrong with the first."""
     if len(problems) == 1:
         return "1 record of a task is passed over, since it is not what it claims or no longer applies: " + problems[0]
     return (

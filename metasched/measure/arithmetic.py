@@ -34,7 +34,7 @@ class AllowedArithmetic:
     fastmath: bool = False
 
     def computation_of(self, program: Program) -> Computation:
-        """How the results of a program are computed. Raises ScheduleError where the steps are not legal on it."""
+        """The computation of a program's results. Raises ScheduleError where the steps are not legal on it."""
         if not self.steps:
             return Computation(program.func, self.fastmath)
         trace = Trace.parse(self.steps)

@@ -52,7 +52,7 @@ class Message:
 
     @property
     def error_text(self) -> str:
-        """What an answer that is not DONE says went wrong."""
+        """The text of what went wrong, by an answer that is not DONE."""
         body = self.body
         return str(body.get("traceback") or body.get("detail") or body.get("reason") or body)
 

@@ -370,7 +370,7 @@ class LocalRunner:
 
     @contextmanager
     def _builders_apart(self) -> Iterator[None]:
-        """While its body runs, builders keep to their own cores, where there are any."""
+        """Keep builders to their own cores while the body runs, where there are any."""
         share = self._share
         if share is None:
             yield

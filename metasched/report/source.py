@@ -24,7 +24,7 @@ class RecordSource:
 
     @staticmethod
     def of_search(database: Database, search: SearchKey) -> RecordSource:
-        """Where the records of a search are that a database holds, which is closed afterwards."""
+        """The source of the records of a search in a database, which is closed afterwards."""
         opens_again = database.url.startswith(SQLITE) and database.url != IN_MEMORY
         kept = None if opens_again else tuple(_of_search(database, search))
         return RecordSource(database.url, search, kept)

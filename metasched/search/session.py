@@ -264,7 +264,7 @@ class TuningSession:
 
     @property
     def _finalist_count(self) -> int:
-        """How many of the fastest are timed again: of many tasks, a third and a fourth are not worth their time."""
+        """The number of the fastest that are timed again: of many tasks, a third and a fourth are not worth it."""
         return FINALISTS if len(self._searches) == 1 else _FEW_FINALISTS
 
     @property
@@ -360,7 +360,7 @@ class TuningSession:
         return search.number
 
     def _starting_progress(self, search: TaskSearch) -> TaskProgress:
-        """How far a task is that something is now begun of."""
+        """The progress of a task of which something is begun now."""
         course = search.known.course()
         return TaskProgress(search.number, False, search.facts, lambda: course)
 
@@ -388,11 +388,11 @@ class TuningSession:
         return replace(goal, trials=min(goal.wanted_trials, search.known.trial_count + self._trials_left(goal)))
 
     def _trials_left(self, goal: Goal) -> int:
-        """How many trials all tasks together may make."""
+        """The number of trials that all tasks together may still make."""
         return max(goal.wanted_total - sum(map(self._trial_count, self._searches)), 0)
 
     def _trial_count(self, search: TaskSearch) -> int:
-        """How many trials a task has, or may have once its batch under way is made."""
+        """The number of trials that a task has, or may have once its batch under way is made."""
         under_way = self._under_way.get(search.number)
         return search.known.trial_count if under_way is None else under_way.most
 

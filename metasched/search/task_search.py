@@ -175,7 +175,7 @@ class TaskSearch:
         self._goal, self.is_out_of_time = goal, False
 
     def trials_left(self, goal: Goal) -> int:
-        """How many trials are to be made, as long as none of them is faster than the best by more than noise."""
+        """The number of trials to be made, as long as none of them is faster than the best by more than noise."""
         left = (
             min(goal.wanted_trials, goal.wanted_trials if goal.pause is None else goal.pause) - self.known.trial_count
         )

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def find_kept(instance: object, key: str) -> Any:
-    """What is kept with an object under a key; None where that is nothing."""
+    """The value that is kept with an object under a key; None where there is none."""
     return instance.__dict__.get(key)
 
 

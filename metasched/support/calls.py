@@ -23,5 +23,5 @@ def lacking_methods(value: object, *names: str) -> list[str]:
 
 
 def name_of(fn: Any) -> str:
-    """What a function is called in a message."""
+    """The name of a function as messages show it."""
     return f"`{getattr(fn, '__name__', None) or repr(fn)}`"

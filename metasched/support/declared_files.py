@@ -40,7 +40,7 @@ class DeclaredFiles(Generic[T]):
         return MappingProxyType({name: self.read(name, module) for name, module in imports.of_package(self.package)})
 
     def merge(self: DeclaredFiles[Mapping[str, D]]) -> Mapping[str, D]:
-        """What all files declare, of files that declare things by name. Raises TypeError where two declare one."""
+        """The declarations of all files by name. Raises TypeError where two files declare one name."""
         found: dict[str, D] = {}
         for file, declared in self.load().items():
             for name, one in declared.items():
@@ -67,7 +67,7 @@ class Declarations(Generic[T]):
         return function
 
     def declared_of(self, value: object) -> tuple[T, ...]:
-        """What a value of a module is declared to be; nothing where it is no such function."""
+        """The declarations of a value of a module; none where it is no such function."""
         found: tuple[T, ...] = getattr(value, "__dict__", {}).get(self.key, ())
         return found
 
@@ -78,8 +78,9 @@ class Declarations(Generic[T]):
 
 
 def require_several(module: ModuleType, declared: Iterable[tuple[str, T]], expected: str) -> Mapping[str, T]:
-    """What a module declares, by name. Raises TypeError where that is nothing, which says what is expected, and where
-    it declares a name twice.
+    """The declarations of a module, by name.
+
+    Raises TypeError where there are none, which says what is expected, and where it declares a name twice.
     """
     found: dict[str, T] = {}
     for name, one in declared:

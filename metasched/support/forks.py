@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 def do_nothing() -> None:
-    """For a guard that has nothing to release."""
+    """Do nothing: the release of a guard that holds nothing."""
 
 
 class ForkGuards:

@@ -52,7 +52,10 @@ class Watch:
         self._times = psutil.cpu_times()
 
     def work_seen(self) -> OtherWork:
-        """What ran since then. The system counts in hundredths of a second: in less than a tenth, too much may show."""
+        """The work of others since then.
+
+        The system counts in hundredths of a second: in less than a tenth, too much may show.
+        """
         after, stop, start = _used_seconds(), psutil.cpu_times(), self._times
         seconds = time.perf_counter() - self._began
         # What has begun meanwhile counts whole. A number that a new process took over may have used less than before.

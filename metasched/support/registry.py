@@ -118,7 +118,7 @@ class Registry(Generic[T]):
         return made
 
     def get_own(self, name: str) -> T:
-        """What one of our own names stands for, whatever other packages call by the same name: for our own use."""
+        """The value of one of our own names, whatever other packages call by the same name: for our own use."""
         return self._load_point(self._own_points()[name])
 
     def package_of(self, name: str) -> str:

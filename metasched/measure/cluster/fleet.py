@@ -94,7 +94,7 @@ class Fleet:
         return len({m.address for target in targets for m in self.timers(target)})
 
     def explanation_for(self, target: str) -> str:
-        """Why no machine times candidates of a target, a line each."""
+        """The reasons why no machine times candidates of a target, a line each."""
         return "\n".join(f"  {line}" for line in self._reasons(target)) or "  there is no machine with our resource"
 
     def _reasons(self, target: str) -> Iterator[str]:

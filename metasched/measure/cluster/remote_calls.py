@@ -34,12 +34,12 @@ TIMING, BUILDING = "metasched-timing", "metasched-building"
 
 def greet() -> Payload:
     """What the machine says of itself."""
-    return _act_guarded(lambda machine: machine.greeting.to_payload())
+    return _catch_faults(lambda machine: machine.greeting.to_payload())
 
 
 def lower(candidate: Payload) -> Payload:
     """A candidate as LLVM text."""
-    return _act_guarded(lambda machine: lowered_to(machine.lower_candidate(candidate_from(candidate))))
+    return _catch_faults(lambda machine: lowered_to(machine.lower_candidate(candidate_from(candidate))))
 
 
 def build(candidate: Payload, lowered: Payload | None) -> Payload:
@@ -50,7 +50,7 @@ def build(candidate: Payload, lowered: Payload | None) -> Payload:
         text = None if lowered is None else lowered_from(lowered, wanted)
         return {"frame": machine.build(wanted, text).encode()}
 
-    return _act_guarded(build_on)
+    return _catch_faults(build_on)
 
 
 def measure(built: list[Payload], given: Payload | None, topic: str, number: int) -> Payload:
@@ -65,7 +65,7 @@ def measure(built: list[Payload], given: Payload | None, topic: str, number: int
         found = machine.measure_built(chunk, None if given is None else given_from(given))
         return {"measured": [_result(one) for one in found]}
 
-    return _act_guarded(measure_on)
+    return _catch_faults(measure_on)
 
 
 def _built_from(payload: Payload) -> Built:
@@ -86,8 +86,8 @@ def _result(found: Measurement | BaseException) -> Payload:
     return measurement_to(found)
 
 
-def _act_guarded(act: Callable[[Machine], Payload]) -> Payload:
-    """What an act gives, or as a payload what it raises, whatever that is."""
+def _catch_faults(act: Callable[[Machine], Payload]) -> Payload:
+    """The result of an act, or a payload of what it raises, whatever that is."""
     try:
         machine = cast(Machine, _plugins()[PLUGIN].machine)
         return act(machine)

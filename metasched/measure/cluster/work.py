@@ -127,7 +127,7 @@ class PendingWork:
             self._alone.extend(jobs)
 
     def ready_groups(self) -> Iterator[Ready]:
-        """What could be timed now, group by group."""
+        """The jobs that could be timed now, group by group."""
         for job in self._alone:
             yield Ready(job.candidate.target, job.program, 1)
         for group in self._groups.values():

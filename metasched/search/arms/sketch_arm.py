@@ -70,7 +70,7 @@ class SketchArm:
 
     @property
     def unmet_constraints(self) -> tuple[str, ...]:
-        """Why no row is in the space, of those asked for so far: the constraints that none of them meets."""
+        """The constraints that none of the rows asked for so far meets, where no row is in the space."""
         return () if self._refused is None else self.sketch.unmet(self._refused)
 
     def features(self, rows: Rows) -> Features:

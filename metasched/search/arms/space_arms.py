@@ -57,7 +57,7 @@ class SpaceArms:
 
     @cached_property
     def transfer_result(self) -> TransferResult:
-        """What is known of similar programs, carried over to this space, the most promising first.
+        """The candidates that similar programs' decisions give in this space, the most promising first.
 
         What is not legal is counted by its reason, as are structures that are made later.
         """

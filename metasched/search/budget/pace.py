@@ -43,7 +43,7 @@ class Pace:
         )
 
     def candidates_within(self, seconds: float) -> int:
-        """How many candidates can be measured in some seconds."""
+        """The number of candidates that can be measured within some seconds."""
         each = self._seconds / self._count if self._count else self._expected
         return max(0, int((seconds - _BATCH_S) / (_TIME_MARGIN * each)))
 

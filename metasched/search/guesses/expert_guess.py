@@ -125,7 +125,7 @@ def _choice_reason(chosen: ExpertCandidate, rivals: Sequence[ExpertCandidate]) -
 
 
 def _rank_candidates(candidates: Sequence[ExpertCandidate]) -> list[ExpertCandidate]:
-    """Ordered by the estimate, and by distance among those that are nearly equal to the best."""
+    """Order candidates by the estimate, and by distance among those that are nearly equal to the best."""
     best = min((c.cycles for c in candidates), default=0.0)
     near = {c.name: c.cycles <= _TIE_RATIO * best for c in candidates}
     return sorted(candidates, key=lambda c: (not near[c.name], c.distance if near[c.name] else 0.0, c.cycles, c.name))

@@ -285,7 +285,7 @@ class _Guessing:
         return None
 
     def _apply_trace(self, trace: Trace, name: str) -> Func | None:
-        """What a trace makes of the program; None where a number of it is not legal, which is noted.
+        """The program after a trace; None where a number of the trace is not legal, which is noted.
 
         Of regions whose bounds depend on quotients of sampled sizes, a space knows looser bounds than a replay has.
         """

@@ -109,7 +109,7 @@ def _encode_line(outline: Outline, features: Features) -> bytes:
 
 
 def _parse_line(line: bytes) -> tuple[Outline, Features] | None:
-    """What a line says; None for one that was not written whole."""
+    """The outline and the features in a line; None for a line that was not written whole."""
     parts = line.split(b" ", 2)
     if len(parts) < 3:
         return None

@@ -94,7 +94,7 @@ class OtherTasks:
 
     @contextmanager
     def measuring_batch(self, search: SearchKey, batch: int) -> Iterator[None]:
-        """While a batch of a search is measured."""
+        """Note that a batch of a search is being measured, while the body runs."""
         self._running = (search, batch)
         try:
             yield

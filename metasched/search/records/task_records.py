@@ -178,12 +178,12 @@ class TaskRecords:
 
     @property
     def trial_count(self) -> int:
-        """How many trials there are."""
+        """The number of trials."""
         return len(self._trials)
 
     @property
     def proposal_count(self) -> int:
-        """How many proposals have come to something: trials and duplicates."""
+        """The number of proposals that have come to something: trials and duplicates."""
         return len(self._trials) + len(self._duplicates)
 
     @property
@@ -288,7 +288,7 @@ class TaskRecords:
         return sorted([*self._others.values(), *self._beside.values()])
 
     def older_summaries(self) -> list[Summary]:
-        """What was measured with other versions of the code, by number."""
+        """The records of other versions of the code, by number."""
         self._tell_foreign()
         return sorted(self._older.values())
 

@@ -139,7 +139,7 @@ class History:
         return -float(np.log2(min((self._seconds[n] for n in self._arms[arm].positions), default=np.inf)))
 
     def measured_count(self, arm: int) -> int:
-        """How many candidates of an arm were measured."""
+        """The number of candidates of an arm that were measured."""
         return len(self._arms[arm]) if arm in self._arms else 0
 
     def rows(self, arm: int) -> Rows:

@@ -41,7 +41,7 @@ class TaskFacts:
 
     @staticmethod
     def of_program(program: Program, target: Target) -> TaskFacts:
-        """What a program says; 10 ms."""
+        """The facts of a program, which takes 10 ms."""
         cycles = least_cycles(program.func, target)
         moved = sum(map(bytes_of, (*program.inputs, *program.outputs))) / (
             DEFAULT_CORE.l3_bytes * max(target.threads, 1)

@@ -88,7 +88,7 @@ class BeamSearch(GuidedSearch):
         return [n for n in made if n is not None]
 
     def _best_prefixes(self, level: int, ranked: Sequence[int]) -> list[int]:
-        """For each of the best prefixes up to a level, the best arm that completes it; `ranked` are best first."""
+        """The best arm of each of the best prefixes up to a level; `ranked` are best first."""
         found: dict[tuple[tuple[str, int], ...], int] = {}
         for n in ranked:
             found.setdefault(tuple((c.address, c.taken) for c in self.arms.choices(n)[: level + 1]), n)

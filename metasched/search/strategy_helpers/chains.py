@@ -43,14 +43,14 @@ def join_chains(some: Chains, others: Chains) -> Chains:
 
 
 def count_chains(chains: Chains) -> int:
-    """How many chains there are."""
+    """The number of chains."""
     return sum(len(rows) for rows in chains.values())
 
 
 def walk_chains(
     now: Round, chains: Chains, temperatures: Iterable[float], is_over: Callable[[int], bool] = lambda step: False
 ) -> Chains:
-    """Where chains are after a step at each temperature, or after the first step at which `is_over` holds."""
+    """Chains after a step at each temperature, or after the first step at which `is_over` holds."""
     scores: Scores = now.score(chains)
     for step, temperature in enumerate(temperatures, start=1):
         chains, scores = _step_chains(now, chains, scores, temperature)

@@ -76,7 +76,7 @@ class Descent:
         return {**self._rows_elsewhere(now, centre), centre.arm: np.array([centre.row], dtype=np.int64).reshape(1, -1)}
 
     def _ring_neighbours(self, pool: Pool, ring: Mapping[int, Rows]) -> dict[int, Rows]:
-        """What is next to the rows of a ring, by arm."""
+        """The rows that are next to the rows of a ring, by arm."""
         return {n: self._neighbours(pool, n, rows) for n, rows in ring.items()}
 
     def _neighbours(self, pool: Pool, arm: int, rows: Rows) -> Rows:

@@ -64,7 +64,7 @@ def claim(connection: Connection, search: Search, codes: Sequence[str], limit: i
 
 
 def count_others(connection: Connection, search: Search, claimant: Claimant) -> int:
-    """How many other processes are at a search."""
+    """The number of other processes at a search."""
     return sum(code == _PRESENCE for code in _held_by_others(connection, search, claimant))
 
 
