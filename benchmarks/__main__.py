@@ -12,7 +12,7 @@ from benchmarks.registry import BENCHMARKS, OptionError, Options
 from metasched.operators import TWELVE
 
 
-def _resolved(text: str) -> Path:
+def _resolve_path(text: str) -> Path:
     return Path(text).resolve()
 
 
@@ -23,7 +23,7 @@ PEERS = (
     ("tvm-python", str, "PATH", "a Python that has TVM"),
     (
         "tvm-records",
-        _resolved,
+        _resolve_path,
         "DIR",
         "a folder with a MetaSchedule JSON database of each of the twelve operators: DIR/C1D, ...",
     ),

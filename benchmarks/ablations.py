@@ -28,7 +28,7 @@ from benchmarks.contest.live import Way, live
 from benchmarks.contest.models import MODELS, TRANSFERRED
 from benchmarks.contest.tournament import Contestant
 from benchmarks.registry import OptionError, Options, Result
-from benchmarks.strategies import looks_of, played
+from benchmarks.strategies import looks_of, play_tournament
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.structure_breeding import StructureConfig
 from metasched.search.space_protocol import Candidate, Strategy
@@ -44,7 +44,7 @@ OURS = "our rules"
 _NO_NEW = replace(StructureConfig(), bred=0)
 
 
-def whole(given: StrategyInputs) -> Strategy:
+def whole_search(given: StrategyInputs) -> Strategy:
     """The evolutionary search as it is."""
     return _evolution(given, EvolutionConfig())
 
@@ -102,13 +102,13 @@ def best_structure(table_: Table) -> Table:
 
 def parts() -> Mapping[str, tuple[Contestant, ...]]:
     """The ablations on the table: who plays in each, the first as it is by default."""
-    as_it_is = Contestant(WHOLE, whole)
+    as_it_is = Contestant(WHOLE, whole_search)
     return {
         "steps": tuple(
             Contestant(name, STRATEGIES.get(name))
             for name in ("evolutionary_with_steps", "evolutionary_no_crossover", "droplet")
         ),
-        "models": tuple(Contestant(name, whole, name) for name in reversed(MODELS)),
+        "models": tuple(Contestant(name, whole_search, name) for name in reversed(MODELS)),
         "crossing": (
             as_it_is,
             Contestant("no crossing of numbers", no_crossing_of_numbers),
@@ -123,8 +123,8 @@ def parts() -> Mapping[str, tuple[Contestant, ...]]:
         ),
         "templates": (
             as_it_is,
-            Contestant("the best structure alone, in hindsight", whole, TRANSFERRED, best_structure),
-            Contestant("the first structure alone", whole, TRANSFERRED, first_structure),
+            Contestant("the best structure alone, in hindsight", whole_search, TRANSFERRED, best_structure),
+            Contestant("the first structure alone", whole_search, TRANSFERRED, first_structure),
         ),
     }
 
@@ -145,7 +145,7 @@ def run(options: Options) -> Iterator[Result]:
 
 def _of_part(part: str, contestants: Sequence[Contestant], options: Options) -> Iterator[Result]:
     title = f"{part}: best time over the best known, geometric mean of the tasks, by codes measured"
-    lines = played(contestants, options, contestants[0].name, title, f"ablation-{part}.svg")
+    lines = play_tournament(contestants, options, contestants[0].name, title, f"ablation-{part}.svg")
     for line in lines:
         yield {**line, "case": f"{part}: {line['case']}"}
     yield {"case": f"{part}, table", "table": table(lines, looks_of(options))}

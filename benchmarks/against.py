@@ -27,7 +27,7 @@ from math import isfinite
 import numpy as np
 
 from benchmarks.contest.checkouts import ROOT, Checkout
-from benchmarks.contest.figures import Courses, paired, summary
+from benchmarks.contest.figures import Courses, paired_ratio, summary
 from benchmarks.contest.live import SEEDS, live
 from benchmarks.contest.playing import Played
 from benchmarks.contest.stored import FOLDER
@@ -61,7 +61,7 @@ def _on_tables(checkouts: Mapping[str, Checkout], options: Options) -> Iterator[
     seconds = {name: [one.seconds for of_task in tasks.values() for one in of_task] for name, tasks in found.items()}
     yield from summary(courses, seconds, THERE, looks)
     for codes in looks:
-        line = paired(courses[HERE], courses[THERE], codes)
+        line = paired_ratio(courses[HERE], courses[THERE], codes)
         yield {"case": f"after {codes} codes, {HERE} over {THERE}", "pairs": len(seeds) * len(courses[HERE]), **line}
 
 
@@ -76,7 +76,7 @@ def _live(checkouts: Mapping[str, Checkout], options: Options) -> Iterator[Resul
         mine, theirs = _pairs(lines, look)
         pairs = sum(map(len, mine.values()))
         line = {"case": f"{look}, {HERE} over {THERE}", "pairs": pairs, "left_out": len(lines) - pairs}
-        yield line | paired(mine, theirs, 1) if pairs else line
+        yield line | paired_ratio(mine, theirs, 1) if pairs else line
 
 
 def _pairs(lines: Sequence[Result], look: str) -> tuple[Courses, Courses]:

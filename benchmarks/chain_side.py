@@ -21,12 +21,12 @@ from benchmarks.blocks import block_of_runs
 from benchmarks.kernel_side import Alone, main_part_of
 
 
-def chained(parts: Sequence[Alone]) -> Callable[[int], float]:
+def chain_calls(parts: Sequence[Alone]) -> Callable[[int], float]:
     """A function of a number of calls of all kernels in order, that makes them and returns their seconds."""
     return lambda calls: sum(part.run(1) for _ in range(calls) for part in parts)
 
 
-def prepared(spec: Mapping[str, Any]) -> tuple[Sequence[Alone], np.ndarray, float | None]:
+def prepare_chain(spec: Mapping[str, Any]) -> tuple[Sequence[Alone], np.ndarray, float | None]:
     """The kernels, the last one's result, and the seconds of all prologues, if there are any."""
     target = ms.Target.detect(threads=spec["threads"])
     inputs: Iterator[np.ndarray | float] = map(load_aligned, spec["inputs"])
@@ -49,9 +49,9 @@ def main() -> None:
             print(json.dumps(block_of_runs(run)), flush=True)
             continue
         spec = json.loads(line)
-        parts, result, prologue_s = prepared(spec)
+        parts, result, prologue_s = prepare_chain(spec)
         np.save(spec["result"], result)
-        run = chained(parts)
+        run = chain_calls(parts)
         print(json.dumps({"prologue_s": prologue_s}), flush=True)
 
 

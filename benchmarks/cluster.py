@@ -37,7 +37,7 @@ def run(options: Options) -> Iterator[Result]:
     trials = 4 if options.quick else _TRIALS
     alone = None
     for machines in (MACHINES[0], MACHINES[-1]) if options.quick else MACHINES:
-        seconds, made = tuned(machines, sizes, trials, options.threads)
+        seconds, made = time_tuning(machines, sizes, trials, options.threads)
         alone = alone or seconds
         yield {
             "case": f"{machines} machines",
@@ -49,7 +49,7 @@ def run(options: Options) -> Iterator[Result]:
         }
 
 
-def tuned(machines: int, sizes: tuple[int, ...], trials: int, threads: int) -> tuple[float, int]:
+def time_tuning(machines: int, sizes: tuple[int, ...], trials: int, threads: int) -> tuple[float, int]:
     """The seconds that so many trials of each task take, and how many were made in all."""
     target = Target.detect(threads)
     with cluster(machines, target) as runner, tempfile.TemporaryDirectory() as folder:
@@ -69,11 +69,11 @@ def cluster(machines: int, target: Target) -> Iterator[ClusterRunner]:
         folder = Path(own.enter_context(tempfile.TemporaryDirectory()))
         found = folder / "scheduler.json"
         scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-        _started(own, [*scheduler, "--no-dashboard", "--scheduler-file", str(found)])
+        _start_process(own, [*scheduler, "--no-dashboard", "--scheduler-file", str(found)])
         address = SchedulerAddress.parse(_address_in(found))
         settings = json.dumps({"target": str(target), "delay_s": _DELAY_S})
         for _ in range(machines):
-            _started(own, [sys.executable, "-m", "benchmarks.simulated_machine", str(address), settings])
+            _start_process(own, [sys.executable, "-m", "benchmarks.simulated_machine", str(address), settings])
         connection = Connection(address, _STARTS_S)
         until = time.monotonic() + _STARTS_S
         while len(connection.machines()) < machines and time.monotonic() < until:
@@ -83,7 +83,7 @@ def cluster(machines: int, target: Target) -> Iterator[ClusterRunner]:
         yield runner
 
 
-def _started(own: ExitStack, command: list[str]) -> None:
+def _start_process(own: ExitStack, command: list[str]) -> None:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     own.callback(process.wait)
     own.callback(process.kill)

@@ -25,8 +25,8 @@ from metasched.measure.records import Reason
 from metasched.search.report import TuningReport
 
 _QUICK_TRIALS = 2
-_SMALL = {"M": 64, "N": 128, "K": 64}
-_LARGE = {"M": 1024, "N": 4096, "K": 1024}
+_SMALL_SIZES = {"M": 64, "N": 128, "K": 64}
+_LARGE_SIZES = {"M": 1024, "N": 4096, "K": 1024}
 
 _DENSE = """
 program dense[M=1024, N=4096, K=1024, T=f32, U=T, ACC=f32](
@@ -89,7 +89,9 @@ def run(options: Options) -> Iterator[Result]:
 
 
 def _program(dtype: str, options: Options) -> ms.Program:
-    return ms.parse_program(_DENSE, **{**(_SMALL if options.quick else _LARGE), **options.sizes}, **_TYPES[dtype])
+    return ms.parse_program(
+        _DENSE, **{**(_SMALL_SIZES if options.quick else _LARGE_SIZES), **options.sizes}, **_TYPES[dtype]
+    )
 
 
 @dataclass(frozen=True)

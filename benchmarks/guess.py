@@ -29,7 +29,7 @@ from benchmarks.kernels import NO_TORCH, TOLERANCE, TORCH, largest_gap, millisec
 from benchmarks.network_shapes import LAYERS, LayerShape
 from benchmarks.registry import OptionError, Options, Result
 from benchmarks.sides import SideProcess, alternate
-from benchmarks.tuning import tuned
+from benchmarks.tuning import tune_program
 from metasched.calibration.store import core_of
 from metasched.knowledge.library import NONE
 from metasched.search.guesses.guess import Guess, guess
@@ -38,7 +38,7 @@ GUESS, TUNED = "guess", "tuned"
 _BY_MODEL = "the cost model"
 _ROUNDS = 2
 _QUICK_TRIALS = 2
-_QUICK = ("NRM", "SFM")  # the operators of a quick run, a shape each
+_QUICK_OPERATORS = ("NRM", "SFM")  # the operators of a quick run, a shape each
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def known_by(name: str) -> Known:
 
 def layers_of(options: Options) -> list[LayerShape]:
     """The shapes that are asked for: those of some operators, and some of each."""
-    wanted = _QUICK if options.quick and not options.only else options.only
+    wanted = _QUICK_OPERATORS if options.quick and not options.only else options.only
     most = 1 if options.quick else options.shapes
     by_suite: dict[str, list[LayerShape]] = {}
     for layer in LAYERS:
@@ -125,7 +125,7 @@ class _Shape:
         trials = min(self.options.trials, _QUICK_TRIALS) if self.options.quick else self.options.trials
         traces = {GUESS: str(guessed.trace)}
         if trials:
-            traces[TUNED] = str(tuned(program, trials, seed=0, threads=self.options.threads).trace)
+            traces[TUNED] = str(tune_program(program, trials, seed=0, threads=self.options.threads).trace)
         tune_s = time.perf_counter() - start - guess_s
         gap, prologues = self._prepare(program, traces)
         times = alternate({side.name: side.measure for side in self.sides}, 1 if self.options.quick else _ROUNDS)
@@ -176,17 +176,17 @@ def _times(seconds: Mapping[str, float]) -> Result:
     """Times and their ratios; None where there is no time, or no result that the sides share."""
     ours, theirs, best = (seconds.get(name) for name in (GUESS, TORCH, TUNED))
     return {
-        "ours_ms": _over(ours, 1e-3),
+        "ours_ms": _ratio(ours, 1e-3),
         "peer": TORCH,
-        "peer_ms": _over(theirs, 1e-3),
-        "ratio": _over(theirs, ours),
-        "tuned_ms": _over(best, 1e-3),
-        "tuned_ratio": _over(theirs, best),
-        "tuned_over_guess": _over(ours, best),
+        "peer_ms": _ratio(theirs, 1e-3),
+        "ratio": _ratio(theirs, ours),
+        "tuned_ms": _ratio(best, 1e-3),
+        "tuned_ratio": _ratio(theirs, best),
+        "tuned_over_guess": _ratio(ours, best),
     }
 
 
-def _over(a: float | None, b: float | None) -> float | None:
+def _ratio(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else a / b
 
 

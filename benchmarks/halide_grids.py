@@ -20,7 +20,7 @@ LEVELS, BRIGHTNESSES = 4, 8
 Size = tuple[int, int]  # columns, rows
 
 
-def _blurred(name: str, of: Callable[[int], Any]) -> Any:
+def _blur(name: str, of: Callable[[int], Any]) -> Any:
     made = hl.Func(name)
     made[x, y, z, c] = of(-2) + of(-1) * f(4.0) + of(0) * f(6.0) + of(1) * f(4.0) + of(2)
     return made
@@ -35,9 +35,9 @@ def bilateral_grid() -> Pipeline:
     cells[x, y, z, c] = f(0.0)
     level = hl.clamp(hl.i32(value * f(DEPTHS) + f(0.5)), 0, DEPTHS)
     cells[x, y, level, c] += hl.select(c == 0, value, f(1.0))
-    across_z = _blurred("across_z", lambda d: cells[x, y, z + d, c])
-    across_x = _blurred("across_x", lambda d: across_z[x + d, y, z, c])
-    across_y = _blurred("across_y", lambda d: across_x[x, y + d, z, c])
+    across_z = _blur("across_z", lambda d: cells[x, y, z + d, c])
+    across_x = _blur("across_x", lambda d: across_z[x + d, y, z, c])
+    across_y = _blur("across_y", lambda d: across_x[x, y + d, z, c])
     place = hl.clamp(image[x, y], f(0.0), f(1.0)) * f(DEPTHS)
     low = hl.clamp(hl.i32(place), 0, DEPTHS)
     part = place - hl.f32(hl.i32(place))
@@ -81,14 +81,14 @@ def local_laplacian() -> Pipeline:
     grey[x, y, z] = image[x, y]
     wide, narrow = [remapped], [grey]
     for n in range(1, LEVELS):
-        wide.append(_halved(f"wide{n}", wide[-1], sizes[n - 1]))
-        narrow.append(_halved(f"narrow{n}", narrow[-1], sizes[n - 1]))
-    results = [_picked(f"result{LEVELS - 1}", narrow[-1], wide[-1])]
+        wide.append(_halve(f"wide{n}", wide[-1], sizes[n - 1]))
+        narrow.append(_halve(f"narrow{n}", narrow[-1], sizes[n - 1]))
+    results = [_interpolate_plane(f"result{LEVELS - 1}", narrow[-1], wide[-1])]
     for n in reversed(range(LEVELS - 1)):
         details, total = hl.Func(f"details{n}"), hl.Func(f"result{n}")
-        details[x, y, z] = wide[n][x, y, z] - _doubled(f"coarse{n}", wide[n + 1], sizes[n + 1])[x, y, z]
-        doubled = _doubled(f"doubled{n}", results[-1], sizes[n + 1])
-        total[x, y, z] = _picked(f"picked{n}", narrow[n], details)[x, y, z] + doubled[x, y, z]
+        details[x, y, z] = wide[n][x, y, z] - _double(f"coarse{n}", wide[n + 1], sizes[n + 1])[x, y, z]
+        doubled = _double(f"doubled{n}", results[-1], sizes[n + 1])
+        total[x, y, z] = _interpolate_plane(f"picked{n}", narrow[n], details)[x, y, z] + doubled[x, y, z]
         results.append(total)
     out = hl.Func("out")
     out[x, y] = results[-1][x, y, 0]
@@ -101,8 +101,8 @@ def local_laplacian() -> Pipeline:
     return Pipeline((image,), out, (W, H), by_hand)
 
 
-def _halved(name: str, of: Any, size: Size) -> Any:
-    """Every second element after a filter of 1, 3, 3, 1 along each dimension."""
+def _halve(name: str, of: Any, size: Size) -> Any:
+    """Take every second element after a filter of 1, 3, 3, 1 along each dimension."""
     inside = hl.BoundaryConditions.repeat_edge(of, [(0, size[0]), (0, size[1])])
     columns, rows = hl.Func(f"{name}_across"), hl.Func(name)
     a, b = f(0.125), f(0.375)
@@ -115,8 +115,8 @@ def _halved(name: str, of: Any, size: Size) -> Any:
     return rows
 
 
-def _doubled(name: str, of: Any, size: Size) -> Any:
-    """Twice the elements along each dimension: three quarters of the nearer, one of the other."""
+def _double(name: str, of: Any, size: Size) -> Any:
+    """Make twice the elements along each dimension: three quarters of the nearer, one of the other."""
     inside = hl.BoundaryConditions.repeat_edge(of, [(0, size[0]), (0, size[1])])
     columns, rows = hl.Func(f"{name}_across"), hl.Func(name)
     columns[x, y, z] = inside[x // 2, y, z] * f(0.75) + inside[x // 2 - 1 + 2 * (x % 2), y, z] * f(0.25)
@@ -124,8 +124,8 @@ def _doubled(name: str, of: Any, size: Size) -> Any:
     return rows
 
 
-def _picked(name: str, grey: Any, planes: Any) -> Any:
-    """Between the two planes whose brightnesses are nearest to that of the image."""
+def _interpolate_plane(name: str, grey: Any, planes: Any) -> Any:
+    """Interpolate between the two planes whose brightnesses are nearest to that of the image."""
     made = hl.Func(name)
     place = grey[x, y, 0] * f(BRIGHTNESSES - 1)
     whole = hl.i32(place)

@@ -27,7 +27,7 @@ from benchmarks.halide_pipelines import PIPELINES
 
 BY_HAND = "by hand"
 _MARGIN = 128  # Adams2019 rounds regions up, and reads inputs beyond what is used.
-_MADE = {**PIPELINES, "bilateral_grid": bilateral_grid, "local_laplacian": local_laplacian}
+_PIPELINES = {**PIPELINES, "bilateral_grid": bilateral_grid, "local_laplacian": local_laplacian}
 Array = np.ndarray[Any, Any]
 
 
@@ -48,9 +48,9 @@ def buffer_of(array: Array) -> Any:
     return buffer
 
 
-def prepared(spec: dict[str, Any]) -> tuple[Callable[[], object], float]:
+def prepare_pipeline(spec: dict[str, Any]) -> tuple[Callable[[], object], float]:
     """A function that runs the pipeline, and the seconds that scheduling and compiling took."""
-    made = _MADE[spec["case"]]()
+    made = _PIPELINES[spec["case"]]()
     pipeline, target = hl.Pipeline(made.output), hl.get_jit_target_from_environment()
     arrays = [np.asarray(load_aligned(file)) for file in spec["inputs"]]
     start = time.perf_counter()
@@ -104,7 +104,7 @@ def main() -> None:
             continue
         spec = json.loads(line)
         try:
-            calls[spec["schedule"]], seconds = prepared(spec)
+            calls[spec["schedule"]], seconds = prepare_pipeline(spec)
         except hl.HalideError as error:
             print(json.dumps({"refused": str(error).strip().splitlines()[0]}), file=out, flush=True)
         else:

@@ -34,7 +34,7 @@ from metasched.runtime.compiled import CompiledKernel, raise_status
 _PAGE = 4096  # bytes; smaller arrays do not start on a cache line
 
 
-def compiled(spec: Mapping[str, Any]) -> tuple[ms.Kernel, float]:
+def compile_kernel(spec: Mapping[str, Any]) -> tuple[ms.Kernel, float]:
     """The kernel that is asked for, and the seconds that it took to compile."""
     program, trace = load(spec["operator"], **spec["params"]), ms.parse_trace(spec["trace"])
     target = ms.Target.detect(threads=spec["threads"])
@@ -43,7 +43,7 @@ def compiled(spec: Mapping[str, Any]) -> tuple[ms.Kernel, float]:
     return kernel, time.perf_counter() - start
 
 
-def declared(kernel: ms.Kernel) -> list[np.dtype[Any]]:
+def declared_types(kernel: ms.Kernel) -> list[np.dtype[Any]]:
     """The element types of a kernel's arguments in order: files have no bf16."""
     func = kernel.program.func
     types = {b.name: b.dtype.numpy for b in func.inputs}
@@ -106,8 +106,8 @@ def main() -> None:
             print(json.dumps(block(call)), flush=True)
             continue
         spec = json.loads(line)
-        kernel, seconds = compiled(spec)
-        inputs = [load_aligned(*file) for file in zip(spec["inputs"], declared(kernel), strict=True)]
+        kernel, seconds = compile_kernel(spec)
+        inputs = [load_aligned(*file) for file in zip(spec["inputs"], declared_types(kernel), strict=True)]
         timed = main_part_of(kernel, inputs)
         out = timed.call(*timed.given)
         np.save(spec["result"], out)

@@ -38,12 +38,12 @@ _NO_TVM = "TVM left out: no Python that has it and no records were named (--tvm-
 _OURS_ALONE = f"{OURS} alone"
 TORCH, TVM, _LIMIT = "PyTorch", "TVM", "limit"
 _LIMIT_SAMPLES = 5  # a block
-_QUICK = ("matmul 128^3", "matmul 127^3")
+_QUICK_CASES = ("matmul 128^3", "matmul 127^3")
 
 
 def run(options: Options) -> Iterator[Result]:
     """A line for each case, after a line that says what was left out."""
-    cases = tuple(BY_NAME[name] for name in _QUICK) if options.quick else CASES
+    cases = tuple(BY_NAME[name] for name in _QUICK_CASES) if options.quick else CASES
     yield {"case": "notes", "cpu": ms.Target.detect().name, "notes": notes_of(options)}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         command = [sys.executable, "-m", "benchmarks.kernel_side"]
@@ -90,7 +90,7 @@ class Limits:
         self._options = options
         self._found: dict[tuple[Bound, int], Limit] = {}
 
-    def of(self, case: KernelCase) -> Limit | None:
+    def limit_of(self, case: KernelCase) -> Limit | None:
         if case.bound is Bound.NONE:
             return None
         key = (case.bound, case.threads)
@@ -120,7 +120,7 @@ class _Comparison:
         sides = [side for side in self._sides if self._takes(side, case)]
         said, results = self._prepare(case, program, sides)
         _check(case, results)
-        measures, limit = _measures(case, sides), self._limits.of(case)
+        measures, limit = _measures(case, sides), self._limits.limit_of(case)
         if limit is not None:
             measures[_LIMIT] = partial(limit.samples, _LIMIT_SAMPLES)
         times = alternate(measures, self._rounds)

@@ -13,7 +13,7 @@ from benchmarks.tuning import program
 from metasched.measure.records import Limits
 from metasched.report.progress import Progress
 
-_WARM = 64  # by then everything that is loaded once has been loaded
+_WARM_TRIALS = 64  # by then everything that is loaded once has been loaded
 _MB = 1e6
 
 
@@ -24,7 +24,7 @@ def run(options: Options) -> Iterator[Result]:
     workers: list[float] = []
 
     def watch(progress: Progress) -> None:
-        if progress.trials >= _WARM:
+        if progress.trials >= _WARM_TRIALS:
             parent.append(process.memory_info().rss / _MB)
             workers.append(max((child.memory_info().rss / _MB for child in process.children()), default=0.0))
 

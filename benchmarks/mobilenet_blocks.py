@@ -28,7 +28,7 @@ import metasched as ms
 from benchmarks.kernels import TOLERANCE, largest_gap, milliseconds, write_inputs
 from benchmarks.registry import Options, Result
 from benchmarks.sides import ALONE, OURS, SideProcess, alternate
-from benchmarks.tuning import tuned
+from benchmarks.tuning import tune_program
 
 APART = "the three tuned apart"
 _ROUNDS = 3
@@ -77,11 +77,11 @@ class Block:
         channels = f"{self.ci}->{self.ce}->{self.co}"
         return f"block {self.number}: {self.size}x{self.size} {channels} stride {self.stride}"
 
-    def together(self) -> ms.Program:
+    def whole_program(self) -> ms.Program:
         inputs = ", ".join((_X, _TO_EXPAND, _TO_FILTER, _TO_PROJECT))
         return self._program("block", inputs, _Y, _EXPAND + _DEPTHWISE + _PROJECT)
 
-    def apart(self) -> tuple[ms.Program, ms.Program, ms.Program]:
+    def stage_programs(self) -> tuple[ms.Program, ms.Program, ms.Program]:
         """Each takes the result of the one before as its first argument; all else in the order of the whole."""
         return (
             self._program("expand", f"{_X}, {_TO_EXPAND}", _F, _EXPAND),
@@ -145,7 +145,7 @@ class _Comparison:
     options: Options
 
     def line(self) -> Result:
-        together, apart = self._tuned([self.block.together()]), self._tuned(self.block.apart())
+        together, apart = self._tune_all([self.block.whole_program()]), self._tune_all(self.block.stage_programs())
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             sides = {}
             for name in (OURS, APART):
@@ -174,9 +174,10 @@ class _Comparison:
     def _trials(self) -> int:
         return _QUICK_TRIALS if self.options.quick else self.options.trials
 
-    def _tuned(self, programs: Sequence[ms.Program]) -> _Tuned:
+    def _tune_all(self, programs: Sequence[ms.Program]) -> _Tuned:
         start = time.perf_counter()
-        traces = [str(tuned(program, self._trials, self.seed, self.options.threads).trace) for program in programs]
+        kernels = [tune_program(program, self._trials, self.seed, self.options.threads) for program in programs]
+        traces = [str(kernel.trace) for kernel in kernels]
         seconds = time.perf_counter() - start
         return _Tuned([(str(p), trace) for p, trace in zip(programs, traces, strict=True)], seconds)
 
@@ -184,7 +185,7 @@ class _Comparison:
         self, sides: dict[str, SideProcess], found: dict[str, _Tuned], folder: Path
     ) -> dict[str, float | None]:
         """Make the kernels of each side; the seconds of their prologues. Raises AssertionError where results differ."""
-        inputs = write_inputs(self.block.together(), folder)
+        inputs = write_inputs(self.block.whole_program(), folder)
         results = {name: folder / f"{number}.npy" for number, name in enumerate(sides)}
         prologues = {}
         for name, side in sides.items():

@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.registry import OptionError, Options, Result
 from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, contestants
-from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.data import DATA, TimedTask, read_tasks
 from benchmarks.yardstick.evaluation import USUAL, Protocol, agreement, verdicts
 from benchmarks.yardstick.samples import Samples, samples
 from benchmarks.yardstick.summary import summary
@@ -38,7 +38,7 @@ def run(options: Options) -> Iterator[Result]:
     """A line for each verdict, the ceiling first, and the table of all. Raises ValueError for an unknown model, and for
     a file without measurements."""
     chosen = chosen_contestants(options.models)
-    yield from lines(described(options, options.data or DATA), chosen, seeds_of(options))
+    yield from lines(described_samples(options, options.data or DATA), chosen, seeds_of(options))
 
 
 def lines(
@@ -62,14 +62,14 @@ def seeds_of(options: Options) -> Sequence[int]:
     return options.seeds or tuple(range(1 if options.quick else _SEEDS))
 
 
-def described(options: Options, path: Path) -> list[Samples]:
+def described_samples(options: Options, path: Path) -> list[Samples]:
     """The candidates of a file with their features. Raises OptionError where it has no measurements."""
     return samples(measured_tasks(options, path), processes=options.threads, folder=options.kept)
 
 
 def measured_tasks(options: Options, path: Path) -> list[TimedTask]:
     """The tasks of a file: of a quick run, some of each family. Raises OptionError where there are none."""
-    tasks = list(read(path))
+    tasks = list(read_tasks(path))
     if not tasks:
         raise OptionError(with_hint(f"{path} has no measurements", "python -m benchmarks.yardstick.collect makes them"))
     return tasks[::_QUICK_EVERY] if options.quick else tasks

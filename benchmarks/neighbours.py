@@ -22,7 +22,7 @@ REGIONS = 6
 _SHAPE = (512, 1024)
 _SECONDS = 2.0
 _ROUNDS = 3
-_BUSY = "while True: pass"
+_BUSY_CODE = "while True: pass"
 _PROGRAM = """
 program rows[N=512, M=1024](X: f32[N, M]) -> Y: f32[N, M]:
     Y[i, j] = exp(sin(X[i, j])) + log(X[i, j] * X[i, j] + 1.0)
@@ -44,12 +44,12 @@ def run(options: Options) -> Iterator[Result]:
         samples: dict[Side, list[float]] = {side: [] for side in Side}
         with ExitStack() as stack:
             for _ in range(neighbours):
-                process = subprocess.Popen([sys.executable, "-c", _BUSY])
+                process = subprocess.Popen([sys.executable, "-c", _BUSY_CODE])
                 stack.callback(process.wait)
                 stack.callback(process.kill)
             for _ in range(rounds):
                 for side, found in samples.items():
-                    found.append(_measured(options, side))
+                    found.append(_measure_side(options, side))
         ours, *peers = (statistics.median(found) for found in samples.values())
         for peer, milliseconds in zip((Side.ALONE, Side.OPENMP), peers, strict=True):
             yield {
@@ -61,7 +61,7 @@ def run(options: Options) -> Iterator[Result]:
             }
 
 
-def _measured(options: Options, side: Side) -> float:
+def _measure_side(options: Options, side: Side) -> float:
     seconds = 0.3 if options.quick else _SECONDS
     command = [sys.executable, "-m", "benchmarks.neighbours", side.name, str(options.threads), str(seconds)]
     env = os.environ | {"NUMBA_NUM_THREADS": str(options.threads)}
@@ -69,7 +69,7 @@ def _measured(options: Options, side: Side) -> float:
     return float(done.stdout)
 
 
-def timed(side: Side, threads: int, seconds: float) -> float:
+def time_calls(side: Side, threads: int, seconds: float) -> float:
     """Milliseconds of six regions, one after another: the mean over about so many seconds."""
     import numpy as np
 
@@ -97,4 +97,4 @@ def timed(side: Side, threads: int, seconds: float) -> float:
 
 
 if __name__ == "__main__":
-    print(timed(Side[sys.argv[1]], int(sys.argv[2]), float(sys.argv[3])))
+    print(time_calls(Side[sys.argv[1]], int(sys.argv[2]), float(sys.argv[3])))

@@ -21,7 +21,7 @@ _OPSET = 18
 _SEED = 0
 
 
-def made(name: str) -> Made:
+def make_model(name: str) -> Made:
     """A network of `NETWORKS` in inference mode, and an input of it."""
     import torch  # type: ignore[import-not-found]
 
@@ -93,10 +93,10 @@ def _declare_operators_of_torchvision() -> None:
                 library.define(f"{whole}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             except RuntimeError:  # it is there
                 continue
-    _KEPT.append(library)
+    _KEPT_LIBRARIES.append(library)
 
 
-_KEPT: list[Any] = []  # a library that is let go takes its names along
+_KEPT_LIBRARIES: list[Any] = []  # a library that is let go takes its names along
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     name, file = sys.argv[1], Path(sys.argv[2])
-    module, given = made(name)
+    module, given = make_model(name)
     with torch.no_grad():
         exported = torch.onnx.export(module, (given,), dynamo=True, opset_version=_OPSET, verbose=False)
     exported.save(str(file), external_data=True)

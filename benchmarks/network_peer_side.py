@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.blocks import block
-from benchmarks.network_models import made
+from benchmarks.network_models import make_model
 from benchmarks.network_spec import COMPILED, COMPILED_BF16, EAGER_BF16, ONNX_RUNTIME, resident_bytes
 
 Call = Callable[[], Any]
@@ -44,7 +44,7 @@ def torch_module(spec: Mapping[str, Any]) -> tuple[Call, Callable[[Any], Outputs
 
     torch.set_num_threads(spec["threads"])
     kind = spec["kind"]
-    module, given = made(spec["network"])
+    module, given = make_model(spec["network"])
     if kind in (EAGER_BF16, COMPILED_BF16):
         module = module.to(torch.bfloat16)
         given = given.to(torch.bfloat16) if given.is_floating_point() else given

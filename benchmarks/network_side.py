@@ -31,7 +31,7 @@ def main() -> None:
     began = time.perf_counter()
     import metasched as ms
 
-    network, facts = _loaded(ms, spec)
+    network, facts = _load_network(ms, spec)
     with np.load(spec["inputs"]) as stored:
         inputs = {name: stored[name] for name in stored.files}
     start = time.perf_counter()
@@ -49,7 +49,7 @@ def main() -> None:
         print(json.dumps(answer), flush=True)
 
 
-def _loaded(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _load_network(ms: Any, spec: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The network, compiled, and what that took."""
     facts: dict[str, Any] = {}
     start = time.perf_counter()

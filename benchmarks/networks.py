@@ -153,7 +153,7 @@ class _Comparison:
                 start(BF16, self._ours(BF16, "bf16", results, cache))
                 yield from self._differences(results, BF16)
             if self.options.budget is not None:
-                reference_s = self._alone(sides)
+                reference_s = self._time_alone(sides)
                 spec = {**self._spec("f32", cache, self._database()), "budget": self.options.budget}
                 yield from tune_lines(self.case.name, spec, reference_s)
                 start(TUNED, self._ours(TUNED, "f32", results, cache, self._database()))
@@ -170,7 +170,7 @@ class _Comparison:
     def _database(self) -> str:
         return f"sqlite:///{(self.folder / self.case.name).absolute()}.db"
 
-    def _alone(self, sides: Mapping[str, SideProcess]) -> float | None:
+    def _time_alone(self, sides: Mapping[str, SideProcess]) -> float | None:
         """Seconds of ONNX Runtime, alone on the machine; None where it has no side."""
         side = sides.get(ONNX_RUNTIME)
         return None if side is None else alternate({ONNX_RUNTIME: side.measure}, 1)[ONNX_RUNTIME].median
@@ -254,7 +254,7 @@ class _Comparison:
             "file_mb": ours["file_bytes"] / 1e6,
             "arena_mb": _mega(ours["arena_bytes"]),
             "bound_mb": _mega(ours["bound_bytes"]),
-            "arena_over_bound": _over(ours["arena_bytes"], ours["bound_bytes"]),
+            "arena_over_bound": _ratio(ours["arena_bytes"], ours["bound_bytes"]),
             "held_over_file_and_arena": held / allowed,
             "peers_mb": {name: fact["resident_bytes"] / 1e6 for name, fact in facts.items() if name in F32_PEERS},
         }
@@ -341,5 +341,5 @@ def _mega(count: float | None) -> float | None:
     return None if count is None else count / 1e6
 
 
-def _over(a: float | None, b: float | None) -> float | None:
+def _ratio(a: float | None, b: float | None) -> float | None:
     return None if a is None or not b else a / b

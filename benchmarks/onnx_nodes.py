@@ -29,7 +29,7 @@ _TRAINING = "ai.onnx.preview.training"
 # As ONNX's own runner has it: two units in the last place.
 _BF16_TOLERANCE = 2.0**-6
 _ROUNDING = 2.0**-23  # of f32, beside the largest element
-_SLICE = 12  # a quick run takes every so manieth test
+_SLICE_STEP = 12  # a quick run takes every so manieth test
 
 
 class Verdict(Enum):
@@ -61,8 +61,8 @@ def node_tests(files: Sequence[str] = ()) -> list[Any]:
         return list(made)
 
 
-def excluded(case: Any) -> str:
-    """Why a test is not in the denominator; '' where it is."""
+def exclusion(case: Any) -> str:
+    """The reason why a test is not in the denominator; '' where it is."""
     graph = case.model.graph
     types = [value.type for value in (*graph.input, *graph.output)]
     kinds = {type_.WhichOneof("value") for type_ in types}
@@ -91,7 +91,7 @@ def run_test(case: Any) -> Outcome:
         except ms.RefusedModel as error:
             more = [name for name in error.unbound if name not in values]
             if not more:
-                return Outcome(case.name, Verdict.REFUSED, _short(error), bool(values))
+                return Outcome(case.name, Verdict.REFUSED, _short_reason(error), bool(values))
             values |= {name: named[name] for name in more}
         except ms.NetworkError as error:
             return Outcome(case.name, Verdict.REFUSED, str(error), bool(values))
@@ -110,7 +110,7 @@ def _array(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
-def _short(error: ms.RefusedModel) -> str:
+def _short_reason(error: ms.RefusedModel) -> str:
     refusal = error.refusals[0]
     return f"{refusal.op}: {refusal.reason}"
 
@@ -141,9 +141,9 @@ def _difference(case: Any, results: tuple[Any, ...], expected: Any) -> str:
 
 
 def run(options: Options) -> Iterator[Result]:
-    cases = [case for case in node_tests() if not excluded(case)]
+    cases = [case for case in node_tests() if not exclusion(case)]
     if options.quick:
-        cases = cases[::_SLICE]
+        cases = cases[::_SLICE_STEP]
     outcomes = []
     for number, case in enumerate(cases):
         outcomes.append(run_test(case))

@@ -66,20 +66,20 @@ class Limit:
 
     def samples(self, count: int) -> list[float]:
         """Seconds of calls in every thread at once."""
-        return [_together(self.threads, self.loop) for _ in range(count)]
+        return [_run_together(self.threads, self.loop) for _ in range(count)]
 
     def rate(self, seconds: float) -> float:
         """10^9 units a second: GFLOP/s, or GB/s."""
         return self.work / seconds / 1e9
 
-    def measured(self, options: Options) -> float:
+    def measure(self, options: Options) -> float:
         return self.rate(statistics.median(self.samples(3 if options.quick else _SAMPLES)))
 
 
 def _arithmetic(bits: int, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
     lanes = target.vector_bits // bits
     for n in threads:
-        gflops = multiply_adds(bits, n, target, options).measured(options)
+        gflops = multiply_adds(bits, n, target, options).measure(options)
         yield {"case": f"multiply-add f{bits}, {_threads(n)}", "cpu": target.name, "lanes": lanes, "gflops": gflops}
 
 
@@ -93,7 +93,7 @@ def multiply_adds(bits: int, threads: int, target: Target, options: Options) -> 
 
 def _bandwidth(stream: Stream, target: Target, threads: list[int], options: Options) -> Iterator[Result]:
     for n in threads:
-        gb_per_s = bandwidth(stream, n, target, options).measured(options)
+        gb_per_s = bandwidth(stream, n, target, options).measure(options)
         mib = _stream_bytes(options) // _MIB
         yield {"case": f"{stream.name}, {_threads(n)}", "cpu": target.name, "mib": mib, "gb_per_s": gb_per_s}
 
@@ -120,7 +120,7 @@ def _threads(n: int) -> str:
     return counted(n, "thread")
 
 
-def _together(threads: int, work: Callable[[int], object]) -> float:
+def _run_together(threads: int, work: Callable[[int], object]) -> float:
     """Seconds of one call of `work` in every thread at once."""
     barrier = threading.Barrier(threads + 1)
 

@@ -18,7 +18,7 @@ from benchmarks.arrays import load_aligned
 from benchmarks.blocks import block
 
 
-def prepared(spec: Mapping[str, Any]) -> Callable[[], object]:
+def prepare_call(spec: Mapping[str, Any]) -> Callable[[], object]:
     target = ms.Target.detect(threads=spec["threads"])
     kernel = ms.compile(ms.parse_program(spec["text"]), trace=ms.parse_trace(spec["trace"]), target=target)
     inputs = [load_aligned(file) for file in spec["inputs"]]
@@ -34,7 +34,7 @@ def main() -> None:
             print(json.dumps(block(calls[line.removeprefix("measure ").strip()])), flush=True)
             continue
         spec = json.loads(line)
-        calls[spec["schedule"]] = prepared(spec)
+        calls[spec["schedule"]] = prepare_call(spec)
         print(json.dumps({"ready": True}), flush=True)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.contest.described import described
-from benchmarks.contest.figures import Courses, against
+from benchmarks.contest.figures import Courses, ratio_to_other
 from benchmarks.contest.live import Way, live
 from benchmarks.contest.models import (
     ELSEWHERE_AS_HERE,
@@ -52,7 +52,7 @@ PRETRAINED = (ELSEWHERE_IN_RATIO, ELSEWHERE_AS_HERE, TRANSFERRED)
 # Whose searches are compared on the machine itself.
 LIVE = (ROOFLINE, SCRATCH, TRANSFERRED, INSTALLED)
 # By how much a time has to be less for a difference that counts.
-_MARGIN = 0.995
+_MARGIN_RATIO = 0.995
 
 
 def run(options: Options) -> Iterator[Result]:
@@ -61,7 +61,7 @@ def run(options: Options) -> Iterator[Result]:
     if options.live:
         yield from on_this_machine(options)
         return
-    yield from of_order(options)
+    yield from orders_by_model(options)
     players = tuple(Contestant(name, STRATEGIES.get(DEFAULT_STRATEGY), name) for name in (SCRATCH, *PRETRAINED))
     searches = replace(tournament(players, options), trials=CODES)
     courses = courses_of(list(searches.outcomes()))
@@ -118,12 +118,12 @@ def _trials(look: str) -> int:
 def _counts(ratios: Sequence[float]) -> dict[str, int]:
     return {
         "better": sum(ratio < 1 for ratio in ratios),
-        "better_by_half_a_percent": sum(ratio < _MARGIN for ratio in ratios),
-        "worse_by_half_a_percent": sum(ratio > 1 / _MARGIN for ratio in ratios),
+        "better_by_half_a_percent": sum(ratio < _MARGIN_RATIO for ratio in ratios),
+        "worse_by_half_a_percent": sum(ratio > 1 / _MARGIN_RATIO for ratio in ratios),
     }
 
 
-def of_order(options: Options) -> Iterator[Result]:
+def orders_by_model(options: Options) -> Iterator[Result]:
     """How well models rank before anything is measured; searches are what tells how much of it is of use."""
     folder = FOLDER if options.data is None else Path(options.data)
     names = names_there(options.only or tuple(TWELVE), folder)
@@ -148,7 +148,7 @@ def of_models(courses: Mapping[str, Courses]) -> Iterator[Result]:
     without = courses[SCRATCH]
     for name in PRETRAINED:
         ratios = [_regret(courses[name][task]) / _regret(of_seeds) for task, of_seeds in without.items()]
-        mean, interval = against(courses[name], without, CODES)
+        mean, interval = ratio_to_other(courses[name], without, CODES)
         yield {
             "case": name,
             "operators": len(ratios),

@@ -79,7 +79,7 @@ def _in_turns(options: Options, phases: int, pauses: int) -> dict[Side, float]:
     return {side: statistics.median(found) for side, found in samples.items()}
 
 
-def timed(side: Side, threads: int, phases: int, pauses: int) -> float:
+def time_region(side: Side, threads: int, phases: int, pauses: int) -> float:
     """Microseconds of a region: the median over blocks of many."""
     from metasched.calibration.regions import REPEAT_TEXT, launch_address
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
@@ -101,4 +101,4 @@ def timed(side: Side, threads: int, phases: int, pauses: int) -> float:
 
 
 if __name__ == "__main__":
-    print(timed(Side[sys.argv[1]], *(int(text) for text in sys.argv[2:])))
+    print(time_region(Side[sys.argv[1]], *(int(text) for text in sys.argv[2:])))

@@ -22,7 +22,7 @@ from benchmarks.registry import Options, Result
 
 _SHAPE = (128, 256)
 _ROUNDS = 5
-_BUSY = "while True: pass"
+_BUSY_CODE = "while True: pass"
 # Each stage reads what the other half of the rows of the one before has written.
 _PROGRAM = """
 program nests[N=128, M=256](X: f32[N, M]) -> F: f32[N, M]:
@@ -53,7 +53,7 @@ def run(options: Options) -> Iterator[Result]:
         samples: dict[Side, list[float]] = {side: [] for side in Side}
         with ExitStack() as stack:
             for _ in range(neighbours):
-                process = subprocess.Popen([sys.executable, "-c", _BUSY])
+                process = subprocess.Popen([sys.executable, "-c", _BUSY_CODE])
                 stack.callback(process.wait)
                 stack.callback(process.kill)
             for _ in range(rounds):

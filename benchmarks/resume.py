@@ -49,10 +49,10 @@ def run(options: Options) -> Iterator[Result]:
             with open_database(url) as database:
                 for records in made_up(task, arms, key, size):
                     database.add_all(records)
-            yield {"case": f"{size} records", "space_s": space_s, **timed(task, arms, key, url)}
+            yield {"case": f"{size} records", "space_s": space_s, **time_resuming(task, arms, key, url)}
 
 
-def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
+def time_resuming(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
     """Seconds of each step, and in all."""
     marks = [time.perf_counter()]
     phases = Phases()
@@ -60,14 +60,14 @@ def timed(task: Task, arms: SpaceArms, key: SearchKey, url: str) -> Result:
         known = TaskRecords(database, key, task.program)
         marks.append(time.perf_counter())
         strategy = Evolution(arms.arms, CostModel(0, read_shipped_model()), 0, phases=phases)
-        with collection.put_off():
+        with collection.pause_gc():
             resume(known, arms, strategy, EarlierSearches(known, arms, task.program), lambda _: strategy.look_ahead())
         marks.append(time.perf_counter())
         proposed = strategy.propose(_BATCH)
         marks.append(time.perf_counter())
     read, told, first = np.diff(marks)
     return {
-        "records": known.made,
+        "records": known.trial_count,
         "read_s": read,
         "told_s": told,
         "first_proposal_s": first,

@@ -27,12 +27,13 @@ from metasched.target import Target
 
 _TRIALS = 256
 # One of its candidates takes a second or so.
-_LONG = {"C3D": 64}
-_QUICK = {"NRM": 8, "SFM": 8}
+_LONG_TRIALS = {"C3D": 64}
+_QUICK_TRIALS = {"NRM": 8, "SFM": 8}
 
 
 def run(options: Options) -> Iterator[Result]:
-    for name, trials in (_QUICK if options.quick else {name: _LONG.get(name, _TRIALS) for name in TWELVE}).items():
+    trials_of_all = {name: _LONG_TRIALS.get(name, _TRIALS) for name in TWELVE}
+    for name, trials in (_QUICK_TRIALS if options.quick else trials_of_all).items():
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite:///{folder}/records.db"
             start = time.perf_counter()

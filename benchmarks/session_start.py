@@ -25,11 +25,11 @@ def run(options: Options) -> Iterator[Result]:
     first: dict[str, float] = {}
     latencies = []
 
-    def told(progress: ms.Progress) -> None:
+    def note_first(progress: ms.Progress) -> None:
         first.setdefault(progress.task, time.perf_counter())
 
     tasks = [ms.Task(program, target=target) for program in programs]
-    with ms.TuningSession(tasks, db="sqlite:///:memory:", progress=told) as session:
+    with ms.TuningSession(tasks, db="sqlite:///:memory:", progress=note_first) as session:
         for program in programs:
             started = time.perf_counter()
             session.step(trials=4 if options.quick else _TRIALS)

@@ -28,7 +28,7 @@ from benchmarks.guess import layers_of
 from benchmarks.kernels import milliseconds
 from benchmarks.network_shapes import LayerShape
 from benchmarks.registry import Options, Result
-from benchmarks.yardstick.data import TimedTask, read
+from benchmarks.yardstick.data import TimedTask, read_tasks
 from metasched.cost.model_registry import DEFAULT_MODEL, model_of
 from metasched.database.record import Record
 from metasched.errors import MetaschedError
@@ -62,7 +62,7 @@ JUDGED = (GUESS, UNAIDED, TOP, SHORT, SEARCH)
 
 def run(options: Options) -> Iterator[Result]:
     """A line for each shape, and the summary."""
-    timed = {(task.operator, _settings(task.params)): task for task in _measured(options)}
+    timed = {(task.operator, _settings(task.params)): task for task in _measured_tasks(options)}
     lines: list[Result] = []
     with LocalRunner(RunnerSettings(threads=options.threads)) as runner:
         for layer in layers_of(options):
@@ -72,8 +72,8 @@ def run(options: Options) -> Iterator[Result]:
     yield from summary(lines)
 
 
-def _measured(options: Options) -> Iterator[TimedTask]:
-    return read() if options.data is None else read(options.data)
+def _measured_tasks(options: Options) -> Iterator[TimedTask]:
+    return read_tasks() if options.data is None else read_tasks(options.data)
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,16 @@ class _Shape:
         program = self.layer.program()
         task = ms.Task(program, target=ms.Target.detect(threads=self.options.threads))
         start = time.perf_counter()
-        short, long, short_s = self._searched(task)
+        short, long, short_s = self._search_twice(task)
         contenders = {
             GUESS: _trace_of(short.guess),
-            UNAIDED: list(islice(_unaided(task), 1)),
+            UNAIDED: list(islice(_favourite_traces(task), 1)),
             TOP: _favourites(task),
             SHORT: _trace_of(short.best),
             SEARCH: _trace_of(long.best),
-            YARDSTICK: [] if self.measured is None else fastest_unasked(self.measured, program),
+            YARDSTICK: [] if self.measured is None else fastest_allowed(self.measured, program),
         }
-        timed = self._timed(task, contenders)
+        timed = self._time_traces(task, contenders)
         seconds = {name: found.seconds for name, found in timed.items()}
         known = min(seconds.values())
         return {
@@ -129,7 +129,7 @@ class _Shape:
             "threads": self.options.threads,
         }
 
-    def _searched(self, task: ms.Task) -> tuple[TuningReport, TuningReport, float]:
+    def _search_twice(self, task: ms.Task) -> tuple[TuningReport, TuningReport, float]:
         """The report of a short list, that of the search that goes on from it, and the seconds of the former."""
         few, many = SHORT_LIST, self.options.trials
         if self.options.quick:
@@ -141,7 +141,7 @@ class _Shape:
             (long,) = session.run(max(few, many))
         return short, long, short_s
 
-    def _timed(self, task: ms.Task, contenders: Mapping[str, Sequence[str]]) -> dict[str, _Fastest]:
+    def _time_traces(self, task: ms.Task, contenders: Mapping[str, Sequence[str]]) -> dict[str, _Fastest]:
         """The fastest of each group of traces that has one that runs; all are timed in turns."""
         texts = dict.fromkeys(trace for traces in contenders.values() for trace in traces)
         futures = {t: self.runner.submit(task.program, t, str(task.target), plan=_PLAN) for t in texts}
@@ -158,7 +158,7 @@ def _trace_of(record: Record | None) -> list[str]:
     return [] if record is None else [record.trace]
 
 
-def _unaided(task: ms.Task) -> Iterator[str]:
+def _favourite_traces(task: ms.Task) -> Iterator[str]:
     """What the guess would be that knows no expert traces: it passes over what the machine cannot run, too."""
     for trace in favourites(task.arms):
         if obstacle_to(trace.apply_to(task.program).func, task.target) is None:
@@ -172,7 +172,7 @@ def _favourites(task: ms.Task) -> list[str]:
     return [space.trace(candidate) for candidate in strategy_of(DEFAULT_STRATEGY)(given).propose(_FAVOURITES)]
 
 
-def fastest_unasked(measured: TimedTask, program: ms.Program) -> list[str]:
+def fastest_allowed(measured: TimedTask, program: ms.Program) -> list[str]:
     """The traces of the yardstick's fastest codes, of those that need no permission: searches here have none."""
     granted = BY_DEFAULT.in_program(program.func)
     free = [permissions_of_text(sketch) <= granted for sketch in measured.sketches]

@@ -19,7 +19,7 @@ from benchmarks.workloads import WORKLOADS, Workload
 Array = NDArray[Any]
 
 
-def ours(workload: Workload, trace: str) -> Callable[..., Array]:
+def our_kernel(workload: Workload, trace: str) -> Callable[..., Array]:
     import metasched as ms
 
     program = ms.load_program(workload.file, **workload.params)
@@ -31,7 +31,7 @@ def main() -> None:
     spec = json.loads(sys.argv[1])
     workload = WORKLOADS[spec["workload"]]
     inputs = workload.inputs()
-    function = ours(workload, spec["trace"]) if spec["trace"] else workload.peers[spec["side"]]
+    function = our_kernel(workload, spec["trace"]) if spec["trace"] else workload.peers[spec["side"]]
     result = function(*inputs)
     np.save(spec["result"], result)
     print(json.dumps({"ready": True}), flush=True)

@@ -69,12 +69,12 @@ class SimulatedMachine:
         return Message(MessageKind.DONE, {"code": code, "phases": {"build": self.build_s}}, b"machine code")
 
     def measure_built(self, built: Sequence[Built], inputs: Inputs | None) -> list[Measurement | BaseException]:
-        return [self._measured(one) for one in built]
+        return [self._measure(one) for one in built]
 
     def close(self) -> None:
         """There is nothing to close."""
 
-    def _measured(self, built: Built) -> Measurement:
+    def _measure(self, built: Built) -> Measurement:
         self._note("begin", built.candidate)
         self.begun += 1
         if self.begun == self.dies_at or (self.deadly is not None and self.deadly in built.candidate.trace):

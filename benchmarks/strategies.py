@@ -30,35 +30,35 @@ _QUICK_SEEDS = 3
 _QUICK_TRIALS = 32
 # What others are compared with live, whether they are among the best or not.
 BASELINES = (DEFAULT_STRATEGY, "random")
-_BEST = 3
+_BEST_COUNT = 3
 
 
 def run(options: Options) -> Iterator[Result]:
     """A line for each strategy, the best first, and the table; live, a line for each task and seed, and the same."""
     if options.live:
-        names = chosen(options.models) if options.models else (*best(options), *BASELINES)
+        names = chosen_strategies(options.models) if options.models else (*best_strategies(options), *BASELINES)
         ways = {name: Way(name, guess=not options.from_nothing) for name in dict.fromkeys(names)}
         yield from live(ways, DEFAULT_STRATEGY, options)
         return
-    lines = on_table(options)
+    lines = results_on_table(options)
     yield from lines
     yield {"case": "table", "table": table(lines, looks_of(options))}
 
 
-def best(options: Options) -> list[str]:
+def best_strategies(options: Options) -> list[str]:
     """The best strategies on the table, those of all looks together."""
-    return [str(line["case"]) for line in on_table(options)[:_BEST]]
+    return [str(line["case"]) for line in results_on_table(options)[:_BEST_COUNT]]
 
 
-def on_table(options: Options) -> list[Result]:
+def results_on_table(options: Options) -> list[Result]:
     """The lines of the contest on the table, the best first."""
-    names = chosen(options.models)
+    names = chosen_strategies(options.models)
     contestants = tuple(Contestant(name, STRATEGIES.get(name)) for name in names)
     title = "Best time over the best known, geometric mean of the tasks, by codes measured"
-    return played(contestants, options, DEFAULT_STRATEGY, title, "strategies.svg")
+    return play_tournament(contestants, options, DEFAULT_STRATEGY, title, "strategies.svg")
 
 
-def played(
+def play_tournament(
     contestants: Sequence[Contestant], options: Options, baseline: str, title: str, picture: str
 ) -> list[Result]:
     """Has contestants play on the table; the lines of their summary, the best first. Puts the plot into the folder of
@@ -105,8 +105,8 @@ def looks_of(options: Options) -> tuple[int, ...]:
     return tuple(codes for codes in LOOKS if not options.quick or codes <= _QUICK_TRIALS)
 
 
-def chosen(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names, or all. Raises OptionError, which names those there are."""
+def chosen_strategies(names: Sequence[str]) -> tuple[str, ...]:
+    """The strategies of the names, or all. Raises OptionError, which names those there are."""
     unknown = sorted(set(names) - set(STRATEGIES.names()))
     if unknown:
         raise OptionError(f"no strategy `{unknown[0]}`{STRATEGIES.advice(unknown[0])}")

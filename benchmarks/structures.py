@@ -26,7 +26,7 @@ def run(options: Options) -> Iterator[Result]:
     for name in options.only or _OPERATORS:
         arms = SpaceArms(ms.space(TWELVE[name].program()), ms.Target.detect(threads=options.threads))
         arms.first()  # what is imported or cached at first
-        with collection.put_off():
+        with collection.pause_gc():
             start = time.process_time()
             _breed(arms, wanted)
             bred = time.process_time()

@@ -57,13 +57,13 @@ def run(options: Options) -> Iterator[Result]:
         folder.mkdir(parents=True, exist_ok=True)
         for case in network_cases(options, folder):
             for seed in options.seeds or (0,):
-                yield from _compared(case, options.threads, trials, seed)
+                yield from _compare_schedulers(case, options.threads, trials, seed)
 
 
-def _compared(case: Case, threads: int, trials: int, seed: int) -> Iterator[Result]:
-    network = _loaded(case, threads)
+def _compare_schedulers(case: Case, threads: int, trials: int, seed: int) -> Iterator[Result]:
+    network = _load_network(case, threads)
     weights = {row.task.key: row.weight for row in network.tasks().rows}
-    courses = {name: _tuned(case, threads, trials, seed, name) for name in (GRADIENT, ROUND_ROBIN)}
+    courses = {name: _tune_network(case, threads, trials, seed, name) for name in (GRADIENT, ROUND_ROBIN)}
     first = _guesses(list(courses.values()))
     totals = {name: kernel_seconds(course, first, weights) for name, course in courses.items()}
     for share in SHARES:
@@ -93,15 +93,15 @@ def _compared(case: Case, threads: int, trials: int, seed: int) -> Iterator[Resu
     }
 
 
-def _loaded(case: Case, threads: int) -> Network | NetworkOfSizes:
+def _load_network(case: Case, threads: int) -> Network | NetworkOfSizes:
     sizes: dict[str, Any] = dict(case.sizes)
     network: Network | NetworkOfSizes = ms.load_onnx(case.model, target=ms.Target.detect(threads=threads), **sizes)
     return network
 
 
-def _tuned(case: Case, threads: int, trials: int, seed: int, scheduler: str) -> Course:
+def _tune_network(case: Case, threads: int, trials: int, seed: int, scheduler: str) -> Course:
     """Tune a network from nothing by a scheduler."""
-    network = _loaded(case, threads)
+    network = _load_network(case, threads)
     seen: list[tuple[Mapping[str, float], float]] = []
 
     def note(now: NetworkProgress) -> None:

@@ -27,13 +27,13 @@ import metasched as ms
 from benchmarks.kernels import NO_TORCH, TORCH, largest_gap, milliseconds, write_inputs
 from benchmarks.registry import Options, Result
 from benchmarks.sides import ALONE, SideProcess, SideTime, alternate
-from benchmarks.tuning import tuned
+from benchmarks.tuning import tune_program
 from metasched.schedule.tensor import tensorized, tensorized_by
 
 _ROUNDS = 3
 _QUICK_TRIALS = 2
 # Of the largest element: PyTorch's results have 8 bits.
-_ROUNDED = 1e-2
+_ROUNDING_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _lines(case: _Case, kinds: list[_Kind], options: Options) -> Iterator[Result
         prologues: dict[str, float | None] = {}
         for kind in kinds:
             program = ms.operators.load(case.operator, **case.params, **kind.types)
-            best = tuned(program, trials, seed=0, threads=options.threads, rules=kind.rules).trace
+            best = tune_program(program, trials, seed=0, threads=options.threads, rules=kind.rules).trace
             loops = tensorized(best.apply_to(program).func).values()
             used[kind.name] = ", ".join(str(tensorized_by(loop)) for loop in loops) or "vectors"
             place = Path(folder) / kind.name.replace(" ", "_")
@@ -116,13 +116,13 @@ def _lines(case: _Case, kinds: list[_Kind], options: Options) -> Iterator[Result
                 line = _line(
                     f"{case.name}, {kind.name}", alone[kind.name], _F32.name, alone[_F32.name], used[kind.name]
                 )
-                yield {**line, **_packing(prologues, kind.name, _F32.name)}
+                yield {**line, **_packing_times(prologues, kind.name, _F32.name)}
         if TORCH in results:
             gap = largest_gap([results[_BF16.name], results[TORCH]])
             calls = alternate({_BF16.name: ours[_BF16.name].measure, TORCH: torch.measure}, rounds)
             line = _line(f"{case.name}, bf16 from Python", calls[_BF16.name], TORCH, calls[TORCH], used[_BF16.name])
-            line |= {**_packing(prologues, _BF16.name, TORCH), "gap": gap}
-            yield line if gap <= _ROUNDED else {**line, "ratio": None}
+            line |= {**_packing_times(prologues, _BF16.name, TORCH), "gap": gap}
+            yield line if gap <= _ROUNDING_TOLERANCE else {**line, "ratio": None}
 
 
 def _line(case: str, ours: SideTime, peer: str, theirs: SideTime, used: str) -> Result:
@@ -137,8 +137,8 @@ def _line(case: str, ours: SideTime, peer: str, theirs: SideTime, used: str) -> 
     }
 
 
-def _packing(prologues: Mapping[str, float | None], ours: str, peer: str) -> Result:
-    """What both sides computed of constant weights ahead, in ms; None where that is nothing."""
+def _packing_times(prologues: Mapping[str, float | None], ours: str, peer: str) -> Result:
+    """The times of both sides for what they compute of constant weights ahead, in ms; None where that is nothing."""
     return {"prologue_ms": milliseconds(prologues[ours]), "peer_prologue_ms": milliseconds(prologues[peer])}
 
 

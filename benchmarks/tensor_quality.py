@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.model_quality import chosen_contestants, described, lines, seeds_of
+from benchmarks.model_quality import chosen_contestants, described_samples, lines, seeds_of
 from benchmarks.registry import Options, Result
 from benchmarks.yardstick.data import DATA, TENSOR_DATA
 from benchmarks.yardstick.evaluation import Protocol
@@ -25,5 +25,5 @@ def run(options: Options) -> Iterator[Result]:
     """A line for each verdict, the ceiling first, and the table of all. Raises ValueError for an unknown model, and for
     a file without measurements."""
     chosen = chosen_contestants(options.models)
-    judged, beside = described(options, options.data or TENSOR_DATA), described(options, DATA)
+    judged, beside = described_samples(options, options.data or TENSOR_DATA), described_samples(options, DATA)
     yield from lines(judged, chosen, seeds_of(options), _PROTOCOLS, beside)

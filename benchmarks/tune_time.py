@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from benchmarks.registry import Options, Result
-from benchmarks.tuning import program, tuned
+from benchmarks.tuning import program, tune_program
 from metasched.operators import TWELVE
 from metasched.search.phases import Phase
 
@@ -23,7 +23,7 @@ def run(options: Options) -> Iterator[Result]:
     programs = {name: TWELVE[name].program() for name in options.only} or {"dense_relu": program("dense_relu")}
     for name, searched in programs.items():
         start = time.perf_counter()
-        kernel = tuned(searched, trials, 0, options.threads)
+        kernel = tune_program(searched, trials, 0, options.threads)
         total = time.perf_counter() - start
         phases = kernel.report.phases
         searching = (Phase.GUESS, Phase.SPACE, Phase.SCORING, Phase.MODEL)

@@ -16,10 +16,10 @@ def program(workload: str) -> ms.Program:
 
 def tuned_kernel(workload: str, trials: int, seed: int, threads: int) -> ms.Kernel[ms.TuningReport]:
     """The best kernel of a fresh run on a workload."""
-    return tuned(program(workload), trials, seed, threads)
+    return tune_program(program(workload), trials, seed, threads)
 
 
-def tuned(
+def tune_program(
     program: ms.Program, trials: int, seed: int, threads: int, rules: str | None = None
 ) -> ms.Kernel[ms.TuningReport]:
     """The best kernel of a fresh run, by the rules that are named, or the default ones."""

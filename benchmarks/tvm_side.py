@@ -26,7 +26,7 @@ _ORDER: Mapping[str, tuple[int, ...]] = {"CBR": (0, 1, 2, 4, 3)}
 _BIG_CORES = 1  # `config_threadpool`'s mode
 
 
-def fastest(folder: str) -> Any:
+def fastest_record(folder: str) -> Any:
     """The record with the least mean time of a database."""
     records = [record for record in JSONDatabase(work_dir=folder).get_all_tuning_records() if record.run_secs]
     if not records:
@@ -34,7 +34,7 @@ def fastest(folder: str) -> Any:
     return min(records, key=lambda record: statistics.mean(float(s) for s in record.run_secs))
 
 
-def compiled(record: Any, threads: int) -> Any:
+def compile_record(record: Any, threads: int) -> Any:
     """The record's kernel, as scheduled there, for the CPU at hand."""
     schedule = tvm.s_tir.Schedule(record.workload.mod)
     record.trace.apply_to_schedule(schedule, remove_postproc=False)
@@ -55,11 +55,11 @@ def arguments(record: Any, spec: Mapping[str, Any]) -> list[Any]:
     return [tvm.runtime.tensor(array.reshape(shape)) for array, shape in zip(arrays, shapes, strict=True)]
 
 
-def prepared(spec: Mapping[str, Any]) -> Callable[[int], float]:
+def prepare_timer(spec: Mapping[str, Any]) -> Callable[[int], float]:
     """A function of a number of calls that makes them and returns the seconds that all took."""
     tvm.get_global_func("runtime.config_threadpool")(_BIG_CORES, spec["threads"])
-    record = fastest(spec["records"])
-    module, tensors = compiled(record, spec["threads"]), arguments(record, spec)
+    record = fastest_record(spec["records"])
+    module, tensors = compile_record(record, spec["threads"]), arguments(record, spec)
     module["main"](*tensors)
     np.save(spec["result"], tensors[-1].numpy())
 
@@ -76,7 +76,7 @@ def main() -> None:
         if line == "measure\n":
             print(json.dumps(block_of_runs(run)), flush=True)
             continue
-        run = prepared(json.loads(line))
+        run = prepare_timer(json.loads(line))
         print(json.dumps({"version": tvm.__version__}), flush=True)
 
 

@@ -55,7 +55,7 @@ _LIMIT_SAMPLES = 5  # a block
 _QUICK, _QUICK_TRIALS = ("NRM",), 2
 _RATIOS = ("ratio", "to_pytorch", "to_expert")
 # So near to a time counts as having reached it.
-_REACHED = 1.02
+_REACHED_RATIO = 1.02
 _RUN_HERE, _FROM_FILE = "a run here", "the file"
 
 
@@ -93,9 +93,9 @@ class _Found:
     seconds: float
     measured: Sequence[tuple[float, float]]
 
-    def reached(self, goal: float | None) -> float | None:
+    def seconds_to_reach(self, goal: float | None) -> float | None:
         """When it had measured a code that takes `goal` seconds, or 2 % more; None where it did not."""
-        within = [] if goal is None else [at for at, taken in self.measured if taken <= _REACHED * goal]
+        within = [] if goal is None else [at for at, taken in self.measured if taken <= _REACHED_RATIO * goal]
         return min(within, default=None)
 
 
@@ -113,12 +113,12 @@ class _Operator:
     options: Options
 
     def line(self) -> Result:
-        found = self._tuned()
+        found = self._tune()
         sides = [s for s in self.sides if s.name != TVM or tvm_records(self.options, self.case.suite) is not None]
         prologues = self._prepare(sides, found.trace)
         measures = {side.name: side.measure for side in sides}
         measures |= {_ALONE[s.name]: partial(s.measure, ALONE) for s in sides if s.name in _ALONE}
-        limit = self.limits.of(self.case)
+        limit = self.limits.limit_of(self.case)
         if limit is not None:
             measures[_LIMIT] = partial(limit.samples, _LIMIT_SAMPLES)
         times = alternate(measures, 1 if self.options.quick else _ROUNDS)
@@ -160,7 +160,7 @@ class _Operator:
 
     def _tuning(self, found: _Found, run_here: float | None) -> Result:
         """When TVM's best was reached, and what its tuning took over that: 0 where it was not."""
-        reached = found.reached(self._best_of_tvm(run_here))
+        reached = found.seconds_to_reach(self._best_of_tvm(run_here))
         took = None if self.of_tvm is None else self.of_tvm.tune_s
         ratio = None if took is None else 0.0 if reached is None else took / reached
         return {"reached_tvm_s": reached, "tvm_tune_s": took, "tuning_ratio": ratio}
@@ -168,7 +168,7 @@ class _Operator:
     def _rate(self, seconds: float) -> float:
         return self.case.operations / seconds / 1e9
 
-    def _tuned(self) -> _Found:
+    def _tune(self) -> _Found:
         trials = _QUICK_TRIALS if self.options.quick else self.options.trials
         target = ms.Target.detect(threads=self.options.threads)
         task = ms.Task(self.case.program(), "cpu", target, knowledge="none")

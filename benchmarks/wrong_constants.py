@@ -34,7 +34,7 @@ _NAMES = ("C1D", "DEP", "GMM", "SFM", "T2D")
 _LEAST, _MOST = 2.0, 4.0
 
 
-def wrong(core: Core, seed: int) -> Core:
+def wrong_core(core: Core, seed: int) -> Core:
     """Constants each of which is 2 to 4 times too large or too small, by the seed."""
     draw = random.Random(seed)
     factors = {field.name: draw.uniform(_LEAST, _MOST) ** draw.choice((-1, 1)) for field in fields(Core)}
@@ -48,7 +48,7 @@ def run(options: Options) -> Iterator[Result]:
     lines: list[Result] = []
     for name in options.only or _NAMES:
         for seed in options.seeds or range(1 if options.quick else _SEEDS):
-            right, off = (_best_ms(name, target, each, seed, options) for each in (core, wrong(core, seed)))
+            right, off = (_best_ms(name, target, each, seed, options) for each in (core, wrong_core(core, seed)))
             lines.append(
                 {
                     "case": f"{name}, seed {seed}",

@@ -261,7 +261,7 @@ def compiler_page() -> str:
     rows = [f"| `{f.name}` | {_ulp(f.ulp[DType.F32])} | {_ulp(f.ulp[DType.F64])} |" for f in functions().values()]
     table = "\n".join(["| function | float32 | float64 |", "|---|---|---|", *rows])
     text = replaced(COMPILER.read_text(encoding="utf-8"), "functions", f"\n{table}\n\n")
-    text = replaced(text, "carried over", str(guess.CARRIED_BETTER))
+    text = replaced(text, "carried over", str(guess.CARRIED_BETTER_RATIO))
     return replaced(text, "far from its shape", _far_from_its_shape())
 
 
@@ -270,9 +270,9 @@ def _far_from_its_shape() -> str:
     sentences = (
         f"Where its arithmetic and what has to be moved would take less than {guess.ROOM_OF_EXPERT:g} of its estimated "
         f"time ({guess.ROOM_OF_NEIGHBOUR:.2f} for what was found for a neighbour), and a call takes "
-        f"{guess.WORTH_LOOKING:,.0f} cycles or more (some {guess.WORTH_LOOKING / 3000:.0f} us), the space of the rules "
-        "is looked at as well, and its favourite is taken if the cost model expects it to take less than "
-        f"{guess.BETTER} of the time."
+        f"{guess.WORTH_LOOKING_CYCLES:,.0f} cycles or more (some {guess.WORTH_LOOKING_CYCLES / 3000:.0f} us), the "
+        "space of the rules is looked at as well, and its favourite is taken if the cost model expects it to take less "
+        f"than {guess.BETTER_RATIO} of the time."
     )
     return f"\n{textwrap.indent(textwrap.fill(sentences, 150), '  ')}\n  "
 

@@ -95,7 +95,7 @@ def space(
     condition that no random variable meets or a trace of another program.
     """
     if target is not None:
-        _require("target", target, Target)
+        _require_kind("target", target, Target)
     described, seed = _space_like(rules, module, "module"), seed_of(seed)
     return space_of(program, described, target=target, allow=allow, max_sketches=max_sketches, seed=seed)
 
@@ -182,7 +182,7 @@ def tune(
     NoRecord when no candidate was valid; its message counts the reasons. `ms.TuningSession` tunes several programs,
     and in steps.
     """
-    _require("program", program, Program)
+    _require_kind("program", program, Program)
     where = _target(target)
     searched = _space_like(rules, space)
     endless = trials is None and budget is None and patience is None
@@ -211,23 +211,25 @@ def _best_of(report: TuningReport, program: Program) -> Record:
     return report.best
 
 
-_MADE_BY = {
+_WAYS_TO_MAKE = {
     Program: "parse_program(text) or load_program(path)",
     Trace: "parse_trace(text) or Schedule.trace",
     Target: "Target.detect() or Target.parse(text)",
 }
 
 
-def _require(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
+def _require_kind(name: str, value: object, kind: type[Program] | type[Trace] | type[Target]) -> None:
     if not isinstance(value, kind):
         given = a_or_an(type(value).__name__)
-        raise MetaschedError(f"`{name}` is {given}, not {a_or_an(kind.__name__)}", hint=f"make one by {_MADE_BY[kind]}")
+        raise MetaschedError(
+            f"`{name}` is {given}, not {a_or_an(kind.__name__)}", hint=f"make one by {_WAYS_TO_MAKE[kind]}"
+        )
 
 
 def _target(target: Target | None) -> Target:
     if target is None:
         return Target.detect()
-    _require("target", target, Target)
+    _require_kind("target", target, Target)
     return target
 
 
@@ -308,7 +310,7 @@ def compile(  # noqa: A001
     this program and target, MetaschedError for arguments that do not go together.
     """
     _require_one_source(trace, db, trials, rules, policy, inputs)
-    _require("program", program, Program)
+    _require_kind("program", program, Program)
     where, allowed = _target(target), Allowed.of(allow)
     if trials is not None:
         return _of_trials(program, trials, db, rules, where, allowed, knowledge, inputs)
@@ -345,11 +347,11 @@ def _of_trace(
     program: Program, trace: Trace, target: Target, allowed: Allowed | None, policy: Policy
 ) -> Kernel[Repairs]:
     """`allowed` is None where nothing was said of it: to give a trace is consent to what its steps do."""
-    _require("trace", trace, Trace)
+    _require_kind("trace", trace, Trace)
     if allowed is not None:
         _require_allowed(trace, allowed, program)
     schedule = trace.apply_to(program, policy)
-    return _scheduled(program, schedule, target, Repairs(schedule.repairs), Origin.TRACE)
+    return _kernel_of_schedule(program, schedule, target, Repairs(schedule.repairs), Origin.TRACE)
 
 
 def _of_record(program: Program, db: DatabaseURLs, target: Target, allowed: Allowed) -> Kernel[Record]:
@@ -361,7 +363,7 @@ def _of_guess(
     program: Program, rules: RuleSpec, target: Target, allowed: Allowed, knowledge: KnowledgeLike
 ) -> Kernel[Guess]:
     guessed = best_guess(program, target, rules, core=core_of(target), allowed=allowed, knowledge=knowledge)
-    return _compiled(program, guessed.func, guessed.trace, target, guessed, Origin.GUESS)
+    return _compile_func(program, guessed.func, guessed.trace, target, guessed, Origin.GUESS)
 
 
 def _require_one_source(
@@ -412,7 +414,7 @@ def guess(
     it likes best of the default rules' space. Where `rules` are given, it is what the model likes best of theirs.
     `allow` and `knowledge` are as of `tune`.
     """
-    _require("program", program, Program)
+    _require_kind("program", program, Program)
     where, seed = _target(target), seed_of(seed)
     allowed = Allowed.of(allow)
     return best_guess(program, where, rules, seed, core=core_of(where), allowed=allowed, knowledge=knowledge).trace
@@ -483,16 +485,16 @@ def _require_allowed(trace: Trace, allowed: Allowed, program: Program) -> None:
 
 
 def _kernel(program: Program, trace: Trace, target: Target, report: ReportT, origin: Origin) -> Kernel[ReportT]:
-    return _scheduled(program, trace.apply_to(program), target, report, origin)
+    return _kernel_of_schedule(program, trace.apply_to(program), target, report, origin)
 
 
-def _scheduled(
+def _kernel_of_schedule(
     program: Program, schedule: Schedule, target: Target, report: ReportT, origin: Origin
 ) -> Kernel[ReportT]:
-    return _compiled(program, schedule.func, schedule.trace, target, report, origin)
+    return _compile_func(program, schedule.func, schedule.trace, target, report, origin)
 
 
-def _compiled(
+def _compile_func(
     program: Program, func: Func, trace: Trace, target: Target, report: ReportT, origin: Origin
 ) -> Kernel[ReportT]:
     compiled = build(func, target)

@@ -66,28 +66,28 @@ class FloatFormat:
         return (0 if self.has_powers_alone else 1) - self.bias
 
     @property
-    def kept(self) -> int:
+    def kept_bits(self) -> int:
         """The bits of a code for the significand."""
         return self.significand - 1
 
     @property
     def sign(self) -> int:
         """The place of a code's sign, beyond its bits where it has none."""
-        return self.kept + self.exponent
+        return self.kept_bits + self.exponent
 
     @cached_property
     def largest_code(self) -> int:
         """The code of the largest finite number."""
         highest = int(2**self.sign) - 1
         if self.beyond is Beyond.INFINITY:
-            return highest - int(2**self.kept)
+            return highest - int(2**self.kept_bits)
         return highest - (self.beyond is Beyond.NAN)
 
     @cached_property
     def largest(self) -> float:
         """The largest finite number."""
-        exponent, digits = divmod(self.largest_code, 2**self.kept)
-        return float((2**self.kept + digits) * 2.0 ** (exponent - self.bias - self.kept))
+        exponent, digits = divmod(self.largest_code, 2**self.kept_bits)
+        return float((2**self.kept_bits + digits) * 2.0 ** (exponent - self.bias - self.kept_bits))
 
     @property
     def lowest(self) -> float:
@@ -365,7 +365,7 @@ def integer_range(dtype: DType) -> tuple[int, int]:
     return -(2 ** (dtype.digits - 1)), 2 ** (dtype.digits - 1) - 1
 
 
-def fits(dtype: DType, lo: float, hi: float) -> bool:
+def holds_range(dtype: DType, lo: float, hi: float) -> bool:
     """Whether an integer type holds everything from `lo` to `hi`."""
     lowest, highest = integer_range(dtype)
     return lowest <= lo and hi <= highest
@@ -379,13 +379,13 @@ def elements(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether an array's elements are floats; NumPy does not count those of other packages among them."""
-    return dtype.kind == "f" or dtype in _FLOATS
+    return dtype.kind == "f" or dtype in _FLOAT_DTYPES
 
 
 def of_other_package(name: str) -> DType | None:
     """The type that NumPy lacks by its name, which many libraries share: `bfloat16`. None for others."""
-    return _OTHERS.get(name)
+    return _DTYPES_BEYOND_NUMPY.get(name)
 
 
-_OTHERS = {dtype.numpy.name: dtype for dtype in DType if not dtype.is_of_numpy}
-_FLOATS = frozenset(dtype.numpy for dtype in DType if dtype.is_float)
+_DTYPES_BEYOND_NUMPY = {dtype.numpy.name: dtype for dtype in DType if not dtype.is_of_numpy}
+_FLOAT_DTYPES = frozenset(dtype.numpy for dtype in DType if dtype.is_float)

@@ -45,22 +45,22 @@ class LanguageError(MetaschedError):
         for d in self.diagnostics:
             out.append(f"{self.filename}:{d.line}:{d.column}: {d.message}")
             if 1 <= d.line <= len(lines):
-                shown, column = _around(lines[d.line - 1], d.column - 1)
+                shown, column = _part_around(lines[d.line - 1], d.column - 1)
                 out += [f"    {shown}", "    " + " " * column + "^"]
             out[-1] = with_hint(out[-1], d.hint)
         return "\n".join(out)
 
 
-_WIDEST = 200
+_MOST_COLUMNS = 200
 
 
-def _around(line: str, column: int) -> tuple[str, int]:
+def _part_around(line: str, column: int) -> tuple[str, int]:
     """A line, or what is around a column of a very long one, and where the column is there."""
-    if len(line) <= _WIDEST:
+    if len(line) <= _MOST_COLUMNS:
         return line, column
-    first = max(0, min(column - _WIDEST // 2, len(line) - _WIDEST))
-    left, right = "..." if first else "", "..." if first + _WIDEST < len(line) else ""
-    return f"{left}{line[first : first + _WIDEST]}{right}", column - first + len(left)
+    first = max(0, min(column - _MOST_COLUMNS // 2, len(line) - _MOST_COLUMNS))
+    left, right = "..." if first else "", "..." if first + _MOST_COLUMNS < len(line) else ""
+    return f"{left}{line[first : first + _MOST_COLUMNS]}{right}", column - first + len(left)
 
 
 class ScheduleError(MetaschedError):

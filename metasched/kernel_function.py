@@ -35,7 +35,7 @@ from metasched.support.messages import counted, listing, with_hint
 from metasched.support.single_flight import SingleFlight
 from metasched.target import Target
 
-_QUIET = "to guess without this, filter CacheWarning"
+_QUIET_HINT = "to guess without this, filter CacheWarning"
 _ARRAY = np.ndarray
 _OPTIONS = ("out", "trials", "seed", "budget", "patience", "inputs", "rules", "progress")
 # Options of `ms.tune` that `tune` does not take, with what has them.
@@ -136,7 +136,7 @@ class KernelFunction:
         Raises KernelError for arguments that do not go together.
         """
         if named:
-            inputs = self._in_order(inputs, named)
+            inputs = self._order_inputs(inputs, named)
         only = self._only
         if only is not None:
             try:
@@ -153,19 +153,19 @@ class KernelFunction:
 
     def _run(self, inputs: tuple[Any, ...], out: Any) -> Any:
         """The call with every argument looked at, and copied where it has to be."""
-        taken = self._taken(inputs)
+        taken = self._take_arguments(inputs)
         kernel = self._kernel(taken)
         values = [argument.contiguous_value() for argument in taken]
         self._copied += sum(argument.bytes_to_copy for argument in taken)
         if out is not None:
-            return self._written(kernel, values, out)
+            return self._write_out(kernel, values, out)
         result = kernel(*values)
         library = Library.find(value for name, value in zip(self.arguments, inputs, strict=True) if self._indexes(name))
         if library is None:
             return result
         return tuple(map(library.array, result)) if isinstance(result, tuple) else library.array(result)
 
-    def _written(self, kernel: Kernel, values: list[Any], out: Any) -> Any:
+    def _write_out(self, kernel: Kernel, values: list[Any], out: Any) -> Any:
         """`out`, written by the kernel, or where it is strided by way of a new array."""
         given = out if isinstance(out, tuple) else (out,)
         arrays = [as_numpy("out", array) for array in given]
@@ -188,11 +188,11 @@ class KernelFunction:
         It is the best one measured, of this process's `tune` or of the database, else the best guess. That for a
         transposed array takes the array as it lies in memory, `A.T` where this is given `A`.
         """
-        return self._kernel(self._taken(self._in_order(inputs, named)))
+        return self._kernel(self._take_arguments(self._order_inputs(inputs, named)))
 
     def program(self, /, *inputs: Any, **named: Any) -> Program:
         """The program for arguments such as these. Raises KernelError or LanguageError where there is none."""
-        return self._program(self._taken(self._in_order(inputs, named)))
+        return self._program(self._take_arguments(self._order_inputs(inputs, named)))
 
     def tune(
         self,
@@ -225,7 +225,7 @@ class KernelFunction:
         Raises as `ms.tune` does.
         """
         self._refuse_options_of_others(named)
-        taken = self._taken(self._in_order(arguments, named))
+        taken = self._take_arguments(self._order_inputs(arguments, named))
         program = self._program(taken)
         tuned = api.tune(
             program,
@@ -240,7 +240,7 @@ class KernelFunction:
             inputs=inputs,
             progress=progress,
         )
-        self._keep(_key_of(taken), tuned)
+        self._keep_kernel(_key_of(taken), tuned)
         return tuned
 
     def __getstate__(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class KernelFunction:
 
     # --- helpers
 
-    def _in_order(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    def _order_inputs(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         return order_arguments("the kernel", self.arguments, inputs, named, _OPTIONS) if named else inputs
 
     def _refuse_options_of_others(self, named: dict[str, Any]) -> None:
@@ -286,7 +286,7 @@ class KernelFunction:
             if name in named and name not in self.arguments:
                 raise KernelError(f"`tune` of a kernel has no option `{name}`", hint=f"`{where.format(name)}`")
 
-    def _keep(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
+    def _keep_kernel(self, key: tuple[Any, ...], kernel: Kernel) -> Kernel:
         """Use a kernel from now on.
 
         While there is one only it is called without looking it up, as it checks its arguments anyway. Numbers have to
@@ -307,7 +307,7 @@ class KernelFunction:
             make_folder(url)
         return url
 
-    def _compiled(self, key: tuple[Any, ...], program: Program) -> _Compiled:
+    def _compile_kernel(self, key: tuple[Any, ...], program: Program) -> _Compiled:
         """The best kernel measured, else a guess; also where there is a database that cannot be used."""
         if key in self._kernels:
             return _Compiled(self._kernels[key])
@@ -320,20 +320,20 @@ class KernelFunction:
                 url = self._database()
                 where = f" ({url})"
                 return _Compiled(
-                    self._keep(key, api.compile(program, db=url, target=self._target, allow=self._allowed))
+                    self._keep_kernel(key, api.compile(program, db=url, target=self._target, allow=self._allowed))
                 )
             except NoRecord:
                 pass
             except BuildError as error:  # this and the next are told to the user as warnings
-                hint = f"`tune` measures anew; {_QUIET}"
+                hint = f"`tune` measures anew; {_QUIET_HINT}"
                 obstacle = with_hint(f"what was tuned cannot be compiled{where}: {error}", hint)
             except MetaschedError as error:
-                hint = f"mend or remove what it names, set {CACHE} to another folder, or give `db=`; {_QUIET}"
+                hint = f"mend or remove what it names, set {CACHE} to another folder, or give `db=`; {_QUIET_HINT}"
                 obstacle = with_hint(f"its database of tuned kernels cannot be used{where}: {error}", hint)
         if recipe is not None:
-            return _Compiled(self._keep(key, compiled_again(recipe)), obstacle)
+            return _Compiled(self._keep_kernel(key, compiled_again(recipe)), obstacle)
         guessed = api.compile(program, rules=self._rules, target=self._target, allow=self._allowed)
-        return _Compiled(self._keep(key, guessed), obstacle)
+        return _Compiled(self._keep_kernel(key, guessed), obstacle)
 
     def _warn(self, obstacle: str) -> None:
         """Say why what may have been tuned is not used; each reason once."""
@@ -345,11 +345,11 @@ class KernelFunction:
     def _indexes(self, name: str) -> bool:
         return name in self._shorthand.tensors
 
-    def _taken(self, inputs: tuple[Any, ...]) -> tuple[CallArgument, ...]:
+    def _take_arguments(self, inputs: tuple[Any, ...]) -> tuple[CallArgument, ...]:
         names = self.arguments
         if len(inputs) != len(names):
             takes = f"{counted(len(names), 'argument')} ({listing(names)})"
-            raise KernelError(f"the kernel takes {takes}, not {len(inputs)}", hint=_unbound(self._shorthand))
+            raise KernelError(f"the kernel takes {takes}, not {len(inputs)}", hint=_unbound_hint(self._shorthand))
         return tuple(inspect_argument(n, value, self._indexes(n)) for n, value in zip(names, inputs, strict=True))
 
     def _program(self, taken: tuple[CallArgument, ...]) -> Program:
@@ -360,13 +360,13 @@ class KernelFunction:
         found = self._kernels.get(key)
         if found is None:
             program = self._program(taken)
-            compiled = self._compiling.run(key, lambda: self._compiled(key, program))
+            compiled = self._compiling.run(key, lambda: self._compile_kernel(key, program))
             found = compiled.kernel
             self._warn(compiled.obstacle)
         return found
 
 
-def _unbound(shorthand: Shorthand) -> str:
+def _unbound_hint(shorthand: Shorthand) -> str:
     """A hint for arguments that were most likely meant to be indices."""
     names = shorthand.subscripts
     if not names:

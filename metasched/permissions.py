@@ -80,12 +80,12 @@ class Allowed:
 
         Raises MetaschedError for a name that is not known.
         """
-        if text in _SPECIAL:
-            return _SPECIAL[text]
+        if text in _SPECIAL_SETS:
+            return _SPECIAL_SETS[text]
         return cls.of([name.strip() for name in text.split(",")])
 
     def __str__(self) -> str:
-        special = next((text for text, value in _SPECIAL.items() if value == self), None)
+        special = next((text for text, value in _SPECIAL_SETS.items() if value == self), None)
         return special or ",".join(sorted(permission.value for permission in self.names))
 
     def in_block(self, permission: Permission, block: Block | None) -> bool:
@@ -103,7 +103,7 @@ class Allowed:
 BY_DEFAULT = Allowed(frozenset(), half_denormals=True)
 NOTHING = Allowed(frozenset())
 EVERYTHING = frozenset(Permission)
-_SPECIAL = {"default": BY_DEFAULT, "none": NOTHING}
+_SPECIAL_SETS = {"default": BY_DEFAULT, "none": NOTHING}
 
 Allow: TypeAlias = Iterable[str] | Allowed | None
 

@@ -37,7 +37,7 @@ LOG = EnvironmentVariable(
 )
 SETTINGS = (CACHE, LOG)
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LOG_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def log_level(given: str | None) -> int:
@@ -45,6 +45,6 @@ def log_level(given: str | None) -> int:
     if not given:
         return logging.WARNING
     try:
-        return _LEVELS[given.lower()]
+        return _LOG_LEVELS[given.lower()]
     except KeyError:
-        raise MetaschedError(f"{LOG.name} is one of {', '.join(_LEVELS)}, not `{given}`") from None
+        raise MetaschedError(f"{LOG.name} is one of {', '.join(_LOG_LEVELS)}, not `{given}`") from None

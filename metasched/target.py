@@ -20,7 +20,7 @@ from metasched.support.messages import did_you_mean
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _AMD = "znver"  # LLVM's names of AMD's CPUs since Zen begin so
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+_FALLBACK_BYTES = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
 # LLVM's names of the instruction sets of CPUs, by architecture: a rule may ask of any of them on any machine.
 _X86 = """
     64bit adx aes amx-avx512 amx-bf16 amx-complex amx-fp16 amx-fp8 amx-int8 amx-movrs amx-tf32 amx-tile avx avx10.1
@@ -45,7 +45,7 @@ _OTHER_VERSIONS = """
 _FEATURES = frozenset((_X86 + _AARCH64 + _OTHER_VERSIONS).split())
 # What every CPU with 64 bits has, so that nobody has to list it: LLVM ends the process without, and knows nothing of a
 # CPU by a name that it does not have.
-_EVERYWHERE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
+_FEATURES_EVERYWHERE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
 # What an instruction set builds on: a CPU with the one has the others, and nobody has to list those either. LLVM knows
 # it, and ends the process where it meets an instruction of a set whose ground was switched off.
 _BUILDS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -86,8 +86,8 @@ _BUILDS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 # Of the numbers that fit in 64 bits, and of a text that a message shows.
-_DIGITS = 18
-_SHOWN = 40
+_MOST_DIGITS = 18
+_SHOWN_CHARACTERS = 40
 
 
 class TargetError(MetaschedError):
@@ -139,13 +139,13 @@ class Target:
         missing = [key for key in known if key not in fields]
         unknown = [key for key in fields if key not in known]
         if missing or unknown or len(words) > len(fields):
-            wrong = f"`{_clipped(unknown[0])}` is not a field" if unknown else "a field is there twice"
+            wrong = f"`{_clip_text(unknown[0])}` is not a field" if unknown else "a field is there twice"
             wrong = f"`{missing[0]}` is missing" if missing else wrong
             raise TargetError(
                 f"not a target: {wrong}. A target reads `name=skylake-avx512 threads=4 l1=32768 l2=1048576 "
                 f"l3=33554432 cacheline=64 features=avx2,avx512f,fma`"
             )
-        numbers = {key: _positive(key, fields[key]) for key in known[1:6]}
+        numbers = {key: _positive_integer(key, fields[key]) for key in known[1:6]}
         features = frozenset(filter(None, fields["features"].split(",")))
         for feature in sorted(features):
             _require_known(feature, "not a target: ")
@@ -214,7 +214,7 @@ class Target:
     def without(self, features: Iterable[str]) -> Target:
         """This target less some instruction sets and those that build on them."""
         gone = frozenset(features)
-        return replace(self, features=frozenset(f for f in self.features - gone if gone.isdisjoint(ground(f))))
+        return replace(self, features=frozenset(f for f in self.features - gone if gone.isdisjoint(base_features(f))))
 
     def llvm_features(self) -> str:
         """LLVM's feature string: every feature it knows on this kind of CPU, on or off, so that `name` adds none.
@@ -222,17 +222,17 @@ class Target:
         Those that are off come last: switching one on brings what it builds on, and switching one off takes away
         what builds on it. So what every CPU with these features has is never off.
         """
-        granted = _EVERYWHERE.union(*map(ground, self.features))
-        on = self.features | (_EVERYWHERE & _known_features())
+        granted = _FEATURES_EVERYWHERE.union(*map(base_features, self.features))
+        on = self.features | (_FEATURES_EVERYWHERE & _known_features())
         off = _known_features() - on - granted
         return ",".join(["+" + f for f in sorted(on)] + ["-" + f for f in sorted(off)])
 
 
 @cache
-def ground(feature: str) -> frozenset[str]:
+def base_features(feature: str) -> frozenset[str]:
     """The instruction sets that one builds on, and those that they do."""
     direct = _BUILDS_ON.get(feature, ())
-    return frozenset(direct).union(*map(ground, direct))
+    return frozenset(direct).union(*map(base_features, direct))
 
 
 def feature_problem(name: str) -> tuple[str, str] | None:
@@ -241,7 +241,7 @@ def feature_problem(name: str) -> tuple[str, str] | None:
         return None
     near = did_you_mean(name.lower(), _FEATURES | _known_features())
     hint = near or "names are LLVM's, such as avx512f, avx512vnni, amx-bf16"
-    return f"there is no instruction set `{_clipped(name)}`", hint
+    return f"there is no instruction set `{_clip_text(name)}`", hint
 
 
 def _require_known(feature: str, before: str = "") -> None:
@@ -252,15 +252,15 @@ def _require_known(feature: str, before: str = "") -> None:
         raise TargetError(before + message, hint=hint)
 
 
-def _clipped(text: str) -> str:
+def _clip_text(text: str) -> str:
     """A text as a message shows it."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
-def _positive(key: str, text: str) -> int:
+def _positive_integer(key: str, text: str) -> int:
     # Python refuses to convert very long numbers, and takes digits of other scripts.
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) >= 1):
-        raise TargetError(f"not a target: `{key}` is a positive integer, not `{_clipped(text)}`")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= 1):
+        raise TargetError(f"not a target: `{key}` is a positive integer, not `{_clip_text(text)}`")
     return int(text)
 
 
@@ -270,7 +270,7 @@ def _host() -> tuple[str, frozenset[str]]:
     found = llvm.get_host_cpu_features()
     missing = {f for f, on in found.items() if not on}
     # Virtual machines hide a set and leave what builds on it.
-    sound = (f for f, on in found.items() if on and missing.isdisjoint(ground(f)))
+    sound = (f for f, on in found.items() if on and missing.isdisjoint(base_features(f)))
     return llvm.get_host_cpu_name(), frozenset(sound)
 
 
@@ -289,7 +289,7 @@ def _default_threads() -> int:
 
 @lru_cache(maxsize=1)
 def _caches() -> tuple[int, int, int]:
-    sizes = dict(_FALLBACK)
+    sizes = dict(_FALLBACK_BYTES)
     if _CACHES.is_dir():
         for index in sorted(_CACHES.glob("index[0-9]*")):
             level, size = _cache(index)

@@ -18,7 +18,7 @@ from typing import Any
 SEARCH, PLAY = "search", "play"
 
 
-def searched(spec: Mapping[str, Any]) -> object:
+def run_search(spec: Mapping[str, Any]) -> object:
     """The seconds of a search, and of each trial in order its trace, its time, and when it was recorded."""
     import metasched as ms
     from metasched.database import open_database
@@ -39,8 +39,8 @@ def searched(spec: Mapping[str, Any]) -> object:
     return [seconds, [[record.trace, record.seconds, record.timestamp - began] for record in records]]
 
 
-def played(spec: Mapping[str, Any]) -> object:
-    """Of each seed the course of a search on a table, how many codes it measured, and its seconds."""
+def play_table(spec: Mapping[str, Any]) -> object:
+    """Search a table with each seed: the course, the number of codes measured, and the seconds of each."""
     from benchmarks.contest.described import described
     from benchmarks.contest.playing import play
     from benchmarks.contest.stored import load
@@ -55,7 +55,7 @@ def played(spec: Mapping[str, Any]) -> object:
     return [[one.course, one.codes, one.seconds] for one in found]
 
 
-_JOBS = {SEARCH: searched, PLAY: played}
+_JOBS = {SEARCH: run_search, PLAY: play_table}
 
 
 def main() -> None:

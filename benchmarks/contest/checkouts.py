@@ -73,7 +73,7 @@ class Checkout:
             "seed": seed,
             "trials": trials,
         }
-        seconds, made = self._asked(spec)
+        seconds, made = self._ask_side(spec)
         at = accumulate((when for _, _, when in made), max)
         return Search(tuple(Trial(trace, s, when) for (trace, s, _), when in zip(made, at, strict=True)), seconds)
 
@@ -90,10 +90,10 @@ class Checkout:
             "trials": trials,
             "kept": None if kept is None else str(kept.resolve()),
         }
-        return [Played(tuple(course), codes, seconds) for course, codes, seconds in self._asked(spec)]
+        return [Played(tuple(course), codes, seconds) for course, codes, seconds in self._ask_side(spec)]
 
-    def _asked(self, spec: dict[str, object]) -> list:  # type: ignore[type-arg]
-        """What the side prints, which finds this checkout's packages before all others."""
+    def _ask_side(self, spec: dict[str, object]) -> list:  # type: ignore[type-arg]
+        """Have the side do a job, and return what it prints; it finds this checkout's packages before all others."""
         command = [self.python, "-P", checkout_side.__file__, json.dumps(spec)]
         environment = {**os.environ, "PYTHONPATH": str(self.folder)}
         done = subprocess.run(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)

@@ -47,9 +47,9 @@ _PARENTS_EACH = 16
 # Of what is bred: one number changed, two, numbers of two parents; the rest has another structure.
 _ONE, _TWO, _MIXED = 0.45, 0.65, 0.85
 # Candidates that are proposed for each that is wanted: many have the code of another.
-_PROPOSED = 2
+_PROPOSALS_EACH = 2
 # Steps in a row that find nothing new, after which a space is taken to hold no more.
-_PATIENCE = 4
+_PATIENCE_STEPS = 4
 _PLAN = TimingPlan(sample_s=1.5e-3, samples=3, budget_s=8e-3, visits=2)
 # The operators in the order of how long a code takes: those of which most can be had come first.
 ORDER = ("GMM", "NRM", "SFM", "C1D", "DEP", "TBG", "GRP", "T2D", "C2D", "CBR", "DIL", "C3D")
@@ -77,8 +77,8 @@ class _Growing:
 
     # --- what is proposed
 
-    def begin(self) -> list[Candidate]:
-        """What a search begins with, as far as it is of the space."""
+    def starting_candidates(self) -> list[Candidate]:
+        """The candidates of the space that a search begins with."""
         found = (self.task.arms.locate(trace) for trace in self.task.guesses().traces)
         return [candidate for candidate in found if candidate is not None]
 
@@ -140,10 +140,12 @@ class _Growing:
     def grow(self, count: int, begun: int) -> int:
         """Measure up to `count` candidates of new code; how many there were."""
         rng = np.random.default_rng([begun, len(self.codes)])
-        known = [] if self.codes else self.begin()
+        known = [] if self.codes else self.starting_candidates()
         draws = count if not self.codes else round(count * _DRAWN_SHARE)
-        bred = self._new([*known, *self.bred_now(rng, _PROPOSED * (count - draws))], count - draws + len(known))
-        drawn = self._new(self.drawn_now(rng, _PROPOSED * draws), draws)
+        bred = self._new_candidates(
+            [*known, *self.bred_now(rng, _PROPOSALS_EACH * (count - draws))], count - draws + len(known)
+        )
+        drawn = self._new_candidates(self.drawn_now(rng, _PROPOSALS_EACH * draws), draws)
         self.drawn.update(candidate for candidate, _ in drawn)
         chosen = [*bred, *drawn]
         best_s, target = self.best_s, str(self.task.target)
@@ -160,12 +162,14 @@ class _Growing:
             self.codes[candidate] = (first, later[-1] if later else first)
         return len(chosen)
 
-    def _new(self, proposed: Iterator[Candidate] | Sequence[Candidate], count: int) -> list[tuple[Candidate, Lowered]]:
+    def _new_candidates(
+        self, proposed: Iterator[Candidate] | Sequence[Candidate], count: int
+    ) -> list[tuple[Candidate, Lowered]]:
         """The first `count` candidates whose code is new; what does not lower is counted."""
         found: list[tuple[Candidate, Lowered]] = []
         left = iter(proposed)
         while len(found) < count:
-            some = self._traced(left, count - len(found))
+            some = self._with_traces(left, count - len(found))
             if not some:
                 break
             futures = [self.runner.lower(self.task.program, trace, str(self.task.target)) for _, trace in some]
@@ -178,7 +182,7 @@ class _Growing:
                     found.append((candidate, lowered))
         return found
 
-    def _traced(self, left: Iterator[Candidate], count: int) -> list[tuple[Candidate, str]]:
+    def _with_traces(self, left: Iterator[Candidate], count: int) -> list[tuple[Candidate, str]]:
         some: list[tuple[Candidate, str]] = []
         for candidate in left:
             if candidate in self.met:
@@ -194,7 +198,7 @@ class _Growing:
 
     # --- what is stored
 
-    def take(self, stored: StoredTable, kept: Path | None) -> None:
+    def adopt_table(self, stored: StoredTable, kept: Path | None) -> None:
         """Go on from a stored table. Where hashes were not kept, all is lowered again."""
         for part in stored.parts:
             sketches = {n: sketch_of(part, n, self.task.program) for n in {code.sketch for code in part.codes}}
@@ -217,7 +221,7 @@ class _Growing:
         futures = [self.runner.lower(self.task.program, self.task.arms.trace(one), target) for one in self.codes]
         self.hashes.update(future.result().code or "" for future in futures)
 
-    def stored(self) -> StoredTable:
+    def to_stored_table(self) -> StoredTable:
         drawn = [one for one in self.codes if one in self.drawn]
         bred = [one for one in self.codes if one not in self.drawn]
         return StoredTable(self.name, self._part(DRAWN, drawn), self._part(BRED, bred))
@@ -256,17 +260,17 @@ def collect(
     stored = load(name, folder)
     hashes = None if kept is None else kept / f"{name}.json"
     if stored is not None:
-        growing.take(stored, hashes)
+        growing.adopt_table(stored, hashes)
     stale, begun = 0, 0
-    while len(growing) < count and time.perf_counter() < until and stale < _PATIENCE:
+    while len(growing) < count and time.perf_counter() < until and stale < _PATIENCE_STEPS:
         found = growing.grow(min(_STEP, count - len(growing)), begun)
         begun += 1
         stale = 0 if found else stale + 1
-        save(growing.stored(), folder)
+        save(growing.to_stored_table(), folder)
         if hashes is not None:
             hashes.parent.mkdir(parents=True, exist_ok=True)
             hashes.write_text(json.dumps(sorted(growing.hashes)), encoding="utf-8")
-    return growing.stored()
+    return growing.to_stored_table()
 
 
 def main() -> int:

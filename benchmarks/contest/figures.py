@@ -18,9 +18,9 @@ from metasched.cost.ranking import Array
 # How many codes were measured where a search is looked at.
 LOOKS = (16, 32, 64, 128)
 # How near to the best known a search is to come.
-NEAR = 1.05
+NEAR_RATIO = 1.05
 # Whose mean is within this of the best of a task has not lost it.
-_TIE = 1.005
+_TIE_RATIO = 1.005
 
 # The courses of each task, by its name: (seeds, trials).
 Courses = Mapping[str, Array]
@@ -43,7 +43,7 @@ def interval(courses: Courses, codes: int, seed: int = 0) -> tuple[float, float]
     return float(low), float(high)
 
 
-def against(courses: Courses, other: Courses, codes: int, seed: int = 0) -> tuple[float, tuple[float, float]]:
+def ratio_to_other(courses: Courses, other: Courses, codes: int, seed: int = 0) -> tuple[float, tuple[float, float]]:
     """The geometric mean over tasks of the time over that of another (below 1: faster), and the middle 95 % of it over
     samples of as many tasks: whether it holds for other tasks too. Raises ValueError where their tasks differ."""
     if courses.keys() != other.keys():
@@ -54,10 +54,10 @@ def against(courses: Courses, other: Courses, codes: int, seed: int = 0) -> tupl
     return float(np.exp(logs.mean())), (float(low), float(high))
 
 
-def paired(courses: Courses, other: Courses, codes: int) -> Result:
+def paired_ratio(courses: Courses, other: Courses, codes: int) -> Result:
     """The geometric mean of the time over that of another with the same seeds (below 1: faster), and the middle 95 % of
     it over samples of as many tasks, and of as many pairs of each task. Raises ValueError where their tasks differ."""
-    mean, over_tasks = against(courses, other, codes)
+    mean, over_tasks = ratio_to_other(courses, other, codes)
     ratios = {task: of_task / other[task] for task, of_task in courses.items()}
     return {"over_other": mean, "interval_over_tasks": over_tasks, "interval_over_seeds": interval(ratios, codes)}
 
@@ -67,7 +67,7 @@ def codes_until(courses: Courses) -> float:
     that is more than half of the searches did not."""
     found: list[float] = []
     for of_task in courses.values():
-        reached = of_task <= NEAR
+        reached = of_task <= NEAR_RATIO
         first = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1.0, np.inf)
         found += first.tolist()
     return median_or_beyond(found)
@@ -84,7 +84,7 @@ def wins(contest: Mapping[str, Courses], codes: int) -> dict[str, list[str]]:
     for task in next(iter(contest.values())):
         means = {name: float(np.log(courses[task][:, codes - 1]).mean()) for name, courses in contest.items()}
         for name, mean in means.items():
-            if mean <= min(means.values()) + np.log(_TIE):
+            if mean <= min(means.values()) + np.log(_TIE_RATIO):
                 found[name].append(task)
     return found
 
@@ -107,11 +107,11 @@ def summary(
         for codes in looks:
             line[f"at_{codes}"] = mean_at(courses, codes)
             line[f"at_{codes}_interval"] = interval(courses, codes)
-        line[f"codes_until_{NEAR:g}"] = codes_until(courses)
+        line[f"codes_until_{NEAR_RATIO:g}"] = codes_until(courses)
         line["over_all_looks"] = float(np.exp(np.mean([np.log(mean_at(courses, codes)) for codes in looks])))
         line["wins"] = {codes: won[codes][name] for codes in looks}
         if baseline in contest:
-            line["over_default"] = {codes: against(courses, contest[baseline], codes) for codes in looks}
+            line["over_default"] = {codes: ratio_to_other(courses, contest[baseline], codes) for codes in looks}
         line["search_s"] = float(np.mean(seconds[name]))
         line["at_last_by_task"] = {t: float(np.exp(np.log(c[:, looks[-1] - 1]).mean())) for t, c in courses.items()}
         lines.append(line)
@@ -120,14 +120,20 @@ def summary(
 
 def table(lines: Sequence[Result], looks: Sequence[int]) -> str:
     """The lines as a table in Markdown."""
-    titles = ["", *(f"{codes} codes" for codes in looks), f"codes until {NEAR:g}", "tasks won", "seconds of search"]
+    titles = [
+        "",
+        *(f"{codes} codes" for codes in looks),
+        f"codes until {NEAR_RATIO:g}",
+        "tasks won",
+        "seconds of search",
+    ]
     rows = [titles, ["---"] * len(titles)]
     for line in lines:
         cells = [str(line["case"])]
         for codes in looks:
             low, high = cast(tuple[float, float], line[f"at_{codes}_interval"])
             cells.append(f"{line[f'at_{codes}']:.3f} ({low:.3f} to {high:.3f})")
-        until = cast(float, line[f"codes_until_{NEAR:g}"])
+        until = cast(float, line[f"codes_until_{NEAR_RATIO:g}"])
         won = cast(Mapping[int, Sequence[str]], line["wins"])
         cells.append(f"{until:.0f}" if np.isfinite(until) else "–")
         cells.append(" / ".join(str(len(won[codes])) for codes in looks))

@@ -32,13 +32,13 @@ from metasched.support.cached import cached_property
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 # The rows that a mutation may lead to, and how much rarer each further one is.
-NEAR = 12
-_FADE = 3.0
+NEAR_COUNT = 12
+_FADE_SCALE = 3.0
 # The same of structures.
 _NEAR_STRUCTURES = 6
 _FADE_STRUCTURES = 2.0
 # Rows that are compared at a time, so that what is made fits the caches.
-_CHUNK = 256
+_CHUNK_ROWS = 256
 
 
 class TableArm:
@@ -69,9 +69,9 @@ class TableArm:
         at, count = self.positions(rows), len(self.structure)
         if count == 1 or not len(rows):
             return self.structure.rows[at].copy()
-        near = min(NEAR, count - 1)
-        taken = rng.choice(near, size=len(rows), p=_fading(near, _FADE))
-        changed: Rows = self.structure.rows[self._nearest[at, taken]]
+        near = min(NEAR_COUNT, count - 1)
+        taken = rng.choice(near, size=len(rows), p=_fading_shares(near, _FADE_SCALE))
+        changed: Rows = self.structure.rows[self._nearest_rows[at, taken]]
         return changed
 
     def repair(self, rows: Rows) -> Rows:
@@ -110,8 +110,8 @@ class TableArm:
         wanted = keys(rows)
         at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
         missing = np.flatnonzero(known[at] != wanted)
-        for first in range(0, len(missing), _CHUNK):
-            some = missing[first : first + _CHUNK]
+        for first in range(0, len(missing), _CHUNK_ROWS):
+            some = missing[first : first + _CHUNK_ROWS]
             at[some] = _distances(_logs(rows[some]), self._logs).argmin(axis=1)
         return at
 
@@ -132,10 +132,10 @@ class TableArm:
         return _logs(self.structure.rows)
 
     @cached_property
-    def _nearest(self) -> Positions:
+    def _nearest_rows(self) -> Positions:
         """The nearest others of each row, the nearest first: (n, NEAR at most)."""
         count = len(self.structure)
-        out = np.empty((count, min(NEAR, count - 1)), np.int64)
+        out = np.empty((count, min(NEAR_COUNT, count - 1)), np.int64)
         for n, row in enumerate(self.structure.rows):
             changed = self.structure.rows != row
             differing = sum(
@@ -175,13 +175,13 @@ class TableArms:
 
     def mutate(self, rng: np.random.Generator, arm: int) -> int | None:
         """One of the nearest others; None where there is no other."""
-        return self._near(rng, self._decisions(arm), {arm})
+        return self._draw_near(rng, self._decisions(arm), {arm})
 
     def cross(self, rng: np.random.Generator, mother: int, father: int) -> int | None:
         """One of the nearest to a mixture of two, which may be one of them."""
         mine, theirs = self._decisions(mother), self._decisions(father)
         mixed = {address: (mine, theirs)[int(rng.random() < 0.5)].get(address) for address in sorted({*mine, *theirs})}
-        return self._near(rng, {address: taken for address, taken in mixed.items() if taken is not None}, set())
+        return self._draw_near(rng, {address: taken for address, taken in mixed.items() if taken is not None}, set())
 
     def choices(self, arm: int) -> tuple[StructuralChoice, ...]:
         """The decisions of an arm where the table has several, given what was decided before, in their order."""
@@ -217,22 +217,22 @@ class TableArms:
         drawn = [n for n, structure in enumerate(self.table.structures) if structure.drawn.any()]
         return np.array(drawn or range(len(self._arms)), np.int64)
 
-    def _near(self, rng: np.random.Generator, decisions: Mapping[str, str], without: set[int]) -> int | None:
-        """One of the nearest to some decisions, the nearer the more often; ties by chance."""
+    def _draw_near(self, rng: np.random.Generator, decisions: Mapping[str, str], without: set[int]) -> int | None:
+        """Draw one of the nearest to some decisions, the nearer the more often; ties by chance."""
         others = [n for n in range(len(self._arms)) if n not in without]
         if not others:
             return None
-        apart = np.array([_differing(decisions, self._decisions(n)) for n in others])
+        apart = np.array([_count_differing(decisions, self._decisions(n)) for n in others])
         order = np.lexsort((rng.random(len(others)), apart))[:_NEAR_STRUCTURES]
-        return others[int(rng.choice(order, p=_fading(len(order), _FADE_STRUCTURES)))]
+        return others[int(rng.choice(order, p=_fading_shares(len(order), _FADE_STRUCTURES)))]
 
 
-def _differing(mine: Mapping[str, str], theirs: Mapping[str, str]) -> int:
-    """How many addresses are decided otherwise, or by one of both alone."""
+def _count_differing(mine: Mapping[str, str], theirs: Mapping[str, str]) -> int:
+    """Count the addresses that are decided otherwise, or by one of both alone."""
     return sum(mine.get(address) != theirs.get(address) for address in {*mine, *theirs})
 
 
-def _fading(count: int, scale: float) -> Array:
+def _fading_shares(count: int, scale: float) -> Array:
     weights = np.exp(-np.arange(count) / scale)
     shares: Array = weights / weights.sum()
     return shares

@@ -26,7 +26,7 @@ from typing import Protocol
 import numpy as np
 
 import metasched as ms
-from benchmarks.contest.figures import LOOKS, NEAR, against, interval, mean_at, median_or_beyond
+from benchmarks.contest.figures import LOOKS, NEAR_RATIO, interval, mean_at, median_or_beyond, ratio_to_other
 from benchmarks.registry import Options, Result
 from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.cost.ranking import Array
@@ -41,9 +41,9 @@ from metasched.space.conditions import SpaceLike
 SEEDS = 5
 _QUICK_TRIALS = 8
 _PLAN = replace(IN_TURNS, samples=2, visits=6)
-_UNTIL = f"trials_until_{NEAR:g}"
+_UNTIL_KEY = f"trials_until_{NEAR_RATIO:g}"
 # What is no part of a file name.
-_UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Search:
         """How many trials it had made by then, one at least."""
         return max(1, sum(trial.at <= seconds for trial in self.trials))
 
-    def trials_until(self, over: float, near: float = NEAR) -> float:
+    def trials_until(self, over: float, near: float = NEAR_RATIO) -> float:
         """How many trials it took to come so near to the best known; infinite where it did not.
 
         `over` is what it found in all, over that, as timed in turns; what it had before is told by its own times.
@@ -197,7 +197,7 @@ class _Comparison:
                 return None
             searches[each] = found
         least = min(one.trials[-1].at for one in searches.values())
-        found_at = {each: self._found(one, least) for each, one in searches.items()}
+        found_at = {each: self._found_traces(one, least) for each, one in searches.items()}
         traces = {trace for looks in found_at.values() for trace in looks.values() if trace is not None}
         seconds = self._in_turns(traces, until)
         if seconds is None:
@@ -214,13 +214,13 @@ class _Comparison:
             "seed": self.seed,
             "best_ms": known * 1e3,
             "over_best": over,
-            _UNTIL: {each: one.trials_until(over[each][in_all]) for each, one in searches.items()},
+            _UNTIL_KEY: {each: one.trials_until(over[each][in_all]) for each, one in searches.items()},
             "equal_seconds": least,
             "search_s": {each: one.seconds for each, one in searches.items()},
             "trials_in_equal_seconds": {each: one.trials_within(least) for each, one in searches.items()},
         }
 
-    def _found(self, one: Search, least: float) -> dict[str, str | None]:
+    def _found_traces(self, one: Search, least: float) -> dict[str, str | None]:
         found = {f"at_{trials}": one.best_after(trials) for trials in self.looks}
         return {**found, "at_equal_seconds": one.best_after(one.trials_within(least))}
 
@@ -243,15 +243,15 @@ class _Comparison:
             return kept
         if time.perf_counter() >= until:
             return None
-        seconds = _timed(self.runner, self.program, self.target, traces)
+        seconds = _time_traces(self.runner, self.program, self.target, traces)
         _write(path, json.dumps(seconds))
         return seconds
 
     def _path(self, what: str) -> Path:
-        return self.folder / "live" / f"{self.name}-{self.seed}-{_UNSAFE.sub('_', what)}.json"
+        return self.folder / "live" / f"{self.name}-{self.seed}-{_UNSAFE_CHARACTERS.sub('_', what)}.json"
 
 
-def _timed(runner: LocalRunner, program: ms.Program, target: ms.Target, traces: Set[str]) -> dict[str, float]:
+def _time_traces(runner: LocalRunner, program: ms.Program, target: ms.Target, traces: Set[str]) -> dict[str, float]:
     """Seconds of each trace, all timed in turns; infinite for one that does not run again."""
     futures = {trace: runner.submit(program, trace, str(target), plan=_PLAN) for trace in sorted(traces)}
     visits = {trace: future.result().visits for trace, future in futures.items()}
@@ -276,7 +276,7 @@ def summary(lines: Sequence[Result], baseline: str) -> Iterator[Result]:
         spent: Mapping[str, float] = line["search_s"]  # type: ignore[assignment]
         for name, looks in of_strategies.items():
             took.setdefault(name, []).append(spent[name])
-            until.setdefault(name, []).append(line[_UNTIL][name])  # type: ignore[index]
+            until.setdefault(name, []).append(line[_UNTIL_KEY][name])  # type: ignore[index]
             for look, ratio in looks.items():
                 over.setdefault(name, {}).setdefault(look, {}).setdefault(str(line["task"]), []).append(ratio)
     for name, by_look in over.items():
@@ -287,8 +287,8 @@ def summary(lines: Sequence[Result], baseline: str) -> Iterator[Result]:
             found[look] = mean_at(mine, 1)
             found[f"{look}_interval"] = interval(mine, 1)
             if baseline in over:
-                found[f"{look}_over_{baseline}"] = against(mine, _columns(over[baseline][look]), 1)
-        found[_UNTIL] = median_or_beyond(until[name])
+                found[f"{look}_over_{baseline}"] = ratio_to_other(mine, _columns(over[baseline][look]), 1)
+        found[_UNTIL_KEY] = median_or_beyond(until[name])
         found["search_s"] = float(np.mean(took[name]))
         yield found
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.contest import elsewhere
 from benchmarks.contest.elsewhere import DESKTOP, as_here, in_ratio, seen_here, seen_there
-from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.data import DATA, TimedTask, read_tasks
 from benchmarks.yardstick.samples import sources_hash
 from benchmarks.yardstick.tasks import TaskSpec
 from metasched.cost.features import Features
@@ -76,7 +76,7 @@ def maker(name: str, task: str, folder: Path | None) -> MakeModel:
         folder: where the features of the yardstick are kept.
     """
     if name in _SEEN:
-        taught = transferred(TaskSpec(TWELVE[task].operator).family, folder, name)
+        taught = transferred_model(TaskSpec(TWELVE[task].operator).family, folder, name)
         return lambda seed: CostModel(seed, taught)
     made: dict[str, MakeModel] = {
         NONE: RandomModel,
@@ -92,13 +92,13 @@ def _from_scratch(seed: int) -> Model:
 
 
 @cache
-def transferred(family: str, folder: Path | None, name: str = TRANSFERRED) -> TrainedModel:
+def transferred_model(family: str, folder: Path | None, name: str = TRANSFERRED) -> TrainedModel:
     """What the yardstick's tasks of other families teach on the CPU of a model's name: kept in the folder, if there is
     one, by all that it depends on."""
     path = None if folder is None else folder / f"taught-{_key(family, name)}.json"
     if path is not None and path.exists():
         return TrainedModel.loads(path.read_text(encoding="utf-8"))
-    tasks = [task for task in read(DATA) if task.family != family]
+    tasks = [task for task in read_tasks(DATA) if task.family != family]
     taught = train(list(_SEEN[name](tasks, folder)), 0)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,8 +111,8 @@ def _key(family: str, name: str) -> str:
     return hashlib.sha256(b"".join((family.encode(), name.encode(), *sources))).hexdigest()[:24]
 
 
-def ready(names: Sequence[str], tasks: Sequence[str], folder: Path | None) -> None:
+def train_transferred(names: Sequence[str], tasks: Sequence[str], folder: Path | None) -> None:
     """Train what is transferred, before processes that would each do so are begun."""
     for name in names:
         for task in tasks if name in _SEEN else ():
-            transferred(TaskSpec(TWELVE[task].operator).family, folder, name)
+            transferred_model(TaskSpec(TWELVE[task].operator).family, folder, name)

@@ -14,7 +14,7 @@ from metasched.cost.model import Model
 from metasched.cost.ranking import pair_accuracy
 
 # The codes that the roofline likes best: what the first batches come from.
-LIKED = 64
+LIKED_CODES = 64
 
 
 def ranked_right(table: Table, model: Model) -> dict[str, float]:
@@ -29,7 +29,7 @@ def ranked_right(table: Table, model: Model) -> dict[str, float]:
         "all": fastest,
         "fastest half": fastest[: len(fastest) // 2],
         "fastest tenth": fastest[: len(fastest) // 10],
-        f"{LIKED} the roofline likes best": liked[:LIKED],
+        f"{LIKED_CODES} the roofline likes best": liked[:LIKED_CODES],
     }
     return {name: pair_accuracy(scores[some], seconds[some]) for name, some in chosen.items()}
 

@@ -19,7 +19,7 @@ _COLOURS = (
     "#da8bc3",
 )
 _TICKS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
-_FIRST = 4
+_FIRST_CODES = 4
 
 
 def plot(title: str, lines: Mapping[str, Sequence[float]]) -> str:
@@ -30,21 +30,23 @@ def plot(title: str, lines: Mapping[str, Sequence[float]]) -> str:
         lines: of each contestant the mean after 1, 2, ... codes, from 1 up.
     """
     most = max((len(line) for line in lines.values()), default=1)
-    shown = [value for line in lines.values() for value in line[_FIRST - 1 :] if value < inf]
+    shown = [value for line in lines.values() for value in line[_FIRST_CODES - 1 :] if value < inf]
     low, high = min(shown, default=1.0), max(shown, default=2.0)
 
     def across(codes: int) -> float:
-        return _LEFT + log2(codes / _FIRST) / max(log2(most / _FIRST), 1e-9) * _WIDTH
+        return _LEFT + log2(codes / _FIRST_CODES) / max(log2(most / _FIRST_CODES), 1e-9) * _WIDTH
 
     def down(value: float) -> float:
-        return _TOP + (_over(high) - _over(value)) / max(_over(high) - _over(low), 1e-9) * _HEIGHT
+        return (
+            _TOP + (_log_excess(high) - _log_excess(value)) / max(_log_excess(high) - _log_excess(low), 1e-9) * _HEIGHT
+        )
 
     parts = [_text(_LEFT, 20, title)]
     for tick in _TICKS:
         if low <= tick <= high:
             parts.append(_line(_LEFT, down(tick), _LEFT + _WIDTH, down(tick)))
             parts.append(_text(8, down(tick) + 4, f"{tick:g}"))
-    codes = _FIRST
+    codes = _FIRST_CODES
     while codes <= most:
         parts.append(_line(across(codes), _TOP, across(codes), _TOP + _HEIGHT))
         parts.append(_text(across(codes) - 6, _TOP + _HEIGHT + 18, str(codes)))
@@ -54,7 +56,7 @@ def plot(title: str, lines: Mapping[str, Sequence[float]]) -> str:
         points = " ".join(
             f"{across(at):.1f},{down(value):.1f}"
             for at, value in enumerate(line, start=1)
-            if at >= _FIRST and value < inf
+            if at >= _FIRST_CODES and value < inf
         )
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
         parts.append(_text(_LEFT + _WIDTH + 12, _TOP + 12 + 18 * n, name, colour))
@@ -63,8 +65,8 @@ def plot(title: str, lines: Mapping[str, Sequence[float]]) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">\n{body}\n</svg>\n'
 
 
-def _over(value: float) -> float:
-    """What is over the best known, so that lines which come near to it stay apart."""
+def _log_excess(value: float) -> float:
+    """The logarithm of what is over the best known, so that lines which come near to it stay apart."""
     return log2(max(value - 1.0, 0.002))
 
 

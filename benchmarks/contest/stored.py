@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.yardstick.data import SPACE, TimedTask, read
+from benchmarks.yardstick.data import SPACE, TimedTask, read_tasks
 
 FOLDER = Path(__file__).parent / "codes"
 # How candidates came in: drawn from the prior of the space (the yardstick's word), or bred from the fastest before.
@@ -45,7 +45,7 @@ def path_of(name: str, folder: Path = FOLDER) -> Path:
 
 def load(name: str, folder: Path = FOLDER) -> StoredTable | None:
     """The table of an operator; None where nothing was measured."""
-    parts = {part.pool: part for part in read(path_of(name, folder))}
+    parts = {part.pool: part for part in read_tasks(path_of(name, folder))}
     return StoredTable(name, parts[DRAWN], parts[BRED]) if parts else None
 
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.contest.described import Table, described
-from benchmarks.contest.models import TRANSFERRED, maker, ready
+from benchmarks.contest.models import TRANSFERRED, maker, train_transferred
 from benchmarks.contest.playing import TRIALS, Played, play
 from benchmarks.contest.stored import FOLDER, load, path_of
 from benchmarks.yardstick.samples import sources_hash
@@ -70,13 +70,13 @@ class Tournament:
     def outcomes(self) -> Iterator[Outcome]:
         """All searches, as they are done."""
         if self.kept is not None:
-            yield from self._in(self.kept)
+            yield from self._outcomes_in(self.kept)
             return
         with TemporaryDirectory() as folder:
-            yield from self._in(Path(folder))
+            yield from self._outcomes_in(Path(folder))
 
-    def _in(self, kept: Path) -> Iterator[Outcome]:
-        ready([one.model for one in self.contestants], self.tasks, kept)
+    def _outcomes_in(self, kept: Path) -> Iterator[Outcome]:
+        train_transferred([one.model for one in self.contestants], self.tasks, kept)
         jobs = [
             _Job(one, task, self.seeds, self.trials, self.folder, kept)
             for task in self.tasks
@@ -84,10 +84,10 @@ class Tournament:
         ]
         if self.processes == 1:
             for job in jobs:
-                yield from _done(job)
+                yield from _play_job(job)
             return
         with ProcessPoolExecutor(self.processes, multiprocessing.get_context("spawn")) as pool:
-            for outcomes in pool.map(_done, jobs):
+            for outcomes in pool.map(_play_job, jobs):
                 yield from outcomes
 
 
@@ -127,9 +127,9 @@ def _sources() -> str:
     return found.hexdigest()
 
 
-def _done(job: _Job) -> list[Outcome]:
+def _play_job(job: _Job) -> list[Outcome]:
     """All searches of a job, those that were kept among them."""
-    known = dict(_kept(job.path))
+    known = dict(_read_played(job.path))
     limit = job.contestant.limit
     for seed in job.seeds:
         if seed in known:
@@ -138,7 +138,7 @@ def _done(job: _Job) -> list[Outcome]:
         space = whole if limit is None else limit(whole)
         model = maker(job.contestant.model, job.task, job.kept)
         known[seed] = play(space, job.contestant.strategy, model, seed, job.trials, whole.best_s)
-        _keep(job.path, seed, known[seed])
+        _append_played(job.path, seed, known[seed])
     return [Outcome(job.contestant.name, job.task, seed, known[seed]) for seed in job.seeds]
 
 
@@ -149,14 +149,14 @@ def _table(task: str, folder: Path, kept: Path) -> Table:
     return described(stored, kept)
 
 
-def _kept(path: Path) -> Iterable[tuple[int, Played]]:
+def _read_played(path: Path) -> Iterable[tuple[int, Played]]:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             seed, course, codes, seconds = json.loads(line)
             yield seed, Played(tuple(course), codes, seconds)
 
 
-def _keep(path: Path, seed: int, played: Played) -> None:
+def _append_played(path: Path, seed: int, played: Played) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps([seed, played.course, played.codes, played.seconds]) + "\n")

@@ -22,7 +22,7 @@ from metasched.knowledge.library import shipped
 _DATABASE = "sqlite:///knowledge.db"
 
 
-def collected(chosen: Sequence[AnySize], db: str, trials: int, until: float) -> Iterator[dict[str, object]]:
+def collect_sizes(chosen: Sequence[AnySize], db: str, trials: int, until: float) -> Iterator[dict[str, object]]:
     """Tune each size that has fewer records until a time of `time.monotonic`; yields what came of it."""
     target = ms.Target.detect()
     for size in chosen:
@@ -76,7 +76,7 @@ def main() -> int:
     if args.list:
         print("\n".join(size.case for size in chosen))
         return 0
-    for line in collected(chosen, args.db, args.trials, time.monotonic() + 3600 * args.hours):
+    for line in collect_sizes(chosen, args.db, args.trials, time.monotonic() + 3600 * args.hours):
         print(json.dumps(line), flush=True)
     return 0
 

@@ -21,7 +21,7 @@ from metasched.knowledge.library import read_file
 _SHIPPED = Path("metasched/knowledge/cpu.knowledge")
 
 
-def unjudged(entries: Iterable[Entry]) -> Iterator[Entry]:
+def entries_not_judged(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Entries of other sizes than those that guesses are judged by."""
     judged = set()
     for layer in LAYERS:
@@ -38,7 +38,7 @@ def main() -> int:
     known = list(read_file(args.out)) if args.out.exists() else []
     for url in args.db:
         with open_database(url) as database:
-            known = merge_entries(known, unjudged(entries_of(database)))
+            known = merge_entries(known, entries_not_judged(entries_of(database)))
     args.out.write_text(print_entries(known), encoding="utf-8")
     print(f"{len(known)} entries in {args.out}")
     return 0

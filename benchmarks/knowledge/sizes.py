@@ -40,7 +40,7 @@ _INCEPTIONS: tuple[_Image, ...] = (
     (7, 192, 384, 3, 1, 1), (147, 32, 64, 3, 1, 1), (73, 80, 192, 3, 1, 0), (35, 48, 64, 5, 1, 2),
     (35, 288, 384, 3, 2, 0), (17, 192, 320, 3, 2, 0), (8, 448, 384, 3, 1, 1),
 )  # fmt: skip
-_SMALL: tuple[_Image, ...] = (
+_SMALL_NETWORKS: tuple[_Image, ...] = (
     (112, 32, 16, 1, 1, 0), (112, 16, 96, 1, 1, 0), (56, 24, 144, 1, 1, 0), (56, 144, 24, 1, 1, 0),
     (28, 32, 192, 1, 1, 0), (28, 192, 32, 1, 1, 0), (14, 96, 576, 1, 1, 0), (14, 576, 96, 1, 1, 0),
     (7, 160, 960, 1, 1, 0), (7, 960, 320, 1, 1, 0), (112, 32, 64, 1, 1, 0), (56, 128, 128, 1, 1, 0),
@@ -54,7 +54,7 @@ _DETECTORS: tuple[_Image, ...] = (
     (64, 128, 256, 3, 1, 1), (32, 256, 512, 3, 1, 1), (227, 3, 96, 11, 4, 0), (56, 64, 32, 3, 1, 1),
     (28, 128, 32, 3, 1, 1), (7, 128, 32, 3, 1, 1),
 )  # fmt: skip
-_IMAGES = (*_RESNETS, *_VGG, *_INCEPTIONS, *_SMALL, *_DETECTORS)
+_IMAGES = (*_RESNETS, *_VGG, *_INCEPTIONS, *_SMALL_NETWORKS, *_DETECTORS)
 # (size, channels, taps, stride): MobileNets, MnasNet, EfficientNets, ConvNeXts.
 _DEPTHWISE = (
     (112, 32, 3, 1), (56, 128, 3, 1), (56, 128, 3, 2), (28, 256, 3, 1), (28, 256, 3, 2), (14, 512, 3, 1),
@@ -76,7 +76,7 @@ _DILATED = (
     (14, 512, 512, 2), (40, 128, 128, 3), (33, 256, 256, 6), (28, 128, 128, 2),
 )  # fmt: skip
 # (height, channels in, out, taps, stride, padding)
-_UP = (
+_TRANSPOSED = (
     (4, 512, 256, 4, 2, 1), (4, 1024, 512, 4, 2, 1), (8, 512, 256, 4, 2, 1), (16, 256, 128, 4, 2, 1),
     (32, 128, 64, 4, 2, 1), (64, 64, 3, 4, 2, 1), (14, 1024, 512, 2, 2, 0), (56, 256, 128, 2, 2, 0),
     (112, 128, 64, 2, 2, 0), (8, 512, 512, 3, 2, 0), (32, 512, 256, 3, 2, 0), (8, 2048, 256, 4, 2, 1),
@@ -153,7 +153,7 @@ class Sized:
 AnySize: TypeAlias = Sized | FirstLayer | Numerical
 
 
-def _of(operator: str, names: str, rows: Iterable[tuple[int, ...]], **more: Setting) -> list[Sized]:
+def _sizes_of(operator: str, names: str, rows: Iterable[tuple[int, ...]], **more: Setting) -> list[Sized]:
     """An operator at sizes: `names` are its parameters, separated by blanks."""
     keys = names.split()
     return [Sized(operator, (*zip(keys, row, strict=True), *more.items())) for row in rows]
@@ -168,54 +168,54 @@ def _dense() -> list[tuple[int, ...]]:
     return [(m, n, k) for m, (n, k) in product(_ROWS, _WEIGHTS) if m * n * k <= 1 << 30]
 
 
-def _listed() -> list[Sequence[AnySize]]:
+def _size_lists() -> list[Sequence[AnySize]]:
     """The sizes of each operator, those that matter most first."""
     image, halves = "H W CI CO R S P", {"T": "bf16", "U": "bf16"}
     volumes = [(z, size, size, *rest) for z, size, *rest in _VOLUMES]
     dense, few = _dense(), [(m, n, k) for m, n, k in _dense() if m in {32, 512}]
     return [
-        _of("conv2d_nhwc", image, _square(_IMAGES)),
-        _of("conv2d_bn_relu_nhwc", image, _square(_IMAGES[::3])),
-        _of("conv2d_nchw", image, _square(_IMAGES[::4])),
-        _of("depthwise_conv2d_nhwc", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE)),
-        _of("conv2d_nhwc", "H W CI CO R G P", _square((*row, row[3] // 2) for row in _GROUPED)),
-        _of("conv2d_nhwc", "H W CI CO R D P", _square((s, ci, co, 3, d, d) for s, ci, co, d in _DILATED)),
-        _of("conv2d_transpose_nhwc", image, _square(_UP)),
-        _of("conv3d_ndhwc", "Z H W CI CO R S P", volumes),
-        _of("conv1d_nlc", "L CI CO R S P D", _LINES),
-        _of("matmul_nn", "M N K", dense),
-        _of("matmul_nn", "M N K", _MATRIX_PRODUCTS),
-        _of("matmul_nn", "M N K", _MATRIX_PRODUCTS, T="f64", U="f64", ACC="f64"),
-        _of("matmul_nt", "M N K", dense[::3]),
-        _of("dense_bias_relu", "M N K", dense[::5]),
-        _of("matmul_nn", "M N K", few, **halves, ACC="f32"),
-        _of("matmul_nn", "M N K", few, T="u8", U="i8", ACC="i32"),
-        _of("batch_matmul_nn", "BATCH M N K", _PRODUCTS),
-        _of("batch_matmul_nt", "BATCH M N K", _PRODUCTS[::2]),
-        _of("transpose_batch_matmul", "L HEADS D", _HEADS),
-        _of("softmax", "M N", _MATRICES),
-        _of("log_softmax", "M N", _MATRICES[::3]),
-        _of("norm", "M N", _MATRICES[::2]),
-        _of("layer_norm", "M N", _NORMS),
-        _of("rms_norm", "M N", _NORMS),
-        _of("bias_gelu", "M N", _MATRICES[::3]),
-        _of("scale_shift_add_relu", "M N", _MATRICES[::3]),
-        _of("transpose", "M N", _MATRICES[::4]),
-        _of("max_pool2d_nhwc", "H W C", _square(_MAPS)),
-        _of("global_avg_pool2d_nhwc", "H W C", _square(_MAPS)),
-        _of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[::3])),
-        _of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[3:9]), N=8),
-        _of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[:4]), N=4),
-        _of("max_pool2d_nchw", "H W C", _square(_MAPS[::2])),
-        _of("avg_pool2d_nchw", "H W C", _square(_MAPS[1::2])),
-        _of("avg_pool2d_nhwc", "H W C", _square(_MAPS[1::2])),
-        _of("conv2d_transpose_nchw", image, _square(_UP[::4])),
-        _of("conv1d_ncl", "L CI CO R S P D", _LINES[::3]),
-        _of("conv3d_ncdhw", "Z H W CI CO R S P", volumes[::4]),
-        _of("matmul_tn", "M N K", [*_MATRIX_PRODUCTS[::2], *dense[5::12]]),
-        _of("matmul_nt", "M N K", few[::5], T="u8", U="i8", ACC="i32"),
-        _of("matmul_tt", "M N K", _MATRIX_PRODUCTS[1::3]),
-        _of("batch_matmul_tn", "BATCH M N K", _PRODUCTS[::7]),
+        _sizes_of("conv2d_nhwc", image, _square(_IMAGES)),
+        _sizes_of("conv2d_bn_relu_nhwc", image, _square(_IMAGES[::3])),
+        _sizes_of("conv2d_nchw", image, _square(_IMAGES[::4])),
+        _sizes_of("depthwise_conv2d_nhwc", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE)),
+        _sizes_of("conv2d_nhwc", "H W CI CO R G P", _square((*row, row[3] // 2) for row in _GROUPED)),
+        _sizes_of("conv2d_nhwc", "H W CI CO R D P", _square((s, ci, co, 3, d, d) for s, ci, co, d in _DILATED)),
+        _sizes_of("conv2d_transpose_nhwc", image, _square(_TRANSPOSED)),
+        _sizes_of("conv3d_ndhwc", "Z H W CI CO R S P", volumes),
+        _sizes_of("conv1d_nlc", "L CI CO R S P D", _LINES),
+        _sizes_of("matmul_nn", "M N K", dense),
+        _sizes_of("matmul_nn", "M N K", _MATRIX_PRODUCTS),
+        _sizes_of("matmul_nn", "M N K", _MATRIX_PRODUCTS, T="f64", U="f64", ACC="f64"),
+        _sizes_of("matmul_nt", "M N K", dense[::3]),
+        _sizes_of("dense_bias_relu", "M N K", dense[::5]),
+        _sizes_of("matmul_nn", "M N K", few, **halves, ACC="f32"),
+        _sizes_of("matmul_nn", "M N K", few, T="u8", U="i8", ACC="i32"),
+        _sizes_of("batch_matmul_nn", "BATCH M N K", _PRODUCTS),
+        _sizes_of("batch_matmul_nt", "BATCH M N K", _PRODUCTS[::2]),
+        _sizes_of("transpose_batch_matmul", "L HEADS D", _HEADS),
+        _sizes_of("softmax", "M N", _MATRICES),
+        _sizes_of("log_softmax", "M N", _MATRICES[::3]),
+        _sizes_of("norm", "M N", _MATRICES[::2]),
+        _sizes_of("layer_norm", "M N", _NORMS),
+        _sizes_of("rms_norm", "M N", _NORMS),
+        _sizes_of("bias_gelu", "M N", _MATRICES[::3]),
+        _sizes_of("scale_shift_add_relu", "M N", _MATRICES[::3]),
+        _sizes_of("transpose", "M N", _MATRICES[::4]),
+        _sizes_of("max_pool2d_nhwc", "H W C", _square(_MAPS)),
+        _sizes_of("global_avg_pool2d_nhwc", "H W C", _square(_MAPS)),
+        _sizes_of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[::3])),
+        _sizes_of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[3:9]), N=8),
+        _sizes_of("depthwise_conv2d_nchw", "H W C R S P", _square((*row, row[2] // 2) for row in _DEPTHWISE[:4]), N=4),
+        _sizes_of("max_pool2d_nchw", "H W C", _square(_MAPS[::2])),
+        _sizes_of("avg_pool2d_nchw", "H W C", _square(_MAPS[1::2])),
+        _sizes_of("avg_pool2d_nhwc", "H W C", _square(_MAPS[1::2])),
+        _sizes_of("conv2d_transpose_nchw", image, _square(_TRANSPOSED[::4])),
+        _sizes_of("conv1d_ncl", "L CI CO R S P D", _LINES[::3]),
+        _sizes_of("conv3d_ncdhw", "Z H W CI CO R S P", volumes[::4]),
+        _sizes_of("matmul_tn", "M N K", [*_MATRIX_PRODUCTS[::2], *dense[5::12]]),
+        _sizes_of("matmul_nt", "M N K", few[::5], T="u8", U="i8", ACC="i32"),
+        _sizes_of("matmul_tt", "M N K", _MATRIX_PRODUCTS[1::3]),
+        _sizes_of("batch_matmul_tn", "BATCH M N K", _PRODUCTS[::7]),
         FIRST_LAYERS,
         *numerical(),
     ]
@@ -224,12 +224,14 @@ def _listed() -> list[Sequence[AnySize]]:
 def sizes() -> tuple[AnySize, ...]:
     """All sizes, the operators in turn and each list spread out: whoever stops early has some of each."""
     judged = judged_programs()
-    turns = chain.from_iterable(zip_longest(*(map(listed.__getitem__, _spread(len(listed))) for listed in _listed())))
+    turns = chain.from_iterable(
+        zip_longest(*(map(listed.__getitem__, _spread_order(len(listed))) for listed in _size_lists()))
+    )
     found = {size.case: size for size in turns if size is not None}
     return tuple(size for size in found.values() if _is_of_use(size.program(), judged))
 
 
-def _spread(count: int) -> list[int]:
+def _spread_order(count: int) -> list[int]:
     """The numbers below `count`, in an order whose beginnings are spread over all of them (van der Corput's)."""
     bits = max(count - 1, 0).bit_length()
     turned = (int(f"{n:0{bits}b}"[::-1], 2) if bits else n for n in range(1 << bits))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.yardstick.contestants import Contestant, Predict, Prediction, taught, times_of
-from benchmarks.yardstick.learning import GROWING, TREES, Read, by_roofline, features_of_package, together
+from benchmarks.yardstick.contestants import Contestant, Predict, Prediction, times_of, train_model
+from benchmarks.yardstick.learning import GROWING, TREES, Read, by_roofline, features_of_package, join_samples
 from benchmarks.yardstick.network import Network
 from benchmarks.yardstick.samples import Samples
 from benchmarks.yardstick.statement_sums import StatementSums, ThroughputSums
@@ -36,7 +36,7 @@ class JointTrees:
     read: Read = features_of_package
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        data = together(others, own)
+        data = join_samples(others, own)
         if data is None:
             return by_roofline
         given = {**GROWING, "objective": "regression", "seed": seed}
@@ -64,7 +64,7 @@ class RankingTrees:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        data = together(others, own)
+        data = join_samples(others, own)
         if data is None:
             return by_roofline
         gains = list(range(_GRADES))
@@ -97,7 +97,7 @@ class Unadapted:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        general = taught(tuple(others), seed)
+        general = train_model(tuple(others), seed)
 
         if own is None:
             return lambda judged: Prediction(-general.log_seconds(judged.features))

@@ -54,12 +54,12 @@ TOTALS = (
 )
 HEAVIEST = ("share", "instructions", "chain", *(kind.value for kind in InstructionKind))
 # What is compared with the estimate of the roofline: candidates of a task differ by more in size than in this.
-_COMPARED = TOTALS
+_COMPARED_TOTALS = TOTALS
 CODE_NAMES = (
     *(f"code.{name}" for name in TOTALS),
     *(f"heaviest.{name}" for name in HEAVIEST),
 )
-JOINED_NAMES = (*NAMES, *CODE_NAMES, *(f"code.{name}/roofline" for name in _COMPARED))
+JOINED_NAMES = (*NAMES, *CODE_NAMES, *(f"code.{name}/roofline" for name in _COMPARED_TOTALS))
 _ESTIMATE = NAMES.index("all.total_cycles")
 
 
@@ -69,7 +69,7 @@ def code_features(kernel: lir.LoopProgram, target: Target) -> Features:
     totals = dict.fromkeys(TOTALS, 0.0)
     heaviest: tuple[float, CodeRun | None] = (0.0, None)
     for run in runs:
-        bound, waiting = _bound(run.counts, DEFAULT_CORE), _waiting(run, DEFAULT_CORE)
+        bound, waiting = _bound_cycles(run.counts, DEFAULT_CORE), _waiting_cycles(run, DEFAULT_CORE)
         cycles = run.executions * max(bound, waiting)
         instructions = _instructions(run.counts)
         totals["cycles"] += cycles
@@ -82,17 +82,17 @@ def code_features(kernel: lir.LoopProgram, target: Target) -> Features:
         if cycles > heaviest[0]:
             heaviest = (cycles, run)
     logs = np.log2(1.0 + np.array([totals[name] for name in TOTALS]))
-    return np.concatenate([logs, _heaviest(heaviest[1], heaviest[0], totals["cycles"])]).astype(np.float32)
+    return np.concatenate([logs, _heaviest_features(heaviest[1], heaviest[0], totals["cycles"])]).astype(np.float32)
 
 
-def joined(features: Features, code: Features) -> Features:
+def join_features(features: Features, code: Features) -> Features:
     """Features of candidates, float32 (n, F), with those of their code beside them: (n, len(JOINED_NAMES))."""
-    compared = code[:, : len(_COMPARED)] - features[:, [_ESTIMATE]]
+    compared = code[:, : len(_COMPARED_TOTALS)] - features[:, [_ESTIMATE]]
     together: Features = np.concatenate([features, code, compared], axis=1)
     return together
 
 
-def _heaviest(run: CodeRun | None, cycles: float, total: float) -> Features:
+def _heaviest_features(run: CodeRun | None, cycles: float, total: float) -> Features:
     if run is None:
         return np.zeros(len(HEAVIEST), np.float32)
     counts = [run.counts.get(kind, 0.0) for kind in InstructionKind]
@@ -107,7 +107,7 @@ def _instructions(counts: Mapping[InstructionKind, float]) -> float:
     return sum(count * _IN_INSTRUCTIONS.get(kind, 1.0) for kind, count in counts.items())
 
 
-def _bound(counts: Mapping[InstructionKind, float], core: Core) -> float:
+def _bound_cycles(counts: Mapping[InstructionKind, float], core: Core) -> float:
     """Cycles of one execution by the busiest part of a core, where nothing waits."""
     return max(
         (_sum(counts, _OPERATIONS) + 9.0 * counts.get(InstructionKind.SPECIAL, 0.0)) / core.operations,
@@ -120,6 +120,6 @@ def _bound(counts: Mapping[InstructionKind, float], core: Core) -> float:
     )
 
 
-def _waiting(run: CodeRun, core: Core) -> float:
+def _waiting_cycles(run: CodeRun, core: Core) -> float:
     """Cycles of one execution in which updates of one accumulator wait for one another."""
     return max(run.chain * core.operation_latency, run.stored_chain * core.memory_round_trip)

@@ -145,7 +145,7 @@ class _Walk:
         elif isinstance(stmt, lir.If):
             self._condition(stmt, run, grid, lane)
         elif isinstance(stmt, lir.AtPlace):
-            self._at(stmt, run, grid, lane)
+            self._walk_place(stmt, run, grid, lane)
         elif isinstance(stmt, lir.Write):
             self._write(stmt, run, grid, lane)
         elif isinstance(stmt, lir.ArgReduction):
@@ -160,7 +160,7 @@ class _Walk:
     def _loop(self, loop: lir.Loop, run: _Run, grid: _Grid, lane: _Lane | None) -> None:
         extent = np.maximum(self._value(loop.extent, 2.0), 0.0)
         if loop.mode is LoopMode.UNROLLED:
-            with self._bound(loop.var, np.zeros(SAMPLE, np.int64)):
+            with self._with_values(loop.var, np.zeros(SAMPLE, np.int64)):
                 self.statement(loop.body, run, (*grid, _Repeated(loop.var, int(extent[0]))), lane)
             return
         shared = np.ones(SAMPLE)
@@ -182,18 +182,18 @@ class _Walk:
     ) -> None:
         """A loop that stays one. One of a single iteration leaves nothing but its body."""
         if (iterations == 1).all():
-            with self._bound(var, np.zeros(SAMPLE, np.int64)):
+            with self._with_values(var, np.zeros(SAMPLE, np.int64)):
                 self.statement(body, run, grid, lane)
             return
-        inside = self._opened(run.executions * iterations * shared * _copies(grid), body, var)
+        inside = self._open_run(run.executions * iterations * shared * _copies(grid), body, var)
         inside.counts[InstructionKind.ITERATION] += 1
         # As many from each part of a loop (a Latin hypercube): the first and last iterations are others, often.
         at = (self._rng.permutation(SAMPLE) + self._rng.random(SAMPLE)) / SAMPLE
         drawn = np.floor(at * np.maximum(iterations, 1.0)).astype(np.int64)
-        with self._bound(var, drawn * step):
+        with self._with_values(var, drawn * step):
             self.statement(body, inside, (), lane)
 
-    def _opened(self, executions: Sample, body: lir.LStmt, var: str | None) -> _Run:
+    def _open_run(self, executions: Sample, body: lir.LStmt, var: str | None) -> _Run:
         run = _Run(executions, self._writes(body), var)
         self.runs.append(run)
         return run
@@ -219,12 +219,12 @@ class _Walk:
             width = 1 << (int(rest[0]) - 1).bit_length()
             self._strip(loop, run, grid, _Lane(loop.var, min(width, loop.lanes), masked=width != rest[0]))
             return
-        tail = self._opened(run.executions * (rest > 0) * _copies(grid), loop.body, None)
+        tail = self._open_run(run.executions * (rest > 0) * _copies(grid), loop.body, None)
         tail.counts[InstructionKind.BRANCH] += 1
         self._strip(loop, tail, (), _Lane(loop.var, loop.lanes, masked=True))
 
     def _strip(self, loop: lir.VectorLoop, run: _Run, grid: _Grid, lane: _Lane) -> None:
-        with self._bound(loop.var, np.zeros(SAMPLE, np.int64)):
+        with self._with_values(loop.var, np.zeros(SAMPLE, np.int64)):
             self.statement(loop.body, run, grid, lane)
 
     def _condition(self, stmt: lir.If, run: _Run, grid: _Grid, lane: _Lane | None) -> None:
@@ -234,14 +234,14 @@ class _Walk:
             run.counts[InstructionKind.MASK] += _copies(over)
             self.statement(stmt.body, run, grid, _Lane(lane.var, lane.width, masked=True))
             return
-        values = self._over(stmt.cond, over)
+        values = self._values_over(stmt.cond, over)
         share = np.full(SAMPLE, 0.5) if values is None else values.mean(axis=0)
         if used & self._env.keys() - {each.var for each in grid}:
             run.counts[InstructionKind.BRANCH] += _copies(over)
-        inside = self._opened(run.executions * share, stmt.body, run.var)
+        inside = self._open_run(run.executions * share, stmt.body, run.var)
         self.statement(stmt.body, inside, grid, lane)
 
-    def _at(self, stmt: lir.AtPlace, run: _Run, grid: _Grid, lane: _Lane | None) -> None:
+    def _walk_place(self, stmt: lir.AtPlace, run: _Run, grid: _Grid, lane: _Lane | None) -> None:
         """Data is not known: the places are any."""
         loads: list[Load] = []
         for kind, count in _operations(stmt.place, loads).items():
@@ -249,7 +249,7 @@ class _Walk:
         for load in loads:
             self._load(load, run, grid, lane, 1.0)
         run.counts[InstructionKind.BRANCH] += _copies(grid)
-        with self._bound(stmt.var, self._rng.integers(0, stmt.extent, SAMPLE)):
+        with self._with_values(stmt.var, self._rng.integers(0, stmt.extent, SAMPLE)):
             self.statement(stmt.body, run, grid, lane)
 
     # --- writes
@@ -274,7 +274,7 @@ class _Walk:
     def _chain(self, stmt: lir.Write, run: _Run, grid: _Grid) -> None:
         """Updates of the same element wait for one another: those in one execution, and those of the next one."""
         used = self._variables(stmt.index)
-        values = self._over(stmt.index, tuple(each for each in grid if each.var in used))
+        values = self._values_over(stmt.index, tuple(each for each in grid if each.var in used))
         each = _copies(grid) / (1 if values is None else len(np.unique(values[:, 0])))
         if run.var in used and each <= 1:
             return
@@ -291,7 +291,7 @@ class _Walk:
         times = float(_copies(grid))
         if load.buffer not in run.written and step <= 1:
             used = self._variables(index)
-            values = self._over(index, tuple(each for each in grid if each.var in used))
+            values = self._values_over(index, tuple(each for each in grid if each.var in used))
             if values is not None:
                 loaded = run.loaded.setdefault((load.buffer, step), set())
                 new = set(values[:, 0].tolist()) - loaded
@@ -308,9 +308,9 @@ class _Walk:
             return 0
         if self._divides(index, lane.var):
             return 2  # emission does not know how far its elements are from one another
-        here = self._over(index, ())
-        with self._bound(lane.var, self._env[lane.var] + 1):
-            there = self._over(index, ())
+        here = self._values_over(index, ())
+        with self._with_values(lane.var, self._env[lane.var] + 1):
+            there = self._values_over(index, ())
         if here is None or there is None:
             return 2
         return min(int(abs(there[0, 0] - here[0, 0])), 2)
@@ -318,7 +318,7 @@ class _Walk:
     # --- expressions
 
     @contextmanager
-    def _bound(self, var: str, values: Sample) -> Iterator[None]:
+    def _with_values(self, var: str, values: Sample) -> Iterator[None]:
         before = self._env.get(var)
         self._env[var] = values
         try:
@@ -331,10 +331,10 @@ class _Walk:
 
     def _value(self, expr: Expr, unknown: float) -> Sample:
         """An expression over the sample; `unknown` where it depends on data."""
-        values = self._over(expr, ())
+        values = self._values_over(expr, ())
         return np.full(SAMPLE, unknown) if values is None else values[0].astype(np.float64)
 
-    def _over(self, expr: Expr, grid: _Grid) -> Sample | None:
+    def _values_over(self, expr: Expr, grid: _Grid) -> Sample | None:
         """An expression over a grid and the sample: (copies, SAMPLE). None for one of data or of scalar arguments."""
         evaluator = self._evaluator(expr)
         if evaluator is None or self._variables(expr) - self._env.keys():

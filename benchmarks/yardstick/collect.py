@@ -27,9 +27,9 @@ from benchmarks.yardstick.data import (
     TimedTask,
     append,
     obstacle_to_adding,
-    read,
+    read_tasks,
 )
-from benchmarks.yardstick.liked import in_turns, liked
+from benchmarks.yardstick.liked import in_turns, liked_candidates
 from benchmarks.yardstick.tasks import TaskSpec, tasks
 from benchmarks.yardstick.tensor_tasks import tensor_tasks
 from metasched.database import TaskKey, open_database
@@ -48,7 +48,7 @@ CODES = 64
 MANY_CODES = 160
 SLOW_FLOPS = 1e9
 NEAR_CODES = 200
-_BEST = 10
+_BEST_COUNT = 10
 _TRIALS = 64
 # Draws that are lowered to find so many distinct codes, as a multiple of it.
 _DRAWS = 2
@@ -79,10 +79,10 @@ class Collector:
         rng = np.random.default_rng(seed)
         count = MANY_CODES if spec.suite is not None and program.work.floats < SLOW_FLOPS else CODES
         numbers = draw_arms(rng, space, _STRUCTURES)
-        drawn = in_turns([_drawn(space, n, draw(rng, space[n], count)) for n in numbers])
-        return self._timed(spec, program, space, SPACE, drawn[: _DRAWS * count], count, _PLAN)
+        drawn = in_turns([_drawn_candidates(space, n, draw(rng, space[n], count)) for n in numbers])
+        return self._timed_task(spec, program, space, SPACE, drawn[: _DRAWS * count], count, _PLAN)
 
-    def near_best(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
+    def collect_near_best(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
         """One- and two-step mutations of the best that a search found, and those themselves.
 
         The search and its model decide where the pool is, and no longer what is in it.
@@ -91,16 +91,19 @@ class Collector:
         space = SpaceArms(ms.space(program, target=self._target), self._target)
         best = self._best_of_search(program, space, seed)
         rng = np.random.default_rng(seed)
-        near = [_drawn(space, c.arm, _mutations(rng, space, c)) for c in best]
+        near = [_drawn_candidates(space, c.arm, _mutations(rng, space, c)) for c in best]
         own = [(c.arm, c.row, space.trace(c)) for c in best]
-        return self._timed(spec, program, space, NEAR_BEST, [*own, *in_turns(near)], NEAR_CODES, _NEAR_PLAN)
+        return self._timed_task(spec, program, space, NEAR_BEST, [*own, *in_turns(near)], NEAR_CODES, _NEAR_PLAN)
 
-    def tensorized(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
-        """What the installed model and the roofline like of candidates with tensor instructions, and random ones."""
+    def collect_tensorized(self, spec: TaskSpec, seed: int = 0) -> TimedTask:
+        """Measure candidates with tensor instructions.
+
+        They are those that the installed model and the roofline like, and random ones.
+        """
         program = spec.program()
         space = SpaceArms(ms.space(program, target=self._target), self._target)
-        found = [(c.arm, c.row, space.trace(c)) for c in liked(space, np.random.default_rng(seed))]
-        return self._timed(spec, program, space, SPACE, found, CODES, _TENSOR_PLAN)
+        found = [(c.arm, c.row, space.trace(c)) for c in liked_candidates(space, np.random.default_rng(seed))]
+        return self._timed_task(spec, program, space, SPACE, found, CODES, _TENSOR_PLAN)
 
     def _best_of_search(self, program: ms.Program, space: SpaceArms, seed: int) -> list[Candidate]:
         with tempfile.TemporaryDirectory() as folder:
@@ -110,9 +113,9 @@ class Collector:
                 records = [r for r in database.records(TaskKey.of(program, self._target)) if r.seconds is not None]
         records.sort(key=lambda record: record.seconds or 0.0)
         found = (space.locate(record.trace) for record in records)
-        return [c for c in found if c is not None][:_BEST]
+        return [c for c in found if c is not None][:_BEST_COUNT]
 
-    def _timed(
+    def _timed_task(
         self,
         spec: TaskSpec,
         program: ms.Program,
@@ -130,7 +133,7 @@ class Collector:
         sketches = [str(arm.sketch.trace) for arm in (space[n] for n in range(len(space)))]
         codes: list[TimedCode] = []
         known: dict[str, str] = {}
-        for ((arm, row, trace), _), found in zip(chosen, self._measured(program, chosen, plan), strict=True):
+        for ((arm, row, trace), _), found in zip(chosen, self._measurements(program, chosen, plan), strict=True):
             if found.failure is not None:
                 failures[found.failure.reason] += 1
                 continue
@@ -167,7 +170,7 @@ class Collector:
             first += len(some)
         return list(by_code.values())
 
-    def _measured(self, program: ms.Program, chosen: Sequence[_Lowered], plan: TimingPlan) -> Iterator[Measurement]:
+    def _measurements(self, program: ms.Program, chosen: Sequence[_Lowered], plan: TimingPlan) -> Iterator[Measurement]:
         futures = [
             self._runner.submit(program, trace, str(self._target), lowered=lowered, plan=plan)
             for (_, _, trace), lowered in chosen
@@ -180,7 +183,7 @@ def _two_moments(visits: Sequence[float]) -> tuple[float, float]:
     return geometric_mean(visits[::2]), geometric_mean(visits[1::2])
 
 
-def _drawn(space: SpaceArms, arm: int, rows: np.ndarray) -> list[_Drawn]:
+def _drawn_candidates(space: SpaceArms, arm: int, rows: np.ndarray) -> list[_Drawn]:
     found: list[_Drawn] = []
     for row in rows.tolist():
         try:
@@ -222,7 +225,7 @@ def main() -> int:
     started, target = time.perf_counter(), ms.Target.detect(threads=args.threads)
     pool = NEAR_BEST if args.near_best else SPACE
     data = args.data or (TENSOR_DATA if args.tensor else DATA)
-    there = list(read(data))
+    there = list(read_tasks(data))
     if obstacle := obstacle_to_adding(there, target):
         parser.error(f"{data}: {obstacle}")
     done = {(task.spec.name, task.pool) for task in there}
@@ -233,7 +236,7 @@ def main() -> int:
         collector = Collector(runner, target)
         measure = collector.random
         if args.near_best or args.tensor:
-            measure = collector.near_best if args.near_best else collector.tensorized
+            measure = collector.collect_near_best if args.near_best else collector.collect_tensorized
         for n, spec in enumerate(left):
             if time.perf_counter() - started > args.seconds:
                 print(f"{len(left) - n} tasks are left")

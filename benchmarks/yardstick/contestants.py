@@ -88,7 +88,7 @@ class Trees:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        return _predict(CostModel(seed, taught(tuple(others), seed)), own)
+        return _predict(CostModel(seed, train_model(tuple(others), seed)), own)
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def _predict(model: CostModel, own: Samples | None) -> Predict:
 
 
 @lru_cache(maxsize=128)
-def taught(others: tuple[Samples, ...], seed: int) -> TrainedModel:
-    """What other tasks teach: once for all tasks of a fold, in both protocols."""
+def train_model(others: tuple[Samples, ...], seed: int) -> TrainedModel:
+    """Train a model by other tasks: once for all tasks of a fold, in both protocols."""
     return train([times_of(one) for one in others], seed)
 
 

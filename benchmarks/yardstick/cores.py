@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.yardstick.data import DATA, read
-from benchmarks.yardstick.folds import judgeable
+from benchmarks.yardstick.data import DATA, read_tasks
+from benchmarks.yardstick.folds import judgeable_samples
 from benchmarks.yardstick.samples import Samples, samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.core import DEFAULT_CORE, Core
@@ -66,9 +66,11 @@ def main() -> int:
     parser.add_argument("--kept", type=Path, metavar="DIR", help="keep features there, for the next run")
     parser.add_argument("--processes", type=int, default=2, help="(default: %(default)s)")
     args = parser.parse_args()
-    tasks = list(read(args.data))
+    tasks = list(read_tasks(args.data))
     other = Core(**json.loads(args.constants.read_text(encoding="utf-8")))
-    before, after = (judgeable(samples(tasks, core, args.processes, args.kept)) for core in (DEFAULT_CORE, other))
+    before, after = (
+        judgeable_samples(samples(tasks, core, args.processes, args.kept)) for core in (DEFAULT_CORE, other)
+    )
     found = changes(before, after)
     for change in found:
         print(f"{change.gain:+.3f}  {change.before:.3f} -> {change.after:.3f}  {change.task} ({change.pool})")

@@ -67,7 +67,9 @@ class TimedTask:
         numbers = {line: n for n, line in enumerate(dict.fromkeys(line for text in texts for line in text))}
         data["lines"] = list(numbers)
         data["sketches"] = [[numbers[line] for line in text] for text in texts]
-        data["codes"] = [[c.sketch, list(c.row), _short(c.first_s), _short(c.second_s)] for c in self.codes]
+        data["codes"] = [
+            [c.sketch, list(c.row), _round_seconds(c.first_s), _round_seconds(c.second_s)] for c in self.codes
+        ]
         return json.dumps({name: value for name, value in data.items() if value not in (None, {})})
 
     @classmethod
@@ -80,11 +82,11 @@ class TimedTask:
         return cls(**{**absent, **data}, sketches=sketches, codes=codes)
 
 
-def _short(seconds: float) -> float:
+def _round_seconds(seconds: float) -> float:
     return float(f"{seconds:.4g}")
 
 
-def read(path: Path = DATA) -> Iterator[TimedTask]:
+def read_tasks(path: Path = DATA) -> Iterator[TimedTask]:
     """The tasks of a file; none where there is no file. A last line that was not written whole is left out."""
     if not path.exists():
         return

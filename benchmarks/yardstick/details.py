@@ -40,8 +40,8 @@ class Details:
     statements: Features
     curves: Features
 
-    def at(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Details:
-        """Those of some of the candidates."""
+    def take(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Details:
+        """The details of some of the candidates."""
         return Details(self.statements[positions], self.curves[positions])
 
 

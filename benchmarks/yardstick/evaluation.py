@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.yardstick.contestants import Contestant, Predict
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
-from benchmarks.yardstick.folds import FEW_OWN, OWN, Fold, by_family, by_task, judgeable, with_own
+from benchmarks.yardstick.folds import FEW_OWN, OWN_RECORDS, Fold, by_task, folds_by_family, judgeable_samples, with_own
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.ranking import Judgement, judge
 
@@ -90,7 +90,7 @@ def verdicts(
         beside: candidates of tasks that teach where the family is another, and are not judged.
     """
     numbers = seeds if contestant.chance else seeds[:1]
-    folds = list(by_family(samples, beside))
+    folds = list(folds_by_family(samples, beside))
     for protocol in protocols:
         run = _RUNS[protocol]
         # Which records are its own is chance for everyone.
@@ -104,7 +104,7 @@ def verdicts(
 def agreement(samples: Sequence[Samples]) -> Iterator[Verdict]:
     """The ceiling: the second measurement, judged by the first."""
     for pool in POOLS:
-        of_pool = [one for one in judgeable(samples) if one.pool == pool]
+        of_pool = [one for one in judgeable_samples(samples) if one.pool == pool]
         if of_pool:
             found = tuple(judge(one.task, -one.second, one.second, one.first, suite=one.suite) for one in of_pool)
             yield Verdict(CEILING, Protocol.UNSEEN, pool, 1, (found,))
@@ -113,11 +113,11 @@ def agreement(samples: Sequence[Samples]) -> Iterator[Verdict]:
 _Run = list[tuple[str, Judgement]]
 
 
-def _unseen(folds: Sequence[Fold], contestant: Contestant, seed: int) -> _Run:
+def _run_unseen(folds: Sequence[Fold], contestant: Contestant, seed: int) -> _Run:
     found: _Run = []
     for fold in folds:
         predict = contestant.train(fold.others, None, seed)
-        found += [(one.pool, judged(one, predict, seed)) for one in fold.judged]
+        found += [(one.pool, judge_samples(one, predict, seed)) for one in fold.judged]
     return found
 
 
@@ -129,18 +129,18 @@ def _with_own(folds: Sequence[Fold], contestant: Contestant, seed: int, count: i
             if parts is not None:
                 own, rest = parts
                 predict = contestant.train(fold.others, own, seed)
-                found += [(one.pool, judged(one, predict, seed)) for one in rest]
+                found += [(one.pool, judge_samples(one, predict, seed)) for one in rest]
     return found
 
 
 _RUNS: dict[Protocol, Callable[[Sequence[Fold], Contestant, int], _Run]] = {
-    Protocol.UNSEEN: _unseen,
-    Protocol.OWN: partial(_with_own, count=OWN),
+    Protocol.UNSEEN: _run_unseen,
+    Protocol.OWN: partial(_with_own, count=OWN_RECORDS),
     Protocol.FEW_OWN: partial(_with_own, count=FEW_OWN),
 }
 
 
-def judged(samples: Samples, predict: Predict, seed: int) -> Judgement:
+def judge_samples(samples: Samples, predict: Predict, seed: int) -> Judgement:
     """A prediction for some candidates, judged by their times."""
     prediction = predict(samples)
     score, expected = prediction.score, prediction.seconds

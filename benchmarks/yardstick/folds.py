@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.yardstick.samples import Samples, joined
+from benchmarks.yardstick.samples import Samples, join_samples
 
 # Records of its own that a model is given of a task, in the second protocol.
-OWN = 64
+OWN_RECORDS = 64
 # The same of a task that has some 80 candidates in all, most of which are to be judged.
 FEW_OWN = 32
 # On so few candidates nobody is judged: a task whose space holds little else than one code is decided by few pairs.
@@ -26,18 +26,18 @@ class Fold:
     judged: tuple[Samples, ...]
 
 
-def by_family(samples: Sequence[Samples], beside: Sequence[Samples] = ()) -> Iterator[Fold]:
+def folds_by_family(samples: Sequence[Samples], beside: Sequence[Samples] = ()) -> Iterator[Fold]:
     """A fold for each family of operators, in the order that they first come in. Tasks of few candidates only teach,
     and so do those `beside`."""
     for family in dict.fromkeys(one.family for one in samples):
         yield Fold(
             family,
             tuple(one for one in (*beside, *samples) if one.family != family),
-            tuple(one for one in judgeable(samples) if one.family == family),
+            tuple(one for one in judgeable_samples(samples) if one.family == family),
         )
 
 
-def judgeable(samples: Sequence[Samples]) -> list[Samples]:
+def judgeable_samples(samples: Sequence[Samples]) -> list[Samples]:
     """Tasks that have enough candidates to judge by."""
     return [one for one in samples if len(one) >= LEAST_JUDGED]
 
@@ -50,7 +50,7 @@ def by_task(samples: Sequence[Samples]) -> list[list[Samples]]:
     return list(found.values())
 
 
-def with_own(pools: Sequence[Samples], seed: int, count: int = OWN) -> tuple[Samples, list[Samples]] | None:
+def with_own(pools: Sequence[Samples], seed: int, count: int = OWN_RECORDS) -> tuple[Samples, list[Samples]] | None:
     """A task's candidates in two: `count` drawn by the seed from all of its pools, as its own records, and what is left
     of each pool, to be judged.
 
@@ -62,6 +62,6 @@ def with_own(pools: Sequence[Samples], seed: int, count: int = OWN) -> tuple[Sam
     position = np.concatenate([np.arange(len(pool)) for pool in pools])
     drawn = np.random.default_rng(seed).permutation(len(of_pool))
     own, rest = np.sort(drawn[:count]), np.sort(drawn[count:])
-    parts = [pool.at(position[own[of_pool[own] == n]]) for n, pool in enumerate(pools)]
-    left = [pool.at(position[rest[of_pool[rest] == n]]) for n, pool in enumerate(pools)]
-    return joined(parts), judgeable(left)
+    parts = [pool.take(position[own[of_pool[own] == n]]) for n, pool in enumerate(pools)]
+    left = [pool.take(position[rest[of_pool[rest] == n]]) for n, pool in enumerate(pools)]
+    return join_samples(parts), judgeable_samples(left)

@@ -60,14 +60,14 @@ class Data:
         """What `read` gives of all tasks, in one array."""
         return np.concatenate([read(one) for one in self.tasks])
 
-    def centred(self, values: Array) -> Array:
+    def centre(self, values: Array) -> Array:
         """Values of all candidates, less the mean of those of their task."""
         tasks = np.repeat(np.arange(len(self.tasks)), self.counts)
         out: Array = values - (np.bincount(tasks, values) / np.array(self.counts))[tasks]
         return out
 
 
-def together(others: Sequence[Samples], own: Samples | None) -> Data | None:
+def join_samples(others: Sequence[Samples], own: Samples | None) -> Data | None:
     """Candidates of the other tasks and of the own one, which weigh more; None where there are none."""
     tasks = (*others, *([] if own is None else [own]))
     if not tasks:

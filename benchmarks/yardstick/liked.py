@@ -25,7 +25,7 @@ _STRUCTURES, _ROWS, _RANDOM = 14, 160, 4
 _BEST, _EVERY, _DEEPEST = 8, 16, 200
 
 
-def liked(space: SpaceArms, rng: np.random.Generator) -> list[Candidate]:
+def liked_candidates(space: SpaceArms, rng: np.random.Generator) -> list[Candidate]:
     """Candidates of a space that use tensor instructions, those of the installed model, of the roofline and random ones
     in turns; none where the space has none."""
     arms = [n for n in draw_arms(rng, space, _STRUCTURES) if _uses_tensors(space, n)]
@@ -36,7 +36,7 @@ def liked(space: SpaceArms, rng: np.random.Generator) -> list[Candidate]:
     features = np.concatenate([space[n].features(rows[n]) for n in arms])
     scores = (read_shipped_model().log_seconds(features), features[:, NAMES.index("all.total_cycles")])
     by_chance = [Candidate(n, tuple(rows[n][k].tolist())) for k in range(_RANDOM) for n in arms if k < len(rows[n])]
-    pools = [[drawn[n] for n in _spread(np.argsort(score, kind="stable").tolist())] for score in scores]
+    pools = [[drawn[n] for n in _spread_picks(np.argsort(score, kind="stable").tolist())] for score in scores]
     return list(dict.fromkeys(in_turns([*pools, by_chance])))
 
 
@@ -45,7 +45,7 @@ def _uses_tensors(space: SpaceArms, arm: int) -> bool:
     return any(f'"{name}")' in trace for name in intrinsics())
 
 
-def _spread(order: Sequence[int]) -> list[int]:
+def _spread_picks(order: Sequence[int]) -> list[int]:
     return [int(n) for n in (*order[:_BEST], *order[_BEST:_DEEPEST:_EVERY])]
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.yardstick.code_features import CODE_NAMES, code_features, joined
-from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.code_features import CODE_NAMES, code_features, join_features
+from benchmarks.yardstick.data import DATA, TimedTask, read_tasks
 from benchmarks.yardstick.folds import LEAST_JUDGED
 from benchmarks.yardstick.samples import features_of, sketch_of, task_key
 from metasched.compiler.lower import lower
@@ -56,8 +56,8 @@ class LoweredTask:
     seconds: Array
 
     @property
-    def left(self) -> Array:
-        """What the roofline gets wrong, in log2, centred."""
+    def residuals(self) -> Array:
+        """The errors of the roofline in log2, centred."""
         left = np.log2(self.seconds) + analytic_score(self.features[:, : len(NAMES)])
         centred: Array = left - left.mean()
         return centred
@@ -80,7 +80,7 @@ def lowered_task(task: TimedTask, folder: Path | None) -> LoweredTask:
     if path is not None and path.exists():
         features: Features = np.load(path)
     else:
-        features = joined(features_of(task)[0], code_features_of(task))
+        features = join_features(features_of(task)[0], code_features_of(task))
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, features)
@@ -89,7 +89,7 @@ def lowered_task(task: TimedTask, folder: Path | None) -> LoweredTask:
     return LoweredTask(task.family, features[pool], seconds[pool])
 
 
-def judged(tasks: Sequence[LoweredTask], columns: slice) -> Array:
+def judge_columns(tasks: Sequence[LoweredTask], columns: slice) -> Array:
     """Pair accuracy of each task, overall and in its fastest quarter, by trees on some columns: (tasks, 2).
 
     They are grown on tasks of other families; NaN for a task without others.
@@ -99,7 +99,7 @@ def judged(tasks: Sequence[LoweredTask], columns: slice) -> Array:
         others = [task for task in tasks if task.family != family]
         if not others:
             continue
-        forests = [_grown(others, columns, seed) for seed in _SEEDS]
+        forests = [_grow_trees(others, columns, seed) for seed in _SEEDS]
         for n, task in enumerate(tasks):
             if task.family == family:
                 learned = np.mean([forest.predict(task.features[:, columns]) for forest in forests], axis=0)
@@ -107,11 +107,11 @@ def judged(tasks: Sequence[LoweredTask], columns: slice) -> Array:
     return out
 
 
-def _grown(tasks: Sequence[LoweredTask], columns: slice, seed: int) -> Any:
+def _grow_trees(tasks: Sequence[LoweredTask], columns: slice, seed: int) -> Any:
     features = np.concatenate([task.features[:, columns] for task in tasks])
     weights = np.concatenate([np.sqrt(task.seconds.min() / task.seconds) for task in tasks])
     given, package = {**_GROWING, "seed": seed}, lightgbm()
-    rows = package.Dataset(features, np.concatenate([task.left for task in tasks]), weight=weights, params=given)
+    rows = package.Dataset(features, np.concatenate([task.residuals for task in tasks]), weight=weights, params=given)
     return package.train(given, rows, _TREES)
 
 
@@ -134,11 +134,11 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, metavar="N", help="use every so many of them, N in all")
     parser.add_argument("--kept", type=Path, metavar="DIR", help="where features are kept")
     args = parser.parse_args()
-    pools = [task for task in read(args.data) if task.pool == "space"]
+    pools = [task for task in read_tasks(args.data) if task.pool == "space"]
     pools = pools[:: -(-len(pools) // args.tasks)] if args.tasks else pools
     tasks = [task for task in (lowered_task(pool, args.kept) for pool in pools) if len(task.seconds) >= LEAST_JUDGED]
     sets = {"of the program": slice(len(NAMES)), "of the code": slice(len(NAMES), None), "both": slice(None)}
-    found = {name: judged(tasks, columns) for name, columns in sets.items()}
+    found = {name: judge_columns(tasks, columns) for name, columns in sets.items()}
     roofline = np.array([_accuracy(analytic_score(task.features[:, : len(NAMES)]), task.seconds) for task in tasks])
     print(f"{len(tasks)} tasks of {len({task.family for task in tasks})} families\n")
     print("| features | pairs (worst task) | fastest quarter |\n|---|---|---|")

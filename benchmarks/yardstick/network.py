@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.yardstick.contestants import Predict, Prediction
-from benchmarks.yardstick.learning import by_roofline, features_of_package, together
+from benchmarks.yardstick.learning import by_roofline, features_of_package, join_samples
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.baseline import analytic_score
 from metasched.cost.ranking import Array
@@ -30,12 +30,12 @@ class Network:
     steps: int = 1500
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        data = together(others, own)
+        data = join_samples(others, own)
         if data is None:
             return by_roofline
         features = data.rows(features_of_package)
         middle, scale = features.mean(axis=0), features.std(axis=0) + 0.1
-        layers = _fitted((features - middle) / scale, data.left, data.weights, seed, self.steps)
+        layers = _fit_layers((features - middle) / scale, data.left, data.weights, seed, self.steps)
 
         def predict(judged: Samples) -> Prediction:
             inputs = np.clip((judged.features - middle) / scale, -4, 4)
@@ -56,7 +56,7 @@ def _forward(layers: _Layers, inputs: Array) -> list[Array]:
     return values
 
 
-def _fitted(inputs: Array, target: Array, weights: Array, seed: int, steps: int) -> _Layers:
+def _fit_layers(inputs: Array, target: Array, weights: Array, seed: int, steps: int) -> _Layers:
     rng = np.random.default_rng(seed)
     sizes = (inputs.shape[1], _HIDDEN, _HIDDEN, 1)
     layers: _Layers = []

@@ -18,33 +18,33 @@ from dataclasses import replace
 from pathlib import Path
 
 import metasched as ms
-from benchmarks.yardstick.data import DATA, TimedTask, obstacle_to_adding, read
+from benchmarks.yardstick.data import DATA, TimedTask, obstacle_to_adding, read_tasks
 from benchmarks.yardstick.samples import sketch_of
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan, median_of
 from metasched.support.messages import with_hint
 
 # A candidate is disturbed if one time is so many times the other.
-_LONGER = 1.1
+_DISTURBED_RATIO = 1.1
 # Pools of which no larger share is disturbed are left as they are.
-_SHARE = 0.05
+_MOST_DISTURBED_SHARE = 0.05
 # What is kept of a pool's times before, and those taken now.
 Keep = Callable[[TimedTask, TimedTask], TimedTask]
 _PLAN = TimingPlan(sample_s=1.5e-3, samples=3, budget_s=1e-2, visits=2).without_race()
 
 
-def disturbed(task: TimedTask) -> list[int]:
+def disturbed_codes(task: TimedTask) -> list[int]:
     """The positions of the candidates whose two times differ by more than a tenth."""
     times = [(code.first_s, code.second_s) for code in task.codes]
-    return [n for n, pair in enumerate(times) if max(pair) > _LONGER * min(pair)]
+    return [n for n, pair in enumerate(times) if max(pair) > _DISTURBED_RATIO * min(pair)]
 
 
 def disturbed_share(task: TimedTask) -> float:
     """How many those are of all."""
-    return len(disturbed(task)) / max(len(task.codes), 1)
+    return len(disturbed_codes(task)) / max(len(task.codes), 1)
 
 
-def repeated(task: TimedTask, runner: LocalRunner, again: Sequence[int]) -> TimedTask:
+def repeat_codes(task: TimedTask, runner: LocalRunner, again: Sequence[int]) -> TimedTask:
     """The candidates at some positions with new times; one that fails now keeps its times."""
     program = task.program()
     sketches = {number: sketch_of(task, number, program) for number in {task.codes[n].sketch for n in again}}
@@ -59,8 +59,8 @@ def repeated(task: TimedTask, runner: LocalRunner, again: Sequence[int]) -> Time
     return replace(task, codes=tuple(codes))
 
 
-def lesser(before: TimedTask, after: TimedTask) -> TimedTask:
-    """The same candidates, each moment with the lesser of two times: what disturbs a measurement makes it longer."""
+def lesser_times(before: TimedTask, after: TimedTask) -> TimedTask:
+    """The candidates, each moment with the lesser of two times: what disturbs a measurement makes it longer."""
     pairs = zip(before.codes, after.codes, strict=True)
     codes = (
         replace(new, first_s=min(old.first_s, new.first_s), second_s=min(old.second_s, new.second_s))
@@ -69,7 +69,7 @@ def lesser(before: TimedTask, after: TimedTask) -> TimedTask:
     return replace(after, codes=tuple(codes))
 
 
-def replaced(before: TimedTask, after: TimedTask) -> TimedTask:
+def newer_times(before: TimedTask, after: TimedTask) -> TimedTask:
     """The candidates with the times that were taken last: those before are of other code."""
     del before
     return after
@@ -87,7 +87,7 @@ def repeat_pools(tasks: list[TimedTask], names: Sequence[str], runner: LocalRunn
     before and now."""
     for n, task in enumerate(tasks):
         if any(name in task.spec.name for name in names):
-            tasks[n] = keep(task, repeated(task, runner, range(len(task.codes))))
+            tasks[n] = keep(task, repeat_codes(task, runner, range(len(task.codes))))
             write(tasks, data)
             changes = [new.first_s / old.first_s for old, new in zip(task.codes, tasks[n].codes, strict=True)]
             print(f"{task.spec.name} ({task.pool}): {statistics.median(changes):.2f} of the time before", flush=True)
@@ -98,9 +98,9 @@ def repeat_disturbed(tasks: list[TimedTask], seconds: float, runner: LocalRunner
     started = time.perf_counter()
     for n in sorted(range(len(tasks)), key=lambda n: -disturbed_share(tasks[n])):
         before = disturbed_share(tasks[n])
-        if before <= _SHARE or time.perf_counter() - started > seconds:
+        if before <= _MOST_DISTURBED_SHARE or time.perf_counter() - started > seconds:
             break
-        tasks[n] = repeated(tasks[n], runner, disturbed(tasks[n]))
+        tasks[n] = repeat_codes(tasks[n], runner, disturbed_codes(tasks[n]))
         write(tasks, data)
         after = disturbed_share(tasks[n])
         print(f"{tasks[n].spec.name} ({tasks[n].pool}): {before:.0%} were disturbed, {after:.0%} now", flush=True)
@@ -118,12 +118,12 @@ def main() -> int:
     args = parser.parse_args()
     if args.lesser and not args.pools:
         parser.error(with_hint("--lesser is said of pools that are timed again", "add --pools NAME"))
-    tasks = list(read(args.data))
+    tasks = list(read_tasks(args.data))
     if obstacle := obstacle_to_adding(tasks, ms.Target.detect(threads=args.threads)):
         parser.error(f"{args.data}: {obstacle}")
     with LocalRunner(RunnerSettings(threads=args.threads)) as runner:
         if args.pools:
-            repeat_pools(tasks, args.pools, runner, args.data, lesser if args.lesser else replaced)
+            repeat_pools(tasks, args.pools, runner, args.data, lesser_times if args.lesser else newer_times)
         else:
             repeat_disturbed(tasks, args.seconds, runner, args.data)
     return 0

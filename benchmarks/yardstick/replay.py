@@ -13,24 +13,24 @@ from pathlib import Path
 import numpy as np
 
 import metasched as ms
-from benchmarks.yardstick.data import DATA, TimedTask, read
+from benchmarks.yardstick.data import DATA, TimedTask, read_tasks
 from benchmarks.yardstick.samples import sketch_of
 from metasched.errors import LanguageError, ScheduleError
 
 
-def broken(task: TimedTask, sketches: int | None = None) -> Iterator[str]:
-    """What is wrong with each sketch of a task that has measured candidates, of the first `sketches` of them."""
+def problems_of(task: TimedTask, sketches: int | None = None) -> Iterator[str]:
+    """The problem of each sketch of a task that has measured candidates, of the first `sketches` of them."""
     try:
         program = task.program()
     except LanguageError as error:
-        yield f"{_of(task)}: the program is refused: {error}"
+        yield f"{_name_of(task)}: the program is refused: {error}"
         return
     numbers = list(dict.fromkeys(code.sketch for code in task.codes))
     for number in numbers[:sketches]:
         rows = [code.row for code in task.codes if code.sketch == number]
         reason = _reason(task, program, number, rows)
         if reason is not None:
-            yield f"{_of(task)}, sketch {number}: {reason}"
+            yield f"{_name_of(task)}, sketch {number}: {reason}"
 
 
 def _reason(task: TimedTask, program: ms.Program, number: int, rows: Sequence[tuple[int, ...]]) -> str | None:
@@ -51,7 +51,7 @@ def _reason(task: TimedTask, program: ms.Program, number: int, rows: Sequence[tu
     return None
 
 
-def _of(task: TimedTask) -> str:
+def _name_of(task: TimedTask) -> str:
     return f"{task.spec.name} ({task.pool})"
 
 
@@ -60,10 +60,10 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="the file of measurements (default: %(default)s)")
     parser.add_argument("--sketches", type=int, metavar="N", help="of each task the first N (default: all)")
     args = parser.parse_args()
-    tasks = list(read(args.data))
+    tasks = list(read_tasks(args.data))
     wrong = 0
     for task in tasks:
-        for line in broken(task, args.sketches):
+        for line in problems_of(task, args.sketches):
             print(line, flush=True)
             wrong += 1
     print(f"{len(tasks)} pools of tasks, {wrong} sketches that do not replay")

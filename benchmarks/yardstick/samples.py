@@ -29,7 +29,7 @@ from metasched.space.sketch import Sketch
 from metasched.target import Target
 
 # Nothing that features are made from imports these (a test of the architecture holds that).
-_ABOVE = ("measure", "database", "search", "cli")
+_PACKAGES_ABOVE = ("measure", "database", "search", "cli")
 _ROOT = Path(__file__).parents[2]
 
 # Features of a task's candidates, float32 of shape (n, F), and what only models under comparison read.
@@ -63,18 +63,18 @@ class Samples:
     def __len__(self) -> int:
         return len(self.first)
 
-    def at(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Samples:
+    def take(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Samples:
         """Some of the candidates."""
         return replace(
             self,
             features=self.features[positions],
-            details=self.details.at(positions),
+            details=self.details.take(positions),
             first=self.first[positions],
             second=self.second[positions],
         )
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
+def join_samples(parts: Sequence[Samples]) -> Samples:
     """Candidates of several pools of one task as one."""
     return replace(
         parts[0],
@@ -113,7 +113,7 @@ def features_of(task: TimedTask, core: Core | None = None) -> Described:
         details.append(details_of(sketch.func, sketch.columns, rows, target, core))
     # Back from the order of sketches.
     order = np.argsort([n for of_sketch in positions.values() for n in of_sketch]).astype(np.int64)
-    return features, joined_details(details).at(order)
+    return features, joined_details(details).take(order)
 
 
 def samples(
@@ -138,7 +138,7 @@ def samples(
         second = np.array([code.second_s for code in task.codes])
         name = task.spec.name
         whole = Samples(name, task.family, task.suite, task.pool, features, details, first, second, known[name])
-        found.append(whole.at(pool))
+        found.append(whole.take(pool))
     return found
 
 
@@ -184,6 +184,6 @@ def sources_hash() -> str:
     for folder in ("metasched", "rules", "grammar"):
         for path in sorted((_ROOT / folder).rglob("*")):
             name = path.relative_to(_ROOT)
-            if path.suffix in {".py", ".lark", ".ms"} and name.parts[1] not in _ABOVE:
+            if path.suffix in {".py", ".lark", ".ms"} and name.parts[1] not in _PACKAGES_ABOVE:
                 found.update(f"{name}\n".encode() + path.read_bytes())
     return found.hexdigest()

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.yardstick.contestants import Predict, Prediction
 from benchmarks.yardstick.details import CYCLES
-from benchmarks.yardstick.learning import GROWING, TREES, Data, by_roofline, together
+from benchmarks.yardstick.learning import GROWING, TREES, Data, by_roofline, join_samples
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES, Features
 from metasched.cost.lightgbm_package import lightgbm
@@ -66,12 +66,12 @@ class StatementSums:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        data = together(others, own)
+        data = join_samples(others, own)
         if data is None:
             return by_roofline
         statements = _statements(data.tasks)
         measured = np.log2(data.seconds)
-        grown = _grown(statements, seed, lambda logs: _slopes_of_logs(logs, statements, data, measured))
+        grown = _grow_trees(statements, seed, lambda logs: _slopes_of_logs(logs, statements, data, measured))
 
         def predict(judged: Samples) -> Prediction:
             found = _statements([judged])
@@ -92,7 +92,7 @@ class ThroughputSums:
     chance: bool = True
 
     def train(self, others: Sequence[Samples], own: Samples | None, seed: int) -> Predict:
-        data = together(others, own)
+        data = join_samples(others, own)
         if data is None:
             return by_roofline
         statements = _statements(data.tasks)
@@ -103,7 +103,7 @@ class ThroughputSums:
             error = (statements.sums(scores) - throughput) * weights
             return error[statements.owners], weights[statements.owners]
 
-        grown = _grown(statements, seed, slopes)
+        grown = _grow_trees(statements, seed, slopes)
 
         def predict(judged: Samples) -> Prediction:
             found = _statements([judged])
@@ -115,7 +115,7 @@ class ThroughputSums:
 Slopes = Callable[[Array], tuple[Array, Array]]
 
 
-def _grown(statements: _Statements, seed: int, slopes: Slopes) -> Callable[[Features], Array]:
+def _grow_trees(statements: _Statements, seed: int, slopes: Slopes) -> Callable[[Features], Array]:
     """Trees for statements, by the first and second derivatives of a loss by what they say of each, (m,)."""
     given = {**GROWING, "objective": "none", "seed": seed}
     package = lightgbm()
@@ -130,7 +130,7 @@ def _slopes_of_logs(logs: Array, statements: _Statements, data: Data, measured: 
     """Of the squared error of log2 of the sums, centred per task."""
     parts = statements.cycles(logs)
     total = statements.sums(parts) + statements.launches
-    error = data.centred(np.log2(total) - measured)
+    error = data.centre(np.log2(total) - measured)
     shares = parts / total[statements.owners]
     weights = data.weights[statements.owners]
     return shares * error[statements.owners] * weights, np.maximum(shares, _LEAST_CURVATURE) * weights

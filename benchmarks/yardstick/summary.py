@@ -12,7 +12,7 @@ from metasched.cost.figures import FIGURES, Columns, calibration_of, columns_of,
 from metasched.cost.ranking import Judgement
 
 # How many of the tasks that are ranked worst are named.
-_WORST = 5
+_WORST_COUNT = 5
 
 
 def summary(verdict: Verdict) -> Result:
@@ -31,7 +31,7 @@ def summary(verdict: Verdict) -> Result:
         line[name] = float(figure(columns))
         line[f"{name}_interval"] = interval(columns, figure)
     by_seed = [float(FIGURES["pair_accuracy"](columns_of(run))) for run in verdict.runs]
-    worst = sorted(tasks, key=lambda one: one.pairs)[:_WORST]
+    worst = sorted(tasks, key=lambda one: one.pairs)[:_WORST_COUNT]
     line["pair_accuracy_by_seed"] = (min(by_seed), max(by_seed))
     line["pair_accuracy_worst"] = worst[0].pairs
     line["worst_tasks"] = {one.task: round(one.pairs, 3) for one in worst}

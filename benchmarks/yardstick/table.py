@@ -48,14 +48,14 @@ def _row(line: Result) -> list[str]:
 
 def _figure(line: Mapping[str, object], name: str, with_interval: bool) -> str:
     value = line[name]
-    text = "–" if value is None else _short(cast(float, value))
+    text = "–" if value is None else _short_text(cast(float, value))
     if not with_interval:
         return text
     low, high = cast(tuple[float, float], line[f"{name}_interval"])
-    return f"{text} ({_short(low)} to {_short(high)})"
+    return f"{text} ({_short_text(low)} to {_short_text(high)})"
 
 
-def _short(value: float) -> str:
+def _short_text(value: float) -> str:
     """Three digits after the point below 1, as shares are; two else."""
     return f"{value:.3f}".removeprefix("0") if value < 0.9995 else f"{value:.2f}"
 

@@ -54,7 +54,7 @@ _RANDOM_PROGRAMS = 16
 _BF16 = {"T": "bf16", "ACC": "f32"}
 _I8 = {"T": "u8", "U": "i8", "ACC": "i32"}
 
-_OTHERS: tuple[tuple[str, Mapping[str, Setting]], ...] = (
+_OTHER_TASKS: tuple[tuple[str, Mapping[str, Setting]], ...] = (
     ("matmul_nn", {"M": 384, "N": 768, "K": 768}),
     ("matmul_nn", {"M": 1, "N": 1000, "K": 2048}),
     ("matmul_nn", {"M": 197, "N": 384, "K": 384}),
@@ -142,7 +142,7 @@ def tasks() -> tuple[TaskSpec, ...]:
     """All tasks: the twelve first, then those of different operators in turns, so that a part of them is a sample."""
     twelve = [TaskSpec(case.operator, case.params, suite=name) for name, case in TWELVE.items()]
     rest = [_layers(suite) for suite in TWELVE]
-    rest += [[TaskSpec(operator, params)] for operator, params in _OTHERS]
+    rest += [[TaskSpec(operator, params)] for operator, params in _OTHER_TASKS]
     rest += [[TaskSpec(f"random_{n}", text=random_program(n))] for n in range(_RANDOM_PROGRAMS)]
     turns = max(len(some) for some in rest)
     return (*twelve, *(some[n] for n in range(turns) for some in rest if n < len(some)))

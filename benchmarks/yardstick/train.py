@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read
+from benchmarks.yardstick.data import DATA, TENSOR_DATA, TimedTask, read_tasks
 from benchmarks.yardstick.samples import all_features
 from metasched.cost.held_out import KEPT_FIGURES, KindOfTask, train_on_all
 from metasched.cost.task_times import TaskTimes
@@ -84,7 +84,7 @@ def main() -> int:
     parser.add_argument("--tiles", action="store_true", help="train the forest for tile registers only")
     parser.add_argument("--anyway", action="store_true", help="write it even if the one that is there ranks better")
     args = parser.parse_args()
-    tasks = [task for file in args.data for task in read(file)]
+    tasks = [task for file in args.data for task in read_tasks(file)]
     if not tasks:
         files = ", ".join(map(str, args.data))
         parser.error(with_hint(f"{files}: no measurements", "python -m benchmarks.yardstick.collect makes them"))

@@ -91,7 +91,7 @@ def _measure_quiet_rounds(measure_once: Callable[[], _Round]) -> list[_Round]:
     beside: list[OtherWork] = []
     while len(found) < _ROUNDS and len(found) + len(beside) < _MOST_ROUNDS:
         watch = Watch()
-        measured, seen = measure_once(), watch.seen()
+        measured, seen = measure_once(), watch.work_seen()
         if seen.cores > MUCH or seen.stolen > _MOST_STOLEN_SHARE:
             beside.append(seen)
         else:

@@ -124,7 +124,7 @@ def add_threads(parser: ArgumentParser) -> None:
 def add_allow(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--allow",
-        type=allowed,
+        type=allowed_permissions,
         metavar="NAMES",
         help=f"what results may differ by, between commas ({', '.join(p.value for p in Permission)}), or none; by "
         "default products of bf16 or f16 summed in f32 may take denormals for zero",
@@ -174,7 +174,7 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line, for machines")
 
 
-def allowed(text: str) -> Allowed:
+def allowed_permissions(text: str) -> Allowed:
     try:
         return Allowed.parse(text)
     except MetaschedError as error:

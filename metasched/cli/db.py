@@ -14,7 +14,7 @@ from metasched.cli.arguments import UsageError, add_db, add_json, positive
 from metasched.cli.command import Console
 from metasched.cli.render import table
 from metasched.database import Access, DatabaseError, DatabaseStats, Record, TaskStats, code_version, open_database
-from metasched.database.best import fastest
+from metasched.database.best import fastest_records
 from metasched.database.shown_url import shown_url
 from metasched.database.transfer import (
     DAY_S,
@@ -23,7 +23,7 @@ from metasched.database.transfer import (
     lines_of,
     new_records,
     read_lines,
-    removable,
+    records_to_remove,
 )
 from metasched.database.user_database import kernels_database
 from metasched.errors import NoRecord
@@ -131,7 +131,7 @@ def _stats(args: Namespace, console: Console) -> int:
 def print_stats(stats: DatabaseStats, as_json: bool, console: Console) -> None:
     """The tasks of a database, as a table or as an object each."""
     if not as_json:
-        console.print(render(stats))
+        console.print(render_stats(stats))
         return
     for task in stats.tasks:
         console.print_json(_json(task))
@@ -159,7 +159,7 @@ def _export(args: Namespace, console: Console) -> int:
         tasks = [t for t in database.stats().tasks if args.program in {None, t.program}]
         by_task = [database.records(task.task) for task in tasks]
     if args.best is not None:
-        by_task = [fastest(records, args.best) for records in by_task]
+        by_task = [fastest_records(records, args.best) for records in by_task]
     records = [record for of_task in by_task for record in of_task]
     lines = lines_of(records)
     if args.out is None:
@@ -188,7 +188,7 @@ def _distill(args: Namespace, console: Console) -> int:
 
 
 def _import(args: Namespace, console: Console) -> int:
-    return _add_new(args, [item for file in args.files for item in _read(file)], console)
+    return _add_new(args, [item for file in args.files for item in _read_records(file)], console)
 
 
 def _merge(args: Namespace, console: Console) -> int:
@@ -199,11 +199,11 @@ def _merge(args: Namespace, console: Console) -> int:
     for url in args.sources:
         with open_database(url, Access.READ) as database:
             for task in database.stats().tasks:
-                found += (_checked(record, database.url) for record in database.records(task.task))
+                found += (_check_or_error(record, database.url) for record in database.records(task.task))
     return _add_new(args, found, console)
 
 
-def _checked(record: Record, url: str) -> Record | DatabaseError:
+def _check_or_error(record: Record, url: str) -> Record | DatabaseError:
     try:
         check_record(record)
     except ValueError as error:
@@ -216,7 +216,7 @@ def _add_new(args: Namespace, found: Sequence[Record | DatabaseError], console: 
     wrong = [item for item in found if isinstance(item, DatabaseError)]
     read = [item for item in found if isinstance(item, Record)]
     if wrong and not args.skip_invalid:
-        raise DatabaseError(_some(wrong), hint="nothing was added; --skip-invalid adds the others")
+        raise DatabaseError(_first_errors(wrong), hint="nothing was added; --skip-invalid adds the others")
     with ExitStack() as stack:
         # A dry run makes no database where there is none.
         url = args.db if not args.dry_run or _is_there(args.db) else IN_MEMORY
@@ -229,18 +229,18 @@ def _add_new(args: Namespace, found: Sequence[Record | DatabaseError], console: 
         f"{_count(len(new))} {done} {shown_url(args.db)}; {len(read) - len(new)} of {len(read)} were there already"
     )
     if wrong:
-        console.note(f"{_some(wrong)}\n{_count(len(wrong))} passed over")
+        console.note(f"{_first_errors(wrong)}\n{_count(len(wrong))} passed over")
     return 0
 
 
-def _some(wrong: Sequence[DatabaseError]) -> str:
+def _first_errors(wrong: Sequence[DatabaseError]) -> str:
     """The first few errors."""
     told = [str(error) for error in wrong[:MOST_TOLD]]
     more = len(wrong) - len(told)
     return "\n".join([*told, f"and {_count(more)} more"] if more else told)
 
 
-def _read(file: str) -> Iterator[Record | DatabaseError]:
+def _read_records(file: str) -> Iterator[Record | DatabaseError]:
     if file != "-":
         return read_lines(read_source(file).split("\n"), file, check_record)
     try:
@@ -275,11 +275,11 @@ def _prune(args: Namespace, console: Console) -> int:
     with open_database(args.db, Access.WRITE) as database:
         if args.program is not None:
             require_program(database, args.program)
-        found = removable(database, removal)
+        found = records_to_remove(database, removal)
         left = database.stats().records - len(found)
         if found and not args.dry_run:
             database.remove(found)
-    console.print(_removed(args, len(found), left))
+    console.print(_removal_text(args, len(found), left))
     return 0
 
 
@@ -289,11 +289,11 @@ def _prune_damaged(args: Namespace, console: Console) -> int:
         left = database.stats().records - len(found)
         if found and not args.dry_run:
             database.remove_damaged()
-    console.print("\n".join([*(f"damaged: {problem}" for problem in found), _removed(args, len(found), left)]))
+    console.print("\n".join([*(f"damaged: {problem}" for problem in found), _removal_text(args, len(found), left)]))
     return 0
 
 
-def _removed(args: Namespace, number: int, left: int) -> str:
+def _removal_text(args: Namespace, number: int, left: int) -> str:
     done = "would be removed from" if args.dry_run else "removed from"
     return f"{_count(number)} {done} {shown_url(args.db)}; {left} left"
 
@@ -302,7 +302,7 @@ def _count(records: int) -> str:
     return counted(records, "record")
 
 
-def render(stats: DatabaseStats) -> str:
+def render_stats(stats: DatabaseStats) -> str:
     if not stats.tasks:
         return f"{stats.url} holds no records yet"
     rows = [["task", "threads", "records", "best", "last measured", "failures"]]
@@ -311,7 +311,7 @@ def render(stats: DatabaseStats) -> str:
             task_name(task),
             str(task.task.threads),
             str(task.records),
-            _best(task),
+            _best_text(task),
             datetime.fromtimestamp(task.last).astimezone().strftime("%Y-%m-%d %H:%M"),
             failures(dict(task.failures)) or "none",
         ]
@@ -321,7 +321,7 @@ def render(stats: DatabaseStats) -> str:
     return "\n".join([f"{stats.url}: {_count(stats.records)}", "", table(rows, "<>>>"), "", *targets])
 
 
-def _best(task: TaskStats) -> str:
+def _best_text(task: TaskStats) -> str:
     """The best time; that of what is run once for constant arguments is added."""
     if task.best_seconds is None:
         return "-"

@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     open_standard_streams()
     console = console or Console()
     try:
-        return _run(build_parser().parse_args(argv), console)
+        return _run_command(build_parser().parse_args(argv), console)
     except BrokenPipeError:
         # The reader of the output has closed it (`| head`).
         _write_no_more()
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
         return TERMINATED if is_terminated else INTERRUPTED
 
 
-def _run(args: argparse.Namespace, console: Console) -> int:
+def _run_command(args: argparse.Namespace, console: Console) -> int:
     try:
         _print_log(console, log_level(os.environ.get(LOG.name)))
         with warnings.catch_warnings():
@@ -122,7 +122,7 @@ def _message(error: Exception, args: argparse.Namespace) -> str:
     from metasched.space.rule_errors import describe_error, is_of_a_rule
 
     if isinstance(error, CheckError):
-        return str(error.by("--input NAME=LOW,HIGH")) if "inputs" in args else error.said
+        return str(error.with_way("--input NAME=LOW,HIGH")) if "inputs" in args else error.said
     if isinstance(error, MetaschedError):
         return describe_error(error)
     of_a_file = isinstance(error, OSError) and error.filename is not None

@@ -32,7 +32,7 @@ def add_model(parser: ArgumentParser) -> None:
     """The model, its sizes and values, precision, threads and `--json`."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model; its external data is read from its folder")
     _add_sizes(parser)
-    _add_settled(parser)
+    _add_input_options(parser)
     known = ", ".join(each.value for each in ProductPrecision)
     parser.add_argument(
         "--precision",
@@ -77,8 +77,8 @@ def _add_sizes(parser: ArgumentParser) -> None:
     )
 
 
-def _add_settled(parser: ArgumentParser) -> None:
-    """What is said of single inputs: their values, and those that are states."""
+def _add_input_options(parser: ArgumentParser) -> None:
+    """Add the options that are about single inputs: their values, and which of them are states."""
     parser.add_argument(
         "--value",
         dest="values",
@@ -116,7 +116,7 @@ def add_inputs(parser: ArgumentParser) -> None:
         "--at",
         dest="called",
         metavar="NAME=N",
-        type=_number,
+        type=_size_and_number,
         action="append",
         default=[],
         help="a size of the call where -D says a range (default: that of the arrays that are given, or the largest)",
@@ -132,9 +132,9 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
     import metasched as ms
 
     sizes: dict[str, int | SizeRange | GrowingSize] = {
-        name: _bound(numbers) for name, numbers in _once("-D", args.sizes).items()
+        name: _size_or_range(numbers) for name, numbers in _as_mapping("-D", args.sizes).items()
     }
-    rooms = _once("--grows", args.growing)
+    rooms = _as_mapping("--grows", args.growing)
     grown = {name: ms.GrowingSize(numbers[-1], buckets=numbers[:-1]) for name, numbers in rooms.items()}
     twice = sorted(sizes.keys() & grown.keys())
     if twice:
@@ -142,9 +142,9 @@ def network_of(args: Namespace, db: DatabaseURLs | None = None) -> Network | Net
     sizes |= grown
     network: Network | NetworkOfSizes = ms.load_onnx(
         args.model,
-        values=_once("--value", args.values),
-        shapes=_once("--shape", args.shapes),
-        states=_once("--state", args.states),
+        values=_as_mapping("--value", args.values),
+        shapes=_as_mapping("--shape", args.shapes),
+        states=_as_mapping("--state", args.states),
         target=Target.detect(args.threads),
         precision=args.precision,
         db=db,
@@ -173,7 +173,7 @@ def inputs_of(args: Namespace, network: Network | NetworkOfSizes) -> dict[str, A
             raise UsageError(
                 f"--input: the network has no input `{name}`; it has {', '.join(network.inputs) or 'none'}"
             )
-    return random_inputs(_types_at(network, given, _once("--at", args.called)), args.seed) | given
+    return random_inputs(_types_at(network, given, _as_mapping("--at", args.called)), args.seed) | given
 
 
 def _types_at(
@@ -241,7 +241,7 @@ def _room(text: str) -> tuple[str, tuple[int, ...]]:
     return _numbers(text, "a number, such as {name}=512, or lengths with kernels of their own, {name}=64:512")
 
 
-def _number(text: str) -> tuple[str, int]:
+def _size_and_number(text: str) -> tuple[str, int]:
     name, numbers = _numbers(text, "a number, such as {name}=1")
     if len(numbers) > 1:
         raise ArgumentTypeError(f"the size `{name}` is one number, such as {name}={numbers[0]}")
@@ -256,7 +256,7 @@ def _numbers(text: str, form: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(map(int, parts))
 
 
-def _bound(numbers: tuple[int, ...]) -> int | SizeRange:
+def _size_or_range(numbers: tuple[int, ...]) -> int | SizeRange:
     """A size, or a range of a lowest one and the largest of each bucket."""
     return numbers[0] if len(numbers) == 1 else SizeRange(numbers[0], numbers[-1], numbers[1:-1])
 
@@ -295,7 +295,7 @@ def _pair(text: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _as_mapping(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Pairs as a mapping; a name given twice is a mistake, not a choice."""
     out: dict[str, Any] = {}
     for name, value in pairs:

@@ -34,7 +34,7 @@ DIFFERS = 1
 _TOLERANCE = 1e-3
 _TIMED_S = 0.5
 _LEAST_CALLS = 3
-_SHOWN = 4
+_SHOWN_VALUES = 4
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -83,7 +83,7 @@ class RunResult:
 
 
 def run(args: Namespace, console: Console) -> int:
-    result = _run(args)
+    result = _run_network(args)
     if args.json:
         console.print_json(_as_json(result))
     else:
@@ -91,7 +91,7 @@ def run(args: Namespace, console: Console) -> int:
     return DIFFERS if result.differs else 0
 
 
-def _run(args: Namespace) -> RunResult:
+def _run_network(args: Namespace) -> RunResult:
     expected = load_arrays(args.expect) if args.expect else None
     network = network_of(args, args.db)
     inputs = inputs_of(args, network)
@@ -176,12 +176,12 @@ def seconds_of_calls(call: Callable[[], object], calls: int | None) -> list[floa
     seconds: list[float] = []
     start = time.perf_counter()
 
-    def enough() -> bool:
+    def is_enough() -> bool:
         if calls is not None:
             return len(seconds) >= calls
         return len(seconds) >= _LEAST_CALLS and time.perf_counter() - start >= _TIMED_S
 
-    while not enough():
+    while not is_enough():
         seconds.append(seconds_of(call))
     return seconds
 
@@ -211,10 +211,10 @@ def _facts(array: Array) -> dict[str, object]:
 def _row(item: tuple[str, Array]) -> list[str]:
     name, array = item
     facts = _facts(array)
-    first = ", ".join(f"{x:.4g}" for x in array.astype(np.float64).ravel()[:_SHOWN])
+    first = ", ".join(f"{x:.4g}" for x in array.astype(np.float64).ravel()[:_SHOWN_VALUES])
     shown = [f"{facts[key]:.4g}" if facts[key] is not None else "-" for key in ("least", "mean", "most")]
     strange = f", {facts['not_finite']} not finite" if facts["not_finite"] else ""
-    more = ", ..." if array.size > _SHOWN else ""
+    more = ", ..." if array.size > _SHOWN_VALUES else ""
     return [name, f"{array.dtype}{list(array.shape)}", *shown, first + more + strange]
 
 

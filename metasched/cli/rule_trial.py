@@ -81,10 +81,10 @@ def place(name: str, base: str | None, at: str | None, instead_of: str | None) -
     rule, part = find_rule(name)
     spec = base or DEFAULT_PRESET
     given = resolve(spec)
-    there = next((r for r in given if _same(r, rule)), None)
+    there = next((r for r in given if _is_same_rule(r, rule)), None)
     if there is None:
-        return _placed(rule, part, given, spec, spec, at or FIRST, instead_of)
-    rest = tuple(r for r in given if not _same(r, rule))
+        return _place_rule(rule, part, given, spec, spec, at or FIRST, instead_of)
+    rest = tuple(r for r in given if not _is_same_rule(r, rule))
     rest_spec = f"{spec},-{rule.name}"
     if instead_of == rule.name:
         raise UsageError(
@@ -93,10 +93,10 @@ def place(name: str, base: str | None, at: str | None, instead_of: str | None) -
     if at in {None, rule.name} and instead_of is None:
         return Placement(there, rest, given, spec, rest_spec, listed=True)
     written = rest_spec if at == LAST else ",".join(r.name for r in rest)
-    return replace(_placed(there, part, rest, written, rest_spec, at or FIRST, instead_of), listed=True)
+    return replace(_place_rule(there, part, rest, written, rest_spec, at or FIRST, instead_of), listed=True)
 
 
-def _same(one: Rule, other: Rule) -> bool:
+def _is_same_rule(one: Rule, other: Rule) -> bool:
     """Whether two are one rule and its configuration, perhaps for other blocks. A file read twice gives two objects."""
 
     def key(rule: Rule) -> tuple[object, ...]:
@@ -105,7 +105,7 @@ def _same(one: Rule, other: Rule) -> bool:
     return key(one) == key(other)
 
 
-def _placed(
+def _place_rule(
     rule: Rule, part: str, without: tuple[Rule, ...], spec: str, without_spec: str, at: str, instead_of: str | None
 ) -> Placement:
     """A rule put into a list that lacks it. `spec` is that of the list as a text to put it before or after."""
@@ -141,12 +141,12 @@ class Spaces:
     placement: Placement
 
     @property
-    def fired(self) -> bool:
+    def has_applied(self) -> bool:
         """Whether the rule applied to any block in any sketch."""
         name = self.placement.rule.name
         return any(o.rule == name and o.reason is None for run in self.rules.outcomes() for o in run)
 
-    def added(self) -> list[tuple[int, Sketch]]:
+    def added_sketches(self) -> list[tuple[int, Sketch]]:
         """The sketches that the space without the rule does not have, by number."""
         known = {_steps(sketch) for sketch in self.without}
         return [(n, sketch) for n, sketch in enumerate(self.rules) if _steps(sketch) not in known]
@@ -169,10 +169,10 @@ def spaces(
 ) -> Spaces:
     """The spaces as a search would see them."""
 
-    def made(rules: tuple[Rule, ...]) -> Space:
+    def make_space(rules: tuple[Rule, ...]) -> Space:
         return Space(program, FromRules(rules), target, allow=allow, max_sketches=max_sketches, seed=seed)
 
-    return Spaces(made(placement.without), made(placement.rules), placement)
+    return Spaces(make_space(placement.without), make_space(placement.rules), placement)
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Trial:
         return self.without.interrupted or self.rules.interrupted
 
     @property
-    def same(self) -> bool:
+    def found_the_same(self) -> bool:
         """Whether both searches ended at one schedule."""
         best, other = self.without.best, self.rules.best
         return best is not None and other is not None and best.trace == other.trace
@@ -213,7 +213,7 @@ def run_trial(
             sessions.append(stack.enter_context(session))
         (without,), (rules,) = tune_in_turns(sessions, trials)
     trial = Trial(without, rules, None)
-    if without.best is None or rules.best is None or trial.same or trial.interrupted:
+    if without.best is None or rules.best is None or trial.found_the_same or trial.interrupted:
         return trial
     with LocalRunner(RunnerSettings(threads=target.threads, plan=IN_TURNS)) as runner:
         return Trial(without, rules, compare(runner, program, without.best.trace, rules.best.trace, str(target), pairs))

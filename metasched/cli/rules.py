@@ -59,7 +59,7 @@ def _show(args: Namespace, console: Console) -> int:
     points = RULES.points()
     if args.name in points:
         point = points[args.name]
-        target, where = _found(point.name), f"{origin(point)}, {point.value}"
+        target, where = _rules_named(point.name), f"{origin(point)}, {point.value}"
         data = _json(point)
     elif "." in args.name:
         target, where = find_rule(args.name)
@@ -74,7 +74,7 @@ def _show(args: Namespace, console: Console) -> int:
     return 0
 
 
-def _found(name: str) -> Found:
+def _rules_named(name: str) -> Found:
     """The rule of an installed name, or the rules of a preset. Raises RuleError."""
     value = RULES.get(name)
     return value if isinstance(value, Rule) else rules_of(name, value)
@@ -83,7 +83,7 @@ def _found(name: str) -> Found:
 def _summary_of(point: EntryPoint) -> str:
     """As `summary`; what cannot be loaded does not keep the others from being listed."""
     try:
-        return summary(_found(point.name))
+        return summary(_rules_named(point.name))
     except MetaschedError as error:
         return f"! {str(error).splitlines()[0]}"
 

@@ -86,7 +86,7 @@ def run_once(args: Namespace, console: Console) -> int:
         console.print_json(_space_json(program.key, both))
     else:
         console.print(render_spaces(program.key, both, whole=args.sketches))
-    if not both.fired:
+    if not both.has_applied:
         return NEVER_APPLIED
     view = choose_view(console, args.json)
 
@@ -174,9 +174,9 @@ def render_spaces(task: str, both: Spaces, *, whole: bool) -> str:
     if both.placement.listed:
         lines.append(f"without it: {both.placement.without_spec} (the rule is in the list, and is taken out of it)")
     lines += ["", _verdicts(both)]
-    if not both.fired:
+    if not both.has_applied:
         return "\n".join([*lines, "", "The rule never applied, so there is nothing to measure."])
-    added = both.added()
+    added = both.added_sketches()
     more = "" if both.rules.complete and both.without.complete else " (of more: a sample was taken)"
     counts = f"{len(both.without)} without the rule, {len(both.rules)} with it, {len(added)} of them new"
     lines += ["", f"sketches: {counts}{more}"]
@@ -190,11 +190,11 @@ def render_spaces(task: str, both: Spaces, *, whole: bool) -> str:
 
 def _verdicts(both: Spaces) -> str:
     """What the rule did, as `explain` says it, in the sketches of the space with it."""
-    return explain(_own(both), [both.placement.rule])
+    return explain(_own_outcomes(both), [both.placement.rule])
 
 
-def _own(both: Spaces) -> list[tuple[Outcome, ...]]:
-    """What the rule and its parts did in each sketch of the space with it."""
+def _own_outcomes(both: Spaces) -> list[tuple[Outcome, ...]]:
+    """The outcomes of the rule and its parts in each sketch of the space with it."""
     rule = both.placement.rule
     names = {rule.name, *_parts(rule)}
     return [tuple(o for o in run if o.rule in names) for run in both.rules.outcomes()]
@@ -249,7 +249,7 @@ def verdict(trial: Trial) -> str:
 def _space_json(task: str, both: Spaces) -> dict[str, object]:
     rule = both.placement.rule
     verdicts: dict[str, dict[str, dict[str, int]]] = {name: {} for name in (rule.name, *_parts(rule))}
-    for o in (o for run in _own(both) for o in run):
+    for o in (o for run in _own_outcomes(both) for o in run):
         counts = verdicts[o.rule].setdefault(o.block, {})
         verdict = "applied" if o.reason is None else o.reason
         counts[verdict] = counts.get(verdict, 0) + 1
@@ -259,12 +259,12 @@ def _space_json(task: str, both: Spaces) -> dict[str, object]:
         "rule": rule.name,
         "rules": both.placement.spec,
         "rules_without": both.placement.without_spec,
-        "fired": both.fired,
+        "fired": both.has_applied,
         "blocks": verdicts.pop(rule.name),
         "parts": verdicts,
         "sketches_without": len(both.without),
         "sketches_with": len(both.rules),
-        "sketches_added": len(both.added()),
+        "sketches_added": len(both.added_sketches()),
     }
 
 

@@ -69,7 +69,7 @@ class Subject:
         return Target.detect(self.args.threads)
 
     @property
-    def asked(self) -> Target | None:
+    def asked_target(self) -> Target | None:
         """The target that the arguments describe; None if they do not: it is then detected only if a rule asks."""
         return self.target if self.args.threads else None
 
@@ -88,7 +88,7 @@ class Subject:
         opened = self.given is not None and self.policy is Policy.STRICT and self.given.holes
         return self.given if opened else None
 
-    def scheduled(self) -> Func:
+    def scheduled_func(self) -> Func:
         # The schedule is shown even where the compiler refuses it.
         return self.trace().apply_to(self.program, self.policy).func
 
@@ -116,7 +116,7 @@ def run(args: Namespace, console: Console) -> int:
         console.print(CODE[what](kernel).rstrip("\n"))
         note_warnings(kernel.warnings, console)
         return 0
-    subject = Subject(program, given, args, _guess(program, args) if what in SCHEDULED else None)
+    subject = Subject(program, given, args, _guess(program, args) if what in SCHEDULE_VIEWS else None)
     if subject.guess is not None:
         console.note(str(subject.guess))
     console.print(VIEWS[what](subject).rstrip("\n"))
@@ -143,7 +143,7 @@ def _lowering_warnings(subject: Subject) -> tuple[str, ...]:
     if subject.open_trace() is not None:
         return ()
     try:
-        return lower(subject.scheduled(), subject.target).warnings
+        return lower(subject.scheduled_func(), subject.target).warnings
     except BuildError as error:
         return (f"this schedule does not compile: {error}",)
 
@@ -152,13 +152,13 @@ def _space(subject: Subject) -> str:
     from metasched import api
 
     searched = space_in(subject.args, subject.given)
-    return str(api.space(subject.program, searched, target=subject.asked, allow=subject.args.allow).explain())
+    return str(api.space(subject.program, searched, target=subject.asked_target, allow=subject.args.allow).explain())
 
 
 def _schedule(subject: Subject) -> str:
     """The scheduled program; of a trace with holes, with their numbers free."""
     opened = subject.open_trace()
-    return print_func(subject.scheduled()) if opened is None else _sketches(subject.program, opened)
+    return print_func(subject.scheduled_func()) if opened is None else _sketches(subject.program, opened)
 
 
 def _sketches(program: Program, trace: Trace) -> str:
@@ -171,7 +171,7 @@ def _loops(subject: Subject) -> str:
     from metasched.compiler.lir_printer import print_kernel
     from metasched.compiler.lower import lower
 
-    return print_kernel(lower(subject.scheduled(), subject.target))
+    return print_kernel(lower(subject.scheduled_func(), subject.target))
 
 
 def _problems(program: Program, given: Trace | None, console: Console) -> int:
@@ -201,7 +201,7 @@ VIEWS: Mapping[str, Callable[[Subject], str]] = {
 }
 
 # Views of a schedule; without a trace or a database, of the best guess.
-SCHEDULED = frozenset({"schedule", "loops", "python", "json", "diff"})
+SCHEDULE_VIEWS = frozenset({"schedule", "loops", "python", "json", "diff"})
 
 # Views of the compiled kernel.
 CODE: Mapping[str, Callable[[Kernel], str]] = {"llvm": lambda kernel: kernel.llvm, "asm": lambda kernel: kernel.asm}

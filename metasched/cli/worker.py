@@ -35,13 +35,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, console: Console) -> int:
     from metasched.measure.cluster.address import SchedulerAddress, TLSFiles
-    from metasched.measure.cluster.dask_package import distributed
+    from metasched.measure.cluster.dask_package import require_distributed
     from metasched.measure.cluster.machine import ThisMachine
     from metasched.measure.cluster.worker import serve
     from metasched.measure.runner import RunnerSettings
 
-    address = SchedulerAddress.parse(args.address, TLSFiles.of(args.tls_ca, args.tls_cert, args.tls_key))
-    distributed()
+    address = SchedulerAddress.parse(args.address, TLSFiles.from_paths(args.tls_ca, args.tls_cert, args.tls_key))
+    require_distributed()
     target = Target.detect(args.threads)
     builders = args.builders or max(1, min(8, len(os.sched_getaffinity(0))))
     machine = ThisMachine(target, RunnerSettings(threads=target.threads, builders=builders))

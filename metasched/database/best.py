@@ -89,17 +89,17 @@ def by_time(records: Iterable[Record]) -> list[Record]:
     return [r for _, r in sorted(((r.seconds_or_inf, r) for r in records if r.settled), key=lambda item: item[0])]
 
 
-def fastest(records: Iterable[Record], count: int) -> list[Record]:
+def fastest_records(records: Iterable[Record], count: int) -> list[Record]:
     """Up to `count` valid records of each version of the code: the best one, then the others by time, then those that
     are bounds only.
     """
     by_version: dict[str, list[Record]] = {}
     for record in records:
         by_version.setdefault(record.code_version, []).append(record)
-    return [record for of_version in by_version.values() for record in _fastest(of_version, count)]
+    return [record for of_version in by_version.values() for record in _fastest_of_version(of_version, count)]
 
 
-def _fastest(given: list[Record], count: int) -> list[Record]:
+def _fastest_of_version(given: list[Record], count: int) -> list[Record]:
     best = best_of(given)
     bounds = [r for r in given if r.failure is None and not r.settled]
     ranked = [*by_time(given), *sorted(bounds, key=lambda r: r.seconds_or_inf)]
@@ -136,7 +136,7 @@ def finalists(records: Sequence[Record], most: int = FINALISTS) -> list[Record]:
     They are the `most` fastest of the search, less those that the guess is clearly better than, and the guesses.
     """
     settled = [record for record in records if record.settled]
-    guesses = [g for g in (_last(settled, Role.DEFAULT), _last(settled, Role.GUESS)) if g is not None]
+    guesses = [g for g in (_last_of_role(settled, Role.DEFAULT), _last_of_role(settled, Role.GUESS)) if g is not None]
     limit = min((g.search_seconds_or_inf * _BEHIND_GUESS for g in guesses), default=float("inf"))
     others = [r for r in settled if r not in guesses and r.search_seconds_or_inf <= limit]
     chosen = [*guesses, *sorted(others, key=lambda r: r.search_seconds_or_inf)[:most]]
@@ -173,5 +173,5 @@ def noise_of(records: Iterable[Record]) -> Noise | None:
     return Noise(sqrt(squares / repeats), repeats) if repeats else None
 
 
-def _last(records: Iterable[Record], role: Role) -> Record | None:
+def _last_of_role(records: Iterable[Record], role: Role) -> Record | None:
     return next(reversed([record for record in records if record.role is role]), None)

@@ -19,7 +19,7 @@ MOST_SAMPLES = 100_000
 MOST_PHASES = 1000
 # Of a call, and of anything else that is timed. Within them, quotients of times and their products are numbers, too.
 LEAST_SECONDS, MOST_SECONDS = 1e-12, 1e7
-_LATEST = 253402300799.0  # the end of the year 9999, after which dates do not print
+_LATEST_TIMESTAMP = 253402300799.0  # the end of the year 9999, after which dates do not print
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -34,7 +34,9 @@ def check_numbers(record: Record) -> None:
     _require(record.trial in _INT64 and record.trial >= NO_TRIAL, "`trial` is negative or does not fit 64 bits")
     _require(min(record.batch, record.place) >= 0, "`batch` or `place` is negative")
     _require(max(record.batch, record.place) in _INT64, "`batch` or `place` does not fit 64 bits")
-    _require(0 <= record.timestamp <= _LATEST, f"`timestamp` is {record.timestamp}, no date of seconds since 1970")
+    _require(
+        0 <= record.timestamp <= _LATEST_TIMESTAMP, f"`timestamp` is {record.timestamp}, no date of seconds since 1970"
+    )
     _require(len(record.times) <= MOST_SAMPLES, f"it has more than {MOST_SAMPLES} times")
     _require(len(record.phases) <= MOST_PHASES, f"it has more than {MOST_PHASES} phases")
     _require_times(record)

@@ -26,14 +26,14 @@ DatabaseLike: TypeAlias = DatabaseURLs | Database
 GROUP = "metasched.databases"
 
 
-def _checked(value: object) -> Opener:
+def _require_opener(value: object) -> Opener:
     """Raises UnfitError for what cannot be called with a URL and an `Access`."""
     return checked_function(value, "a URL and an Access", "a URL", "an Access")
 
 
 # By URL scheme, the function that opens a database: ours and those of other packages, imported when one is named.
 DATABASES: Registry[Opener] = Registry(
-    GROUP, "database", _checked, DatabaseError, package="metasched.database.stores", attribute="opener"
+    GROUP, "database", _require_opener, DatabaseError, package="metasched.database.stores", attribute="opener"
 )
 
 
@@ -64,7 +64,7 @@ def open_database(url: DatabaseURLs, access: Access = Access.CREATE) -> Database
     newer metasched; `NoRecord`, unless it is to be created, for a file that is not there.
     """
     if isinstance(url, str):
-        return _opened(url, access)
+        return _open_url(url, access)
     given: object = url
     if not isinstance(given, list | tuple):
         raise _no_text(given)
@@ -73,14 +73,14 @@ def open_database(url: DatabaseURLs, access: Access = Access.CREATE) -> Database
             f"`{given}` is no list of database URLs, one at least", hint="write one such as ['sqlite:///mine.db']"
         )
     if len(url) == 1:
-        return _opened(url[0], access)
+        return _open_url(url[0], access)
     with ExitStack() as stack:
-        own, *others = [stack.enter_context(_opened(one, Access.READ if n else access)) for n, one in enumerate(url)]
+        own, *others = [stack.enter_context(_open_url(one, Access.READ if n else access)) for n, one in enumerate(url)]
         stack.pop_all()
         return UnionDatabase(own, others)
 
 
-def _opened(url: str, access: Access) -> Database:
+def _open_url(url: str, access: Access) -> Database:
     scheme = _scheme(url)
     if scheme in _PACKAGES and scheme not in DATABASES.names():
         raise DatabaseError(f"databases of `{scheme}://` are kept by another package", hint=_PACKAGES[scheme])

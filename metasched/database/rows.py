@@ -30,13 +30,13 @@ class RowReader:
     def records(self, rows: Iterable[Row]) -> Iterator[Record]:
         """The records among the rows; what is wrong with the others goes to `problems`."""
         for row in rows:
-            problem, record = self._tried(row)
+            problem, record = self._try_reading(row)
             if record is None:
                 self.problems.append(problem)
             else:
                 yield record
 
-    def _tried(self, row: Row) -> tuple[str, Record | None]:
+    def _try_reading(self, row: Row) -> tuple[str, Record | None]:
         try:
             record = self._read(row)
             check_numbers(record)
@@ -66,10 +66,10 @@ COLUMNS = (
     "program, params, trace, visits, failure, raced, phases, timestamp, seed, trial, batch, place, code, role, "
     "space, code_version, prologue_seconds, expected_seconds"
 )
-DERIVED = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written, permissions"
-COUNT = COLUMNS.count(",") + DERIVED.count(",") + 2
+DERIVED_COLUMNS = "seconds, search_seconds, settled, turns, repeats, structure, decisions, written, permissions"
+COUNT = COLUMNS.count(",") + DERIVED_COLUMNS.count(",") + 2
 # Those of both that change when a record is timed again.
-TIMED = ("visits", "failure", "raced", "seconds", "search_seconds", "settled", "turns", "repeats")
+TIMED_COLUMNS = ("visits", "failure", "raced", "seconds", "search_seconds", "settled", "turns", "repeats")
 # What a search needs of records: the fields of a `Summary`.
 IN_SHORT = (
     "id, written, space, code_version, structure, decisions, seconds, search_seconds, settled, raced, failure, role, "
@@ -108,7 +108,7 @@ def record_of(task: TaskKey, row: tuple[Any, ...]) -> Record:
 
 
 def values_of(record: Record) -> tuple[object, ...]:
-    """The values of `COLUMNS` and `DERIVED`."""
+    """The values of `COLUMNS` and `DERIVED_COLUMNS`."""
     params = json.dumps(record.params)
     outline = outline_of(record.trace)
     return (
@@ -130,7 +130,7 @@ def values_of(record: Record) -> tuple[object, ...]:
         record.code_version,
         record.prologue_seconds,
         record.expected_seconds,
-        *_timed(record),
+        *_timing_columns(record),
         outline.structure,
         outline.decisions,
         written_number(record.program, params),
@@ -139,11 +139,11 @@ def values_of(record: Record) -> tuple[object, ...]:
 
 
 def timed_values_of(record: Record) -> tuple[object, ...]:
-    """The values of `TIMED`."""
-    return (_visits_text(record), record.failure, int(record.raced), *_timed(record))
+    """The values of `TIMED_COLUMNS`."""
+    return (_visits_text(record), record.failure, int(record.raced), *_timing_columns(record))
 
 
-def _timed(record: Record) -> tuple[float | None, float | None, int, int, int]:
+def _timing_columns(record: Record) -> tuple[float | None, float | None, int, int, int]:
     """`seconds`, `search_seconds`, `settled`, `turns`, `repeats`."""
     turns, repeats = (len(record.groups(kind)) for kind in (VisitKind.TURN, VisitKind.REPEAT))
     return record.seconds, record.search_seconds, int(record.settled), turns, repeats

@@ -31,7 +31,7 @@ from metasched.database.rows import (
     ANY_TASK,
     COLUMNS,
     COUNT,
-    DERIVED,
+    DERIVED_COLUMNS,
     IN_SHORT,
     RowReader,
     program_name,
@@ -40,7 +40,7 @@ from metasched.database.rows import (
     values_of,
     with_trace,
 )
-from metasched.database.sqlite_errors import explained
+from metasched.database.sqlite_errors import explain_errors
 from metasched.database.sqlite_reading import connect_to_read, in_memory, text_of
 from metasched.database.sqlite_schema import SCHEMA_VERSION, migrate
 from metasched.database.sqlite_tasks import (
@@ -62,7 +62,7 @@ from metasched.support import interrupts
 _APPLICATION_ID = 0x6D736368  # "msch", in the file's header: tells our files from anyone else's
 _BUSY_SECONDS = 10.0
 
-_INSERT = f"INSERT INTO records (task, {COLUMNS}, {DERIVED}) VALUES (?, {', '.join('?' * COUNT)})"
+_INSERT = f"INSERT INTO records (task, {COLUMNS}, {DERIVED_COLUMNS}) VALUES (?, {', '.join('?' * COUNT)})"
 _IDENTICAL = f"{OF_TASK} AND trace = ? AND timestamp = ? AND trial = ? AND seed = ?"
 
 
@@ -126,7 +126,7 @@ class SQLiteDatabase(BaseDatabase):
 
     def others(self, search: SearchKey, claimant: Claimant) -> int:
         with self._session() as connection:
-            return sqlite_claims.others(connection, search, claimant)
+            return sqlite_claims.count_others(connection, search, claimant)
 
     def under_way(self, search: SearchKey, claimant: Claimant) -> int:
         with self._session() as connection:
@@ -180,11 +180,11 @@ class SQLiteDatabase(BaseDatabase):
 
     def damaged(self) -> list[str]:
         with self._session() as connection:
-            return [problem for _, problem in _damaged(connection)]
+            return [problem for _, problem in _damaged_records(connection)]
 
     def remove_damaged(self) -> None:
         with self._transaction() as connection:
-            for record_id, _ in _damaged(connection):
+            for record_id, _ in _damaged_records(connection):
                 connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
             drop_unused(connection)
         with self._session() as connection:
@@ -269,7 +269,7 @@ class SQLiteDatabase(BaseDatabase):
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:
         # An interrupt between two statements of Python would leave a transaction open, or the lock taken.
-        with interrupts.put_off(), self._lock, explained(self._url, _BUSY_SECONDS):
+        with interrupts.put_off(), self._lock, explain_errors(self._url, _BUSY_SECONDS):
             yield self._connection
 
 
@@ -280,12 +280,12 @@ def open_sqlite(url: str, access: Access) -> SQLiteDatabase:
     nothing to add needs no more, and any other is told at its first change.
     """
     path = _path(url)
-    with explained(url, _BUSY_SECONDS):
+    with explain_errors(url, _BUSY_SECONDS):
         if url != IN_MEMORY:
             _require_there(url, Path(path), access)
         is_kept = access is Access.CREATE and not _may_write(Path(path))
         if url != IN_MEMORY and (access is Access.READ or is_kept):
-            return SQLiteDatabase(url, _reading(url, Path(path)))
+            return SQLiteDatabase(url, _open_to_read(url, Path(path)))
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             _prepare(url, connection)
@@ -313,7 +313,7 @@ def _require_there(url: str, file: Path, access: Access) -> None:
         )
 
 
-def _reading(url: str, file: Path) -> sqlite3.Connection:
+def _open_to_read(url: str, file: Path) -> sqlite3.Connection:
     """A connection that writes nothing. A file of an older version is upgraded in memory."""
     connection = connect_to_read(file, _BUSY_SECONDS)
     try:
@@ -395,7 +395,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(value)
 
 
-def _damaged(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+def _damaged_records(connection: sqlite3.Connection) -> list[tuple[int, str]]:
     """The records that cannot be read or whose trace does not parse: their numbers, and what is wrong."""
     found = []
     for record_id, *row in connection.execute(f"SELECT id, {COLUMNS} FROM records ORDER BY id").fetchall():

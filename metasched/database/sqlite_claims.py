@@ -13,7 +13,7 @@ from metasched.database.record import SearchKey
 from metasched.database.sqlite_tasks import OF_SEARCH, drop_unused, number_of, search_of
 
 _CLAIMS = f"claims WHERE {OF_SEARCH}"
-_OWN = "host = ? AND pid = ? AND started = ?"
+_OWN_CLAIM = "host = ? AND pid = ? AND started = ?"
 # What a process claims by searching at all, where others claim codes.
 _PRESENCE = ""
 
@@ -22,7 +22,7 @@ def join(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) 
     """Register a process as working on a search."""
     _drop_void(connection, search)
     connection.execute(
-        f"DELETE FROM {_CLAIMS} AND code = ? AND {_OWN}",
+        f"DELETE FROM {_CLAIMS} AND code = ? AND {_OWN_CLAIM}",
         (*search_of(search), _PRESENCE, *astuple(claimant)),
     )
     _add(connection, search, _PRESENCE, claimant)
@@ -30,7 +30,7 @@ def join(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) 
 
 def leave(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> None:
     """Give up whatever a process claimed of a search."""
-    connection.execute(f"DELETE FROM {_CLAIMS} AND {_OWN}", (*search_of(search), *astuple(claimant)))
+    connection.execute(f"DELETE FROM {_CLAIMS} AND {_OWN_CLAIM}", (*search_of(search), *astuple(claimant)))
     drop_unused(connection)
 
 
@@ -39,7 +39,7 @@ def claim(
 ) -> list[str]:
     """Claim the first `limit` of the codes that have no record and that no other process has claimed."""
     _drop_void(connection, search)
-    held = {code for code, holder, _ in _all(connection, search) if holder != claimant}
+    held = {code for code, holder, _ in _all_claims(connection, search) if holder != claimant}
     free = (code for code in codes if code not in held and not _is_recorded(connection, search, code))
     taken = list(islice(free, max(0, limit)))
     for code in taken:
@@ -56,13 +56,13 @@ def _is_recorded(connection: sqlite3.Connection, search: SearchKey, code: str) -
 def release(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> None:
     """Give up a process's claims on codes."""
     connection.execute(
-        f"DELETE FROM {_CLAIMS} AND code != ? AND {_OWN}",
+        f"DELETE FROM {_CLAIMS} AND code != ? AND {_OWN_CLAIM}",
         (*search_of(search), _PRESENCE, *astuple(claimant)),
     )
 
 
-def others(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> int:
-    """How many other processes are at a search."""
+def count_others(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> int:
+    """The number of other processes at a search."""
     return sum(code == _PRESENCE for code in _held_by_others(connection, search, claimant))
 
 
@@ -72,21 +72,21 @@ def under_way(connection: sqlite3.Connection, search: SearchKey, claimant: Claim
 
 
 def _held_by_others(connection: sqlite3.Connection, search: SearchKey, claimant: Claimant) -> list[str]:
-    claims = _all(connection, search)
+    claims = _all_claims(connection, search)
     return [code for code, holder, since in claims if holder != claimant and not holder.is_gone(since)]
 
 
-def _all(connection: sqlite3.Connection, search: SearchKey) -> list[tuple[str, Claimant, float]]:
+def _all_claims(connection: sqlite3.Connection, search: SearchKey) -> list[tuple[str, Claimant, float]]:
     """Every claim of a search: the code, who holds it, and since when."""
     rows = connection.execute(f"SELECT code, claimed, host, pid, started FROM {_CLAIMS}", search_of(search))
     return [(code, Claimant(*holder), claimed) for code, claimed, *holder in rows.fetchall()]
 
 
 def _drop_void(connection: sqlite3.Connection, search: SearchKey) -> None:
-    for _, holder, since in _all(connection, search):
+    for _, holder, since in _all_claims(connection, search):
         if holder.is_gone(since):
             connection.execute(
-                f"DELETE FROM {_CLAIMS} AND {_OWN} AND claimed = ?",
+                f"DELETE FROM {_CLAIMS} AND {_OWN_CLAIM} AND claimed = ?",
                 (*search_of(search), *astuple(holder), since),
             )
 

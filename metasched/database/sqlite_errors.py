@@ -16,13 +16,13 @@ _HINTS: Mapping[int, str] = {
     sqlite3.SQLITE_CANTOPEN: "is it a file, and may you open it, and files beside it?",
     sqlite3.SQLITE_IOERR: "see whether the disk is full, and whether files may be as large (`ulimit -f`)",
 }
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
-_SAVE = "move the file away; `sqlite3 FILE .recover` may save what it held"
+_BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+_RECOVERY_HINT = "move the file away; `sqlite3 FILE .recover` may save what it held"
 
 
 @contextmanager
-def explained(url: str, waited_s: float) -> Iterator[None]:
+def explain_errors(url: str, waited_s: float) -> Iterator[None]:
     """Raises `DatabaseError` for what goes wrong with the database at `url`.
 
     `waited_s` is how long a lock was waited for.
@@ -32,7 +32,7 @@ def explained(url: str, waited_s: float) -> Iterator[None]:
     except sqlite3.ProgrammingError as error:  # a closed connection
         raise DatabaseError(f"`{url}`: {error}") from error
     except (sqlite3.Error, sqlite3.Warning) as error:
-        raise _explained(url, error, waited_s) from error
+        raise _explain_error(url, error, waited_s) from error
     except MemoryError as error:  # a length that was overwritten is asked for
         raise _unsound(url, "a part of it would not fit the memory") from error
     except OSError as error:
@@ -45,21 +45,21 @@ def explained(url: str, waited_s: float) -> Iterator[None]:
         raise DatabaseError(f"`{url}` cannot hold a value that it was given: {error}") from error
 
 
-def _explained(url: str, error: Exception, waited_s: float) -> DatabaseError:
+def _explain_error(url: str, error: Exception, waited_s: float) -> DatabaseError:
     # Errors that Python's module raises itself, over a text that is not UTF-8 say, have no code.
     code = int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR))
     primary = code & 0xFF
-    if primary in _BUSY:
+    if primary in _BUSY_CODES:
         return DatabaseError(
             f"`{url}` is locked by another process (waited {waited_s:g} s)",
             hint="end that process, or give each run its own `db=`",
         )
     if primary in _HINTS:
         return DatabaseError(f"`{url}`: {error}", hint=_HINTS[primary])
-    if primary in _DAMAGED or not isinstance(error, sqlite3.OperationalError):
+    if primary in _DAMAGE_CODES or not isinstance(error, sqlite3.OperationalError):
         return _unsound(url, str(error))
     return DatabaseError(f"`{url}`: {error}")
 
 
 def _unsound(url: str, why: str) -> DatabaseError:
-    return DatabaseError(f"`{url}` is not a sound SQLite database: {why}", hint=_SAVE)
+    return DatabaseError(f"`{url}` is not a sound SQLite database: {why}", hint=_RECOVERY_HINT)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 # What SQLite says where it may not make the files that it needs beside a database.
-_UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+_UNWRITABLE_CODES = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
 
 def connect_to_read(file: Path, timeout_s: float) -> sqlite3.Connection:
@@ -23,7 +23,7 @@ def connect_to_read(file: Path, timeout_s: float) -> sqlite3.Connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _UNWRITABLE:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _UNWRITABLE_CODES:
             raise
         return _connect_beside_nothing(file, timeout_s)
     except BaseException:

@@ -17,7 +17,7 @@ from metasched.measure.timing import LEAST_VISITS
 from metasched.schedule.trace_outline import outline_of
 
 # Rows that are read before any of them is written.
-_CHUNK = 1000
+_CHUNK_ROWS = 1000
 
 # --- from schema 2: data beside the traces, and tasks up to names
 
@@ -26,7 +26,8 @@ def _fill_in(connection: sqlite3.Connection) -> None:
     """Compute the columns that older records lack."""
     last = 0
     while rows := connection.execute(
-        "SELECT id, trace, visits, raced, program, params FROM records WHERE id > ? ORDER BY id LIMIT ?", (last, _CHUNK)
+        "SELECT id, trace, visits, raced, program, params FROM records WHERE id > ? ORDER BY id LIMIT ?",
+        (last, _CHUNK_ROWS),
     ).fetchall():
         connection.executemany(
             "UPDATE records SET structure = ?, decisions = ?, search_seconds = ?, settled = ?, turns = ?, repeats = ?, "

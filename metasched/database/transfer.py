@@ -15,7 +15,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from metasched.database.base import Database
-from metasched.database.best import fastest
+from metasched.database.best import fastest_records
 from metasched.database.check import RecordProblem, check_meaning, check_numbers, check_texts, program_of
 from metasched.database.record import DatabaseError, Record, Role, TaskKey, VisitKind, version_with_prologues
 from metasched.database.visits_json import visits_from_json, visits_to_json
@@ -62,7 +62,7 @@ def read_lines(lines: Iterable[str], name: str, check: Check) -> Iterator[Record
             continue
         try:
             data = _object(line, place)
-            record = _record(_upgraded(data, version, place), place)
+            record = _record(_upgrade_record(data, version, place), place)
             if version <= _NO_SPACE:
                 record = _with_structural_hash(record)
             if version <= _NO_PROLOGUE:
@@ -111,7 +111,7 @@ def _version(data: dict[str, Any], name: str) -> int:
     return int(data["version"])
 
 
-def _upgraded(data: dict[str, Any], version: int, place: str) -> dict[str, Any]:
+def _upgrade_record(data: dict[str, Any], version: int, place: str) -> dict[str, Any]:
     """A record of any version with the fields of today."""
     if version <= _NO_EXPECTATION:
         data = {**data, "expected_seconds": None}
@@ -261,14 +261,14 @@ class Removal:
         return self == Removal()
 
 
-def removable(database: Database, removal: Removal) -> list[Record]:
+def records_to_remove(database: Database, removal: Removal) -> list[Record]:
     """The records that a removal is about, by task."""
     out: list[Record] = []
     for stats in database.stats().tasks:
         if removal.program is not None and stats.program != removal.program:
             continue
         records = database.records(stats.task)
-        spared = set(fastest(records, removal.keep_best or 0))
+        spared = set(fastest_records(records, removal.keep_best or 0))
         out += [
             record
             for record in records

@@ -105,7 +105,7 @@ class UnionDatabase(BaseDatabase):
     # --- what is read: numbers of the others' records are below zero
 
     def records(self, task: TaskKey) -> list[Record]:
-        return [*self._own.records(task), *self._elsewhere(task)]
+        return [*self._own.records(task), *self._foreign_records(task)]
 
     def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
         own = self._own.summaries(task, after)
@@ -113,36 +113,36 @@ class UnionDatabase(BaseDatabase):
             return own
         found = (
             summary_of(record, number, written_number(record.program, json.dumps(record.params)))
-            for number, record in self._numbered(task).items()
+            for number, record in self._foreign_by_number(task).items()
         )
         return sorted([*found, *own])
 
     def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
         wanted = list(numbers)
-        elsewhere = self._numbered(task) if min(wanted, default=0) < 0 else {}
+        elsewhere = self._foreign_by_number(task) if min(wanted, default=0) < 0 else {}
         found = {number: elsewhere[number] for number in wanted if number in elsewhere}
         return found | self._own.load(task, [number for number in wanted if number >= 0])
 
     def leading(self, task: TaskKey, most: int) -> list[Record]:
-        return [*self._own.leading(task, most), *self._elsewhere(task)][:most]
+        return [*self._own.leading(task, most), *self._foreign_records(task)][:most]
 
     def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
         """One's own best; else that of the others, in their order; those of this version of the code come first."""
         own = self._own.best(task, allowed)
         if own is not None and own.is_current:
             return own
-        within = [record for record in self._elsewhere(task) if record.permissions <= allowed]
+        within = [record for record in self._foreign_records(task) if record.permissions <= allowed]
         current = [record for record in within if record.code_version.startswith(f"{code_version()},")]
         return best_of(current) or own or best_of(within)
 
     def count(self, task: TaskKey) -> int:
         return self._own.count(task)
 
-    def _numbered(self, task: TaskKey) -> dict[int, Record]:
-        return {-n: record for n, record in enumerate(self._elsewhere(task), start=1)}
+    def _foreign_by_number(self, task: TaskKey) -> dict[int, Record]:
+        return {-n: record for n, record in enumerate(self._foreign_records(task), start=1)}
 
-    def _elsewhere(self, task: TaskKey) -> tuple[Record, ...]:
-        """What the others have of a task, read once."""
+    def _foreign_records(self, task: TaskKey) -> tuple[Record, ...]:
+        """The records that the other databases have of a task, read once."""
         if task not in self._taken:
             self._taken[task] = tuple(record for database in self._others for record in _sound(database, task))
         return self._taken[task]
@@ -174,7 +174,7 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
     if problems:
         warnings.warn(
             with_hint(
-                f"`{database.url}`: {_passed_over(problems)}",
+                f"`{database.url}`: {_passed_over_warning(problems)}",
                 "leave this database out, or have its owner run `metasched db prune`",
             ),
             DamagedRecordWarning,
@@ -183,8 +183,8 @@ def _sound(database: Database, task: TaskKey) -> list[Record]:
     return found
 
 
-def _passed_over(problems: Sequence[str]) -> str:
-    """How many records of a task are passed over, and what is wrong with the first."""
+def _passed_over_warning(problems: Sequence[str]) -> str:
+    """The text of a warning: how many records of a task are passed over, and what is wrong with the first."""
     if len(problems) == 1:
         return "1 record of a task is passed over, since it is not what it claims or no longer applies: " + problems[0]
     return (

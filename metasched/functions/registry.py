@@ -7,13 +7,13 @@ from functools import cache
 from types import ModuleType
 
 from metasched.functions.declaration import MathFunction
-from metasched.support.declared_files import DeclaredFiles, only
+from metasched.support.declared_files import DeclaredFiles, require_only
 
 
 def _read_function(name: str, module: ModuleType) -> MathFunction:
     declared = [value for value in vars(module).values() if isinstance(value, MathFunction)]
     own = {function.name: function for function in declared if function.formula.__module__ == module.__name__}
-    return only("math function", name, module, own)
+    return require_only("math function", name, module, own)
 
 
 FILES = DeclaredFiles("metasched.functions.library", "math function", _read_function)

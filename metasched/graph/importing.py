@@ -26,7 +26,7 @@ from metasched.graph.reading.tensors import array_of, element_type, few_bits, pa
 from metasched.graph.registry import NodeForm, NodeType, node_types, why_not_known
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.value_type import ValueType
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import a_or_an, listing
 
@@ -70,7 +70,7 @@ class _Scope:
         return self.values[name]
 
 
-@put_off()
+@pause_gc()
 def import_model(model: ModelFile, binding: Binding, folding: Folding | None = None) -> Graph:
     """The graph of a model; `folding` says what is computed at load, where that was decided for another graph of it.
 
@@ -80,7 +80,7 @@ def import_model(model: ModelFile, binding: Binding, folding: Folding | None = N
     return without_dead_code(_Importer(model, folding).graph(binding))
 
 
-@put_off()
+@pause_gc()
 def import_compared(model: ModelFile, binding: Binding) -> Graph:
     """The graph of a model, as of `import_model`, where it is compared with those of other sizes: steps of recurrent
     layers, of which there may be another number then, are loops.
@@ -88,7 +88,7 @@ def import_compared(model: ModelFile, binding: Binding) -> Graph:
     return without_dead_code(_Importer(model, None, is_compared=True).graph(binding))
 
 
-@put_off()
+@pause_gc()
 def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
     """The graph of a model, as of `import_model`, with rows that data count in blocks, where a loop is worth it.
 

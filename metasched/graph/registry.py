@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
 from metasched.support.data_classes import dataclass
-from metasched.support.declared_files import Declarations, DeclaredFiles, several
+from metasched.support.declared_files import Declarations, DeclaredFiles, require_several
 
 Import: TypeAlias = Callable[[NodeSite], tuple[GraphValue | None, ...]]
 
@@ -88,7 +88,7 @@ def _read(name: str, module: ModuleType) -> Mapping[str, NodeType]:
     del name
     found = [(one.name, one) for _, one in _DECLARED.of_module(module)]
     found += [(op, NodeType(op, run)) for op, run in getattr(module, "TABLE", {}).items()]
-    return several(module, found, "a node type: a function with `@node_type`, or a `TABLE`")
+    return require_several(module, found, "a node type: a function with `@node_type`, or a `TABLE`")
 
 
 FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read)
@@ -97,7 +97,7 @@ FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read)
 @cache
 def node_types() -> Mapping[str, NodeType]:
     """Every node type that is known, by name. Raises TypeError where two files declare one."""
-    return FILES.every()
+    return FILES.merge()
 
 
 def why_not_known(name: str) -> str:

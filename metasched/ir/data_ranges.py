@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import product
 
-from metasched.dtypes import DType, fits, integer_range
+from metasched.dtypes import DType, holds_range, integer_range
 from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.nodes import Binary, BinOp, Cast, Const, Expr, Select
 
@@ -22,7 +22,7 @@ def data_range(e: Expr) -> Interval:
         return int(e.value), int(e.value)
     if isinstance(e, Cast) and not e.value.dtype.is_float:
         found = data_range(e.value)
-        return found if fits(e.dtype, *found) else whole
+        return found if holds_range(e.dtype, *found) else whole
     if isinstance(e, Select):
         (a, b), (c, d) = data_range(e.then), data_range(e.otherwise)
         return min(a, c), max(b, d)
@@ -34,7 +34,7 @@ def data_range(e: Expr) -> Interval:
 def _binary_range(e: Binary, whole: Interval, dtype: DType) -> Interval:
     if e.op.is_of_bits or e.op.is_shift:
         found = range_of_bits(e.op, data_range(e.a), data_range(e.b))
-        return found if fits(dtype, *found) else whole
+        return found if holds_range(dtype, *found) else whole
     if e.op not in (*_RING, BinOp.MIN, BinOp.MAX):
         return whole
     (a, b), (c, d) = data_range(e.a), data_range(e.b)
@@ -47,4 +47,4 @@ def _binary_range(e: Binary, whole: Interval, dtype: DType) -> Interval:
         found = min(corners), max(corners)
     else:
         found = (a + c, b + d) if e.op is BinOp.ADD else (a - d, b - c)
-    return found if fits(dtype, *found) else whole
+    return found if holds_range(dtype, *found) else whole

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from metasched.ir.node_base import Node
 from metasched.ir.source import SourceNode
-from metasched.support.cached import keep, kept
+from metasched.support.cached import find_kept, keep
 from metasched.support.data_classes import dataclass
 
 # Python ends a program that nests a thousand calls, and a level takes up to four.
@@ -54,7 +54,7 @@ def size_of(tree: Tree) -> ExpressionSize:
         node, below_done = stack.pop()
         if id(node) in known:
             continue
-        earlier: ExpressionSize | None = kept(node, _SIZE)
+        earlier: ExpressionSize | None = find_kept(node, _SIZE)
         if earlier is not None:
             known[id(node)] = earlier
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metasched.dtypes import INDEX, fits
+from metasched.dtypes import INDEX, holds_range
 from metasched.ir.affine import NotAffine, as_int, const, free_vars, linear, simplify
 from metasched.ir.conjunctions import conjunction, conjuncts
 from metasched.ir.data import depends_on_data
@@ -81,7 +81,7 @@ def _solve_equation(cond: Expr, var: str, ranges: Mapping[str, Expr]) -> Expr | 
 def _strip_casts(e: Expr, ranges: Mapping[str, Expr]) -> Expr | None:
     """Arithmetic of index variables in i64, where it gives the same number in the type that it is written in."""
     if isinstance(e, Const) and e.dtype.is_integer:
-        return const(int(e.value)) if fits(INDEX, e.value, e.value) else None
+        return const(int(e.value)) if holds_range(INDEX, e.value, e.value) else None
     if isinstance(e, Cast) and e.dtype.is_integer and e.value.dtype.is_integer:
         inner = _strip_casts(e.value, ranges)
         return inner if inner is not None and _fits(inner, e, ranges) else None
@@ -103,4 +103,6 @@ def _fits(form: Expr, written: Expr, ranges: Mapping[str, Expr]) -> bool:
     except (NotAffine, KeyError):
         return False
     low, high = as_int(interval.lo), as_int(interval.hi)
-    return low is not None and high is not None and all(fits(dtype, low, high) for dtype in (written.dtype, INDEX))
+    return (
+        low is not None and high is not None and all(holds_range(dtype, low, high) for dtype in (written.dtype, INDEX))
+    )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
-from metasched.dtypes import INDEX, DType, fits, integer_range
+from metasched.dtypes import INDEX, DType, holds_range, integer_range
 from metasched.ir.affine import simplify
 from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.data import depends_on_data
@@ -85,7 +85,11 @@ class Assumptions:
         form = self._linear(e)
         lo, hi = self._range(form)
         numbers = (form.const, *(c for _, c in form.terms))
-        return math.isinf(lo) or math.isinf(hi) or (fits(INDEX, lo, hi) and fits(INDEX, min(numbers), max(numbers)))
+        return (
+            math.isinf(lo)
+            or math.isinf(hi)
+            or (holds_range(INDEX, lo, hi) and holds_range(INDEX, min(numbers), max(numbers)))
+        )
 
     def _range(self, form: Linear) -> Range:
         known = self.known + self._facts_of_quotients(form)
@@ -109,7 +113,7 @@ class Assumptions:
         form = self._forms.get(e)
         if form is None:
             form = self._form(e)
-            if depends_on_data(e) and not form.is_atom and not fits(INDEX, *self._range(form)):
+            if depends_on_data(e) and not form.is_atom and not holds_range(INDEX, *self._range(form)):
                 form = Linear.of_atom(simplify(e))
             self._forms[e] = form
         return form
@@ -121,7 +125,7 @@ class Assumptions:
             case Cast(value=value) if e.dtype is INDEX and value.dtype.is_integer:
                 inner = self._linear(value)
                 # A u64 beyond the largest i64 becomes another number.
-                same = fits(INDEX, *integer_range(value.dtype)) or fits(INDEX, *self._range(inner))
+                same = holds_range(INDEX, *integer_range(value.dtype)) or holds_range(INDEX, *self._range(inner))
                 return inner if same else Linear.of_atom(simplify(e))
             case _ if e.dtype is not INDEX:
                 return Linear.of_atom(simplify(e))  # arithmetic in a narrower type may wrap
@@ -173,7 +177,7 @@ class Assumptions:
             if shift is None or shift.terms:
                 continue
             lo, hi = (end + shift.const for end in self._tighten_range(other, _UNKNOWN))
-            if _is_finite(Range(lo, hi)) and fits(INDEX, lo, hi):
+            if _is_finite(Range(lo, hi)) and holds_range(INDEX, lo, hi):
                 yield Range(lo, hi)
 
     def _unwrapped_form(self, atom: Expr) -> Linear:
@@ -215,7 +219,7 @@ class Assumptions:
                 return Range(min(one.lo, two.lo), max(one.hi, two.hi))
             case Cast(value=value, type=dtype) if value.dtype.is_integer and dtype.is_integer:
                 found = self.range(value)
-                return found if fits(dtype, *found) else Range(*integer_range(dtype))
+                return found if holds_range(dtype, *found) else Range(*integer_range(dtype))
         return _UNKNOWN
 
 
@@ -257,7 +261,7 @@ def _quotient_facts(fact: Linear, quotient: Expr, inner: Linear, divisor: int) -
 
 def _wrapped_range(atom: Expr, found: Range) -> Range:
     """The range of an atom: if it may wrap, that of its type, and for 64 bits no bound at all."""
-    if fits(atom.dtype, *found):
+    if holds_range(atom.dtype, *found):
         return found
     if atom.dtype is not INDEX:
         return Range(*integer_range(atom.dtype))

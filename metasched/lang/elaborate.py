@@ -11,7 +11,7 @@ from dataclasses import replace
 from keyword import iskeyword
 from numbers import Integral
 
-from metasched.dtypes import INDEX, DType, fits
+from metasched.dtypes import INDEX, DType, holds_range
 from metasched.functions.registry import functions
 from metasched.ir.limits import MAX_RANK, SPLIT, too_large
 from metasched.ir.nodes import Buffer, Const, Func, Scalar, Stmt, seq
@@ -126,7 +126,7 @@ class _Elaborator:
         for param, (name, value) in zip(self._definition.params, self.settings, strict=False):
             if isinstance(value, str):
                 self._types[name] = _DTYPES.get(value, DType.F32)
-            elif fits(INDEX, value, value):
+            elif holds_range(INDEX, value, value):
                 self._sizes.define(name, value)
             else:
                 self._report.error(param.at, f"the parameter `{name}` is {value}, which does not fit in 64 bits")

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from metasched.dtypes import INDEX, fits
+from metasched.dtypes import INDEX, holds_range
 from metasched.functions.registry import functions
 from metasched.ir.nodes import BinOp, UnOp
 from metasched.ir.source import (
@@ -107,7 +107,7 @@ class Sizes:
         if not is_integer(value):
             self._report.error(e.start, f"a size is a whole number, and `{print_source(e)}` is {value}")
             return None
-        if not fits(INDEX, value, value):
+        if not holds_range(INDEX, value, value):
             self._report.error(e.start, f"`{print_source(e)}` does not fit in 64 bits")
             return None
         return value
@@ -186,7 +186,7 @@ class Sizes:
         except (ValueError, OverflowError):
             self._report.error(e.at, f"`{print_source(e)}` has no value: outside the function's domain")
             return None
-        if isinstance(value, int) and not fits(INDEX, value, value):
+        if isinstance(value, int) and not holds_range(INDEX, value, value):
             self._report.error(e.at, f"`{print_source(e)}` does not fit in 64 bits")
             return None
         return value

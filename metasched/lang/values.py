@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from metasched.dtypes import INDEX, DType, fits, integer_range
+from metasched.dtypes import INDEX, DType, holds_range, integer_range
 from metasched.functions.registry import functions
 from metasched.ir.affine import free_vars, simplify
 from metasched.ir.data import depends_on_data
@@ -315,7 +315,7 @@ class Values:
         used = sorted(name for name in free_vars(built) if name in assumed.extents)
         ranges = listing([f"{name} < {assumed.extents[name]}" for name in used])
         message = f"`{print_source(e)}` leaves 64 bits"
-        if not fits(INDEX, lo, hi):
+        if not holds_range(INDEX, lo, hi):
             message += f": it goes from {lo} to {hi}"
         hint = f"index arithmetic must fit in i64 for every {ranges}, whatever conditions are around it"
         self._report.error(e.at, message, f"{hint}; make the sizes or the constants smaller")

@@ -33,8 +33,8 @@ class AllowedArithmetic:
     steps: str = ""
     fastmath: bool = False
 
-    def of(self, program: Program) -> Computation:
-        """How the results of a program are computed. Raises ScheduleError where the steps are not legal on it."""
+    def computation_of(self, program: Program) -> Computation:
+        """The computation of a program's results. Raises ScheduleError where the steps are not legal on it."""
         if not self.steps:
             return Computation(program.func, self.fastmath)
         trace = Trace.parse(self.steps)
@@ -69,7 +69,7 @@ def _otherwise(trace: Trace) -> list[tuple[int, Declaration]]:
 
 def _amplification(trace: Trace, number: int, program: Program) -> tuple[float, float]:
     """How much larger a step makes rounding errors. Those of several add up, to first order."""
-    schedule = _first(trace, number).apply_to(program)
+    schedule = _first_steps(trace, number).apply_to(program)
     step = trace.instructions[number]
     declared = registry()[step.op].amplification
     assert declared is not None
@@ -78,7 +78,7 @@ def _amplification(trace: Trace, number: int, program: Program) -> tuple[float, 
     return declared(schedule.func, schedule.name_of(BlockRV(label.name)), *others)
 
 
-def _first(trace: Trace, count: int) -> Trace:
+def _first_steps(trace: Trace, count: int) -> Trace:
     return replace(trace, data=replace(trace.data, instructions=trace.instructions[:count]))
 
 
@@ -92,5 +92,5 @@ def arithmetic_of(trace: str) -> AllowedArithmetic:
         return AS_WRITTEN
     parsed = Trace.parse(trace)
     otherwise = _otherwise(parsed)
-    steps = str(_first(parsed, otherwise[-1][0] + 1)) if otherwise else ""
+    steps = str(_first_steps(parsed, otherwise[-1][0] + 1)) if otherwise else ""
     return AllowedArithmetic(steps, Permission.FASTMATH in parsed.permissions)

@@ -27,7 +27,7 @@ class Builder:
     def lower(self, candidate: MeasureCandidate) -> Message:
         """Replay, lower, emit: LLVM text and its hash. Raises ScheduleError and BuildError: the candidate's fault."""
         phases = Stopwatch()
-        func = _scheduled(candidate, phases)
+        func = _replay_candidate(candidate, phases)
         artefact, text, code = lower_candidate(func, _target(candidate.target), phases)
         body = {"artefact": artefact.to_json(), "code": code, "phases": phases.seconds()}
         return Message(MessageKind.DONE, body, text)
@@ -52,7 +52,7 @@ class Builder:
         ScheduleError and BuildError.
         """
         phases = Stopwatch()
-        artefact, data = compile_func(_scheduled(candidate, phases), _target(candidate.target), phases)
+        artefact, data = compile_func(_replay_candidate(candidate, phases), _target(candidate.target), phases)
         return Message(MessageKind.DONE, {"artefact": artefact.to_json(), "phases": phases.seconds()}, data)
 
     def prepare(self, body: dict[str, Any]) -> Message:
@@ -61,13 +61,13 @@ class Builder:
         arrays = read_arrays(Path(body["given"]))
         ranges = {name: (float(low), float(high)) for name, (low, high) in body["ranges"].items()}
         program = parsed_program(body["program"], params)
-        by = AllowedArithmetic(body["steps"], body["fastmath"]).of(program)
+        by = AllowedArithmetic(body["steps"], body["fastmath"]).computation_of(program)
         cases = prepare(program.func, Given(arrays, ranges), int(body["seed"]), by)
         cases.save(Path(body["path"]))
         return Message(MessageKind.DONE)
 
 
-def _scheduled(candidate: MeasureCandidate, phases: Stopwatch) -> Func:
+def _replay_candidate(candidate: MeasureCandidate, phases: Stopwatch) -> Func:
     with phases.timed("replay"):
         program = parsed_program(candidate.program, candidate.params)
         return Trace.parse(candidate.trace).apply_to(program).func

@@ -22,7 +22,7 @@ class CallableCode(Protocol):
     def bind(self, bench: Bench) -> BoundKernel:
         """The code on the data that is in place; its prologue runs now."""
 
-    def held(self, bench: Bench) -> dict[int, Guarded]:
+    def constant_arguments(self, bench: Bench) -> dict[int, Guarded]:
         """The arguments that do not change between calls, by their positions among those of what `bind` gives:
         constants as they are, and what was computed of them ahead.
         """
@@ -40,7 +40,7 @@ class WholeCode:
     def bind(self, bench: Bench) -> BoundKernel:
         return self._kernel.bind(bench.addresses, self._workspace.address)
 
-    def held(self, bench: Bench) -> dict[int, Guarded]:
+    def constant_arguments(self, bench: Bench) -> dict[int, Guarded]:
         return {n: bench.inputs[n] for n in bench.cases.constants}
 
 
@@ -68,13 +68,13 @@ class DividedCode:
         main.status = prologue.status
         return main
 
-    def held(self, bench: Bench) -> dict[int, Guarded]:
+    def constant_arguments(self, bench: Bench) -> dict[int, Guarded]:
         taken = self._ahead.taken
         constants = {slot: bench.inputs[n] for slot, n in enumerate(taken) if n in bench.cases.constants}
         return constants | dict(enumerate(self._results, start=len(taken)))
 
 
-def loaded(artefact: Artefact, data: bytes) -> CallableCode:
+def load_code(artefact: Artefact, data: bytes) -> CallableCode:
     """A candidate's code in memory, in two parts where it has a prologue."""
     if artefact.ahead is None:
         return WholeCode(artefact, data)

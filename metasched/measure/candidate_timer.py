@@ -6,12 +6,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from metasched.compiler.cpu.emit.runtime import Status
-from metasched.measure.candidate_code import CallableCode, loaded
+from metasched.measure.candidate_code import CallableCode, load_code
 from metasched.measure.check import USUAL_OFFSET, Bench, Cases
 from metasched.measure.load import BoundKernel
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import Artefact, Failure, Reason
-from metasched.measure.rotation import rotating
+from metasched.measure.rotation import rotate_constants
 from metasched.measure.surroundings import rotation_bytes
 from metasched.measure.timing import Surroundings, TimingPlan, take_samples
 from metasched.runtime.threads import state
@@ -40,19 +40,19 @@ class CandidateTimer:
         with phases.timed("load"):
             plan = TimingPlan(**body["plan"])
             bench = _bench_of(body["data"], plan)
-            code = loaded(artefact, request.blob)
+            code = load_code(artefact, request.blob)
         with phases.timed("check"):
-            bound, seconds, failure = _check(code, bench) if body["first"] else _called(code, bench)
+            bound, seconds, failure = _check(code, bench) if body["first"] else _call_once(code, bench)
         times: tuple[float, ...] = ()
         if failure is None:
             with phases.timed("run"):
                 enough = rotation_bytes(plan.surroundings, Target.parse(artefact.target))
-                run = rotating(bound, code.held(bench), enough) if enough else bound.run
+                run = rotate_constants(bound, code.constant_arguments(bench), enough) if enough else bound.run
                 times = take_samples(run, plan, seconds, body["best_s"], body.get("before_s"))
             with phases.timed("check"):
                 failure = _status(bound) or (bench.verify(*code.scratch) if body["verify"] else None)
         if failure is not None:
-            return _failed(bench, failure, phases)
+            return _failure_of(bench, failure, phases)
         answer = {"times": times, "prologue_seconds": code.prologue_seconds, "phases": phases.seconds()}
         return Message(MessageKind.DONE, answer)
 
@@ -61,15 +61,15 @@ class CandidateTimer:
         phases = Stopwatch()
         with phases.timed("load"):
             bench = _bench_of(request.body["data"], TimingPlan(**request.body["plan"]))
-            code = loaded(Artefact.from_json(request.body["artefact"]), request.blob)
+            code = load_code(Artefact.from_json(request.body["artefact"]), request.blob)
         with phases.timed("check"):
             _, _, failure = _check(code, bench)
         if failure is not None:
-            return _failed(bench, failure, phases)
+            return _failure_of(bench, failure, phases)
         return Message(MessageKind.DONE, {"phases": phases.seconds()})
 
 
-def _failed(bench: Bench, failure: Failure, phases: Stopwatch) -> Message:
+def _failure_of(bench: Bench, failure: Failure, phases: Stopwatch) -> Message:
     bench.forget()
     return Message(MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail, "phases": phases.seconds()})
 
@@ -90,7 +90,7 @@ def _check(code: CallableCode, bench: Bench) -> _Called:
     return bound, seconds, failure
 
 
-def _called(code: CallableCode, bench: Bench) -> _Called:
+def _call_once(code: CallableCode, bench: Bench) -> _Called:
     """Code that was checked before, on the last case's data, the seconds of one call, and what is wrong with it."""
     if not bench.holds(bench.cases.random):
         bench.load(bench.cases.random, *code.scratch)

@@ -143,7 +143,7 @@ def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], given:
     )
     expected = tuple(value for value, _ in pairs)
     for buffer, value, allowed in zip(func.outputs, expected, tolerance, strict=True):
-        if buffer.dtype.is_float and not _checkable(value, allowed):
+        if buffer.dtype.is_float and not _tells_enough(value, allowed):
             raise CheckError(
                 f"{func.name}: most of `{buffer.name}` is not finite, or made of what is not, "
                 f"on {drawn_from(given, data)}, so nothing could be checked",
@@ -152,7 +152,7 @@ def _bounded_case(func: Func, by: Computation, data: Mapping[str, Array], given:
     return CheckCase(tuple(data.values()), expected, tolerance, fill)
 
 
-def _checkable(value: Array, allowed: NDArray[np.float64] | None) -> bool:
+def _tells_enough(value: Array, allowed: NDArray[np.float64] | None) -> bool:
     """Whether enough of a result tells a right kernel from a wrong one."""
     tells = np.isfinite(value) if allowed is None else np.isfinite(allowed) & ~np.isnan(value)
     some = bool(np.isfinite(value).any()) or not value.size
@@ -189,7 +189,7 @@ def _differs(actual: Array, expected: Array) -> NDArray[np.bool_]:
     return wrong
 
 
-_GUARD = 4096  # bytes before and after a buffer
+_GUARD_BYTES = 4096  # bytes before and after a buffer
 # Where NumPy's own large arrays begin within a cache line: what a caller's inputs will be like.
 USUAL_OFFSET = 16
 
@@ -198,8 +198,8 @@ class Guarded:
     """A buffer of `nbytes` between guard zones, `offset` bytes after a cache line begins."""
 
     def __init__(self, nbytes: int, offset: int = USUAL_OFFSET) -> None:
-        self._all = np.empty(nbytes + 2 * _GUARD + 2 * CACHE_LINE, np.uint8)
-        start = _GUARD + -int(self._all.ctypes.data) % CACHE_LINE + offset
+        self._all = np.empty(nbytes + 2 * _GUARD_BYTES + 2 * CACHE_LINE, np.uint8)
+        start = _GUARD_BYTES + -int(self._all.ctypes.data) % CACHE_LINE + offset
         self.bytes = self._all[start : start + nbytes]
         self._before, self._after = self._all[:start], self._all[start + nbytes :]
         self._fill = NAN_BYTE

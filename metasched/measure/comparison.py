@@ -7,7 +7,7 @@ import numpy as np
 from metasched.support.data_classes import dataclass
 
 _RESAMPLES = 4000
-_LEVEL = 0.95
+_CONFIDENCE_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Comparison:
         """A 95 % interval of the gain: the percentile bootstrap (Efron 1979) of that median, with a fixed seed."""
         logs = self._logs
         drawn = np.random.default_rng(0).choice(logs, size=(_RESAMPLES, len(logs)))
-        low, high = np.exp(np.quantile(np.median(drawn, axis=1), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
+        low, high = np.exp(
+            np.quantile(np.median(drawn, axis=1), [(1 - _CONFIDENCE_LEVEL) / 2, (1 + _CONFIDENCE_LEVEL) / 2])
+        )
         return float(low), float(high)
 
     @property

@@ -33,11 +33,11 @@ class ExecutorInputs:
 MakeRunner = Callable[[ExecutorInputs], Runner]
 
 
-def _checked(value: object) -> MakeRunner:
+def _require_maker(value: object) -> MakeRunner:
     return checked_function(value, "what is wanted", "what is wanted")
 
 
-EXECUTORS = Registry(GROUP, "executor", _checked, MetaschedError, "metasched.measure.executors", "executor")
+EXECUTORS = Registry(GROUP, "executor", _require_maker, MetaschedError, "metasched.measure.executors", "executor")
 
 
 class OpenedOnce:
@@ -72,7 +72,7 @@ class OpenedOnce:
         """The runner that was given, or was opened here; None before."""
         return self._own if self._given is None else self._given
 
-    def opened(self) -> Runner:
+    def open_runner(self) -> Runner:
         """The runner, opened now if it is not. Raises ResourceError when the machine denies what it needs, and
         MetaschedError where the executor makes none.
         """

@@ -66,7 +66,7 @@ class ExpectedResults:
         self._files: dict[tuple[_Key, AllowedArithmetic], Future[Path]] = {}
         self._lock = threading.Lock()
 
-    def of(
+    def file_of(
         self, program: Program, arithmetic: AllowedArithmetic = AS_WRITTEN, inputs: Inputs | None = None
     ) -> Future[Path]:
         """The file of a program, for a way to compute it. It keeps the inputs that it was first asked for with."""
@@ -74,10 +74,10 @@ class ExpectedResults:
         with self._lock:
             data = self._given.setdefault(key, inputs or self._inputs)
             if (key, arithmetic) not in self._files:
-                self._files[key, arithmetic] = self._begin(lambda: self._made(program, arithmetic, data))
+                self._files[key, arithmetic] = self._begin(lambda: self._compute_file(program, arithmetic, data))
             return self._files[key, arithmetic]
 
-    def _made(self, program: Program, arithmetic: AllowedArithmetic, inputs: Inputs | None) -> Path:
+    def _compute_file(self, program: Program, arithmetic: AllowedArithmetic, inputs: Inputs | None) -> Path:
         """Have a worker compute a program's data and expected results."""
         text = str(program)
         said = json.dumps((text, program.params, arithmetic.steps, arithmetic.fastmath))
@@ -99,11 +99,11 @@ class ExpectedResults:
         what = f"computing the expected result of {program.key}"
         answer = self._ask(Message(MessageKind.PREPARE, body), what)
         if answer.kind is MessageKind.FAILED and answer.body["reason"] == Reason.OUT_OF_MEMORY.value:
-            raise CheckError(f"{what} failed: {answer.said}", hint=MEMORY_HINT)
+            raise CheckError(f"{what} failed: {answer.error_text}", hint=MEMORY_HINT)
         if answer.kind is MessageKind.FAILED:
-            raise CheckError(f"{what} failed: {answer.said}", tuple(answer.body.get("arguments", ())))
+            raise CheckError(f"{what} failed: {answer.error_text}", tuple(answer.body.get("arguments", ())))
         if answer.kind is MessageKind.LACK:
-            raise ResourceError(f"{what} failed: {answer.said}")
+            raise ResourceError(f"{what} failed: {answer.error_text}")
         if answer.kind is not MessageKind.DONE:
-            raise WorkerBug(f"{what} failed", answer.said, MeasureCandidate(text, program.params, "", ""))
+            raise WorkerBug(f"{what} failed", answer.error_text, MeasureCandidate(text, program.params, "", ""))
         return path

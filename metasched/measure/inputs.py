@@ -29,7 +29,7 @@ _MADE_OF = ("generator", "shape", "dtype")
 _MADE_BY = f"({', '.join(_MADE_OF)})"
 _NO_NUMBERS = "OSUMm"  # NumPy's kinds of what is no number: objects, texts, dates
 _LEAST, _MOST = 0.25, 1.25  # magnitudes that are drawn: see `metasched.measure.tolerance`
-_USUAL = (-100, 100)  # integers of which nothing says what they are
+_USUAL_RANGE = (-100, 100)  # integers of which nothing says what they are
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Given:
 def arguments(func: Func) -> tuple[InputArgument, ...]:
     """The arguments of a program, in calling order."""
     places = place_values(func)
-    buffers = {b.name: _of_buffer(func, b, places.get(b.name)) for b in func.inputs}
+    buffers = {b.name: _argument_of(func, b, places.get(b.name)) for b in func.inputs}
     scalars = {s.name: InputArgument(s.name, (), s.dtype, None, places.get(s.name)) for s in func.scalars}
     return tuple((buffers | scalars)[name] for name in func.order)
 
 
-def _of_buffer(func: Func, buffer: Buffer, places: tuple[int, int] | None) -> InputArgument:
+def _argument_of(func: Func, buffer: Buffer, places: tuple[int, int] | None) -> InputArgument:
     below = None if buffer.below is None else as_int(buffer.below)
     return InputArgument(buffer.name, shape_of(func, buffer.name), buffer.dtype, below, places)
 
@@ -128,7 +128,7 @@ def _require_range(argument: InputArgument, spec: tuple[Any, Any]) -> None:
     if not all(isinstance(x, Real) and math.isfinite(x) for x in spec) or spec[0] > spec[1]:
         raise KernelError(f"the range of `{argument.name}` is (low, high), finite and in order, not {spec}")
     if argument.dtype.is_integer:
-        low, high = _within(argument.dtype, spec)
+        low, high = _integers_within(argument.dtype, spec)
         if low > high:
             raise KernelError(f"the range {spec} of `{argument.name}` has no number that is {argument.dtype}")
 
@@ -201,7 +201,7 @@ def _integers(
         return _random(argument, span, rng)
     low, high = (-magnitude, magnitude) if span is None else (math.ceil(span[0]), math.floor(span[1]))
     if argument.dtype.is_integer:
-        low, high = _within(argument.dtype, (low, high))
+        low, high = _integers_within(argument.dtype, (low, high))
     if low > high or low == high == 0:  # no integer in the caller's range but 0
         return _random(argument, span, rng)
     if span is not None:
@@ -213,7 +213,7 @@ def _integers(
     return elements(values, argument.dtype)
 
 
-def _within(dtype: DType, span: tuple[float, float]) -> tuple[int, int]:
+def _integers_within(dtype: DType, span: tuple[float, float]) -> tuple[int, int]:
     """The integers of a type that are in a range, whose ends may lie beyond the type's, if only by rounding."""
     lowest, last = integer_range(dtype)
     return max(math.ceil(span[0]), lowest), min(math.floor(span[1]), last)
@@ -228,9 +228,9 @@ def _random(argument: InputArgument, span: tuple[float, float] | None, rng: np.r
     if argument.dtype.is_bool:
         return rng.integers(0, 2, argument.shape).astype(np.bool_)
     if argument.dtype.is_integer:
-        low, high = _within(argument.dtype, (argument.places or _USUAL) if span is None else span)
+        low, high = _integers_within(argument.dtype, (argument.places or _USUAL_RANGE) if span is None else span)
         if low > high:  # of a type that has none of the places
-            low, high = _within(argument.dtype, _USUAL)
+            low, high = _integers_within(argument.dtype, _USUAL_RANGE)
         if argument.below is not None:
             # All of them where the caller says nothing, and never one that is none.
             low, high = (0, argument.below - 1) if span is None else (max(low, 0), min(high, argument.below - 1))

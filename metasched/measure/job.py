@@ -20,7 +20,7 @@ from metasched.support.data_classes import dataclass
 T = TypeVar("T")
 
 # Of so many candidates, the halves are reversed.
-_MANY = 8
+_MANY_JOBS = 8
 
 
 @dataclass
@@ -92,5 +92,5 @@ def turn_order(jobs: Sequence[T], turn: int) -> list[T]:
     """
     if turn % 2 == 0:
         return list(jobs)
-    half = len(jobs) if len(jobs) < _MANY else (len(jobs) + 1) // 2
+    half = len(jobs) if len(jobs) < _MANY_JOBS else (len(jobs) + 1) // 2
     return [*reversed(jobs[:half]), *reversed(jobs[half:])]

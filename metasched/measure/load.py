@@ -82,7 +82,7 @@ class BoundKernel:
         )
         return elapsed.value * 1e-9
 
-    def rotated(self, others: Sequence[Mapping[int, int]]) -> Callable[[int], float]:
+    def rotate_arguments(self, others: Sequence[Mapping[int, int]]) -> Callable[[int], float]:
         """`run`, with other addresses for some arguments in one call after another.
 
         Each of `others` has them by position; the first call after them is on the buffers that it is bound to.
@@ -139,7 +139,7 @@ define internal i64 @now() noinline nounwind {{
 
 
 def _repeat_text(types: Types) -> str:
-    loads, passed = _unpacked(types, "%arguments")
+    loads, passed = _unpack_row(types, "%arguments")
     return f"""\
 {_CLOCK}
 define i32 @{_REPEAT}(ptr %kernel, ptr %arguments, ptr %workspace, i64 %calls, ptr %elapsed) nounwind {{
@@ -165,7 +165,7 @@ done:
 
 
 def _rotate_text(types: Types) -> str:
-    loads, passed = _unpacked(types, "%row")
+    loads, passed = _unpack_row(types, "%row")
     return f"""\
 {_CLOCK}
 define i32 @{_ROTATE}(
@@ -198,7 +198,7 @@ done:
 """
 
 
-def _unpacked(types: Types, row: str) -> tuple[str, str]:
+def _unpack_row(types: Types, row: str) -> tuple[str, str]:
     """Lines that load the arguments from the slots of a row, and the arguments of the call."""
     lines = []
     for n, text in enumerate(types):

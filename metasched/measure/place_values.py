@@ -14,7 +14,7 @@ from metasched.ir.nodes import Binary, Block, Cast, Expr, Func, Load, Var
 from metasched.ir.ranges import bounds
 
 Span = tuple[int, int]  # inclusive
-_BEYOND = 16  # one in so many of the places lies beyond them at either end, and one more: these have no term
+_PLACES_PER_MARGIN = 16  # one in so many of the places lies beyond them at either end, and one more: these have no term
 
 
 def place_values(func: Func) -> dict[str, Span]:
@@ -24,18 +24,18 @@ def place_values(func: Func) -> dict[str, Span]:
     found: dict[str, Span] = {}
     arguments = {b.name for b in func.inputs if b.dtype.is_integer} | {s.name for s in func.scalars}
     for block in (node for node in func.body.walk() if isinstance(node, Block)):
-        for name, (low, high) in _compared(block, arguments):
+        for name, (low, high) in _compared_arguments(block, arguments):
             least, most = found.get(name, (low, high))
             found[name] = min(low, least), max(high, most)
     return {name: _and_beyond(span) for name, span in found.items()}
 
 
 def _and_beyond(span: Span) -> Span:
-    margin = 1 + (span[1] - span[0] + 1) // _BEYOND
+    margin = 1 + (span[1] - span[0] + 1) // _PLACES_PER_MARGIN
     return span[0] - margin, span[1] + margin
 
 
-def _compared(block: Block, arguments: set[str]) -> Iterator[tuple[str, Span]]:
+def _compared_arguments(block: Block, arguments: set[str]) -> Iterator[tuple[str, Span]]:
     """Arguments that a block compares with places, with the values at which an equation would hold."""
     extents = {i.name: i.extent for i in block.iters}
     for node in block.store.value.walk():

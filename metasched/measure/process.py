@@ -29,7 +29,7 @@ LOGGER = logging.getLogger(__name__)
 
 _TICK_S = 0.05  # how often a busy worker's memory is looked at
 _TAIL_BYTES = 4000
-_STARTS = 3  # how often a worker that dies before it is ready is started
+_MOST_STARTS = 3  # how often a worker that dies before it is ready is started
 _NO_MEMORY = re.compile(rb"out of memory|bad_alloc|cannot allocate memory|MemoryError", re.IGNORECASE)
 
 
@@ -144,23 +144,23 @@ class WorkerProcess:
         """
         if self._ready and self._started is not None and self._started.process.poll() is not None:
             self.kill()  # it was killed while it had nothing to do
-        for attempt in range(1, _STARTS + 1):
+        for attempt in range(1, _MOST_STARTS + 1):
             self._require_open()
             self.start()
             if self._ready:
                 return
             try:
-                self._ready = self._greeted()
+                self._ready = self._await_greeting()
             except WorkerLost as lost:
                 self._require_open()
-                if attempt == _STARTS or not lost.how.may_pass:
-                    raise self._not_started(lost, attempt) from lost
+                if attempt == _MOST_STARTS or not lost.how.may_pass:
+                    raise self._start_error(lost, attempt) from lost
 
     def _require_open(self) -> None:
         if self._closed.is_set():
             raise RunnerClosed("the runner was closed while this was measured")
 
-    def _greeted(self) -> bool:
+    def _await_greeting(self) -> bool:
         """Wait for what a new process says first."""
         with explaining("starting a worker process"):
             message = self._receive(time.monotonic() + self._limits.start_s)
@@ -171,7 +171,7 @@ class WorkerProcess:
         LOGGER.debug("%s: process %s is ready", self.name, self.pid)
         return True
 
-    def _not_started(self, lost: WorkerLost, attempts: int) -> ResourceError:
+    def _start_error(self, lost: WorkerLost, attempts: int) -> ResourceError:
         if lost.how is Loss.TIMEOUT:
             return ResourceError(
                 f"a worker process was not ready after {self._limits.start_s:g} s",
@@ -260,7 +260,7 @@ class WorkerProcess:
                 if waited_for(started.requests, select.POLLOUT, _TICK_S):
                     view = view[os.write(started.requests, view) :]
             except BrokenPipeError:
-                raise self._died() from None
+                raise self._explain_death() from None
             self._watch(deadline)
 
     def _receive(self, deadline: float) -> Message:
@@ -268,7 +268,7 @@ class WorkerProcess:
         assert started is not None
         while True:
             try:
-                message = self._decoder.next()
+                message = self._decoder.next_message()
             except ProtocolError as error:
                 self.kill()
                 raise WorkerLost(Loss.CRASH, "crash garbled", str(error)) from error
@@ -278,10 +278,10 @@ class WorkerProcess:
             if waited_for(started.answers, select.POLLIN, _TICK_S):
                 data = os.read(started.answers, 1 << 20)
                 if not data:
-                    raise self._died()
+                    raise self._explain_death()
                 self._decoder.feed(data)
             elif started.process.poll() is not None:  # another process may still hold its end of the pipe
-                raise self._died()
+                raise self._explain_death()
             else:
                 self._watch(deadline)
 
@@ -306,7 +306,7 @@ class WorkerProcess:
             return 0
         return held
 
-    def _died(self) -> WorkerLost:
+    def _explain_death(self) -> WorkerLost:
         assert self._started is not None
         process = self._started.process
         # Its pipe is closed, so it is ending; or it has closed its pipe itself, and no longer answers.

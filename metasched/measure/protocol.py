@@ -51,8 +51,8 @@ class Message:
     blob: bytes = b""
 
     @property
-    def said(self) -> str:
-        """What an answer that is not DONE says went wrong."""
+    def error_text(self) -> str:
+        """The text of what went wrong, by an answer that is not DONE."""
         body = self.body
         return str(body.get("traceback") or body.get("detail") or body.get("reason") or body)
 
@@ -71,7 +71,7 @@ class Decoder:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next(self) -> Message | None:
+    def next_message(self) -> Message | None:
         """The next whole message, if it has arrived; raises `ProtocolError` for bytes that are no frame."""
         if len(self._buffer) < _HEADER.size:
             return None

@@ -208,7 +208,7 @@ class CheckError(MetaschedError):
         self.arguments = arguments
         super().__init__(said, hint=f"say what it takes: `{way}` for {listing(arguments)}" if arguments else hint)
 
-    def by(self, way: str) -> CheckError:
+    def with_way(self, way: str) -> CheckError:
         """This error for a caller who says what data an argument takes in another `way`."""
         return CheckError(self.said, self.arguments, way, hint=self.hint)
 

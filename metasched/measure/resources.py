@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from metasched.errors import ResourceError
 
 _FREE_SPACE = "free some, or set TMPDIR to a folder that has room"
-_FILES = "raise the limit (`ulimit -n 1024`), or close files"
+_FILES_HINT = "raise the limit (`ulimit -n 1024`), or close files"
 
 # What to do, by the number of the error; what went wrong is the system's own text.
 REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: _FREE_SPACE,
     errno.EDQUOT: _FREE_SPACE,
     errno.EFBIG: "raise the limit on the size of files (`ulimit -f unlimited`)",
-    errno.EMFILE: _FILES,
-    errno.ENFILE: _FILES,
+    errno.EMFILE: _FILES_HINT,
+    errno.ENFILE: _FILES_HINT,
     errno.EAGAIN: "raise the limit on processes and threads (`ulimit -u`), or end some",
     errno.ENOMEM: "raise the limit on memory (`ulimit -v`), or end what holds it",
     errno.EACCES: "give yourself the right, or set TMPDIR to a folder of yours",

@@ -20,7 +20,7 @@ from metasched.target import CACHE_LINE
 _MOST_COPIES = 512
 
 
-def rotating(bound: BoundKernel, held: Mapping[int, Guarded], enough: int) -> Callable[[int], float]:
+def rotate_constants(bound: BoundKernel, held: Mapping[int, Guarded], enough: int) -> Callable[[int], float]:
     """`bound.run` with a copy of `held`, by position of the argument, for one call after another.
 
     There are as many copies as take `enough` bytes together; none where the constants do by themselves.
@@ -40,10 +40,10 @@ def rotating(bound: BoundKernel, held: Mapping[int, Guarded], enough: int) -> Ca
             memory[start : start + guarded.bytes.size] = guarded.bytes
             others[-1][slot] = base + start
             start += sizes[slot]
-    run = bound.rotated(others)
+    run = bound.rotate_arguments(others)
 
-    def timed(calls: int) -> float:
+    def run_rotated(calls: int) -> float:
         assert memory is not None  # it lives as long as what is called on it
         return run(calls)
 
-    return timed
+    return run_rotated

@@ -47,11 +47,11 @@ from metasched.support.messages import listing
 from metasched.target import Target, TargetError
 
 WORKER_MODULE = "metasched.measure.worker"
-_PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
+_MOST_PREPARATIONS = 3  # how often an expected result is asked for whose worker dies
 _TICK_S = 0.02  # how often it is seen whether what is built was given up
 _MOST_AHEAD = 64  # codes that are compiled before they are asked for
 # A candidate so many times slower than the best may turn out to be the best: all its code is checked.
-_NEAR = 1.05
+_NEAR_RATIO = 1.05
 _MAX_BATCH = 64  # candidates built before the first of them runs: their machine code is held meanwhile
 
 
@@ -139,7 +139,9 @@ class LocalRunner:
             self._idle.put(builder)
         self._building = ThreadPoolExecutor(settings.builders, "metasched-build")
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._expected = ExpectedResults(self._folder, settings.seed, inputs, self._building.submit, self._prepared)
+        self._expected = ExpectedResults(
+            self._folder, settings.seed, inputs, self._building.submit, self._request_prepared
+        )
         self._best: dict[tuple[Any, ...], float] = {}
         self._built = RecentlyBuilt()
         self._ahead: OrderedDict[str, Future[Message]] = OrderedDict()  # what is compiled as soon as it is lowered
@@ -209,7 +211,7 @@ class LocalRunner:
         `inputs` is the data of its arguments, by default that of the runner. A program keeps the inputs that it was
         first prepared with.
         """
-        self._expected.of(program, inputs=inputs)
+        self._expected.file_of(program, inputs=inputs)
 
     def measure(
         self, program: Program, traces: Iterable[str], target: str, best_s: float | None = None
@@ -271,14 +273,14 @@ class LocalRunner:
         while more is not None:
             if not more.future.done():
                 batch.append(more)
-                under_way.append(self._expected.of(more.program, more.arithmetic))
+                under_way.append(self._expected.file_of(more.program, more.arithmetic))
                 under_way.append(self._building.submit(self._build, more))
-            more = self._next(under_way) if len(batch) < _MAX_BATCH else None
+            more = self._next_job(under_way) if len(batch) < _MAX_BATCH else None
         while not all(job.future.done() for job in batch) and wait(under_way, _TICK_S).not_done:
             pass  # what is given up meanwhile is not waited for
         return batch
 
-    def _next(self, under_way: list[Future[Any]]) -> Job | None:
+    def _next_job(self, under_way: list[Future[Any]]) -> Job | None:
         """The next job, while an earlier one is still building; None when there is none by then."""
         while True:
             try:
@@ -359,27 +361,27 @@ class LocalRunner:
     def _visit_all(self, batch: list[Job]) -> None:
         """Visit what was built in turns until each has had its visits, or has lost the race, and report."""
         for job in batch:
-            self._try(job, self._begin)
+            self._try(job, self._await_expected)
         if all(job.future.done() for job in batch):
             return
-        with self._turns.timing(), self._apart():
+        with self._turns.timing(), self._builders_apart():
             self._visit_in_turns(batch)
         self._check_wholes([job for job in batch if job.is_timed])
 
     @contextmanager
-    def _apart(self) -> Iterator[None]:
-        """While its body runs, builders keep to their own cores, where there are any."""
+    def _builders_apart(self) -> Iterator[None]:
+        """Keep builders to their own cores while the body runs, where there are any."""
         share = self._share
         if share is None:
             yield
             return
-        self._spread(share.building)
+        self._spread_builders(share.building)
         try:
             yield
         finally:
-            self._spread(os.sched_getaffinity(0))
+            self._spread_builders(os.sched_getaffinity(0))
 
-    def _spread(self, cpus: Set[int]) -> None:
+    def _spread_builders(self, cpus: Set[int]) -> None:
         for builder in self._builders:
             builder.run_on(cpus)
 
@@ -392,7 +394,7 @@ class LocalRunner:
             for job in left:
                 self._try(job, self._note_best)
             for job in left:
-                self._try(job, self._end)
+                self._try(job, self._finish_visited)
             left = [job for job in left if not (job.future.done() or job.is_timed)]
             turn += 1
 
@@ -407,13 +409,13 @@ class LocalRunner:
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
             job.fail(error)
 
-    def _begin(self, job: Job) -> None:
+    def _await_expected(self, job: Job) -> None:
         """A job that was not built ends here; for others, wait until there is something to check them against."""
         if job.failure is not None:
             job.finish()
             return
         started = time.perf_counter()
-        self._expected.of(job.program, job.arithmetic).result()
+        self._expected.file_of(job.program, job.arithmetic).result()
         job.count({"reference": time.perf_counter() - started})
 
     def _visit(self, job: Job) -> None:
@@ -458,7 +460,7 @@ class LocalRunner:
         if len(job.visits) >= LEAST_VISITS:
             self._best[job.task] = min(self._best.get(job.task, float("inf")), median_of(job.visits))
 
-    def _end(self, job: Job) -> None:
+    def _finish_visited(self, job: Job) -> None:
         """Report a job that had its visits, or needs no more of them; one of the fastest, once its whole is checked."""
         best_s = self._best_of(job)
         had_all = len(job.visits) >= job.plan.visits
@@ -471,7 +473,7 @@ class LocalRunner:
 
     @staticmethod
     def _may_be_best(job: Job, best_s: float | None) -> bool:
-        return best_s is None or median_of(job.visits) <= _NEAR * best_s
+        return best_s is None or median_of(job.visits) <= _NEAR_RATIO * best_s
 
     def _is_checked(self, job: Job) -> bool:
         """Whether all its code was checked. What has a prologue has code that computes all in one call, too."""
@@ -520,21 +522,21 @@ class LocalRunner:
 
     def _data_of(self, job: Job) -> str:
         """Where the data is that a job is checked on."""
-        return str(self._expected.of(job.program, job.arithmetic).result())
+        return str(self._expected.file_of(job.program, job.arithmetic).result())
 
-    def _prepared(self, request: Message, what: str) -> Message:
+    def _request_prepared(self, request: Message, what: str) -> Message:
         """The answer to a request for expected results; a builder that dies over it is no candidate's fault, and is
         replaced."""
         limits = self._settings.limits
-        for attempt in range(1, _PREPARATIONS + 1):
+        for attempt in range(1, _MOST_PREPARATIONS + 1):
             try:
                 with self._builder() as builder:
                     memory = memory_for_expected_results(limits.memory_bytes)
-                    return builder.request(_allowing(request, memory), limits.prepare_s, memory)
+                    return builder.request(_with_memory(request, memory), limits.prepare_s, memory)
             except WorkerLost as lost:
                 if self._closed.is_set():
                     raise RunnerClosed("the runner was closed while this was measured") from lost
-                if attempt == _PREPARATIONS or not lost.how.may_pass:
+                if attempt == _MOST_PREPARATIONS or not lost.how.may_pass:
                     hint = MEMORY_HINT if lost.how is Loss.MEMORY else ""
                     raise CheckError(f"{what} failed: {lost.reason}\n{lost.detail}", hint=hint) from lost
         raise AssertionError("the last attempt returns or raises")
@@ -582,10 +584,10 @@ def _failure(answer: Message, candidate: MeasureCandidate) -> Failure:
     if answer.kind is MessageKind.FAILED:
         return Failure(answer.body["reason"], answer.body["detail"])
     if answer.kind is MessageKind.LACK:
-        raise ResourceError(f"measuring a candidate failed: {answer.said}")
-    raise WorkerBug("a worker raised an exception while measuring a candidate", answer.said, candidate)
+        raise ResourceError(f"measuring a candidate failed: {answer.error_text}")
+    raise WorkerBug("a worker raised an exception while measuring a candidate", answer.error_text, candidate)
 
 
-def _allowing(request: Message, memory_bytes: int) -> Message:
+def _with_memory(request: Message, memory_bytes: int) -> Message:
     """The request to a worker that may hold so much for it."""
     return replace(request, body=request.body | {"memory_bytes": memory_bytes})

@@ -8,7 +8,7 @@ from metasched.measure.timing import Surroundings
 from metasched.target import Target
 
 # What goes through the caches is so many times as much as what constants are not to be found in.
-_BEYOND = 1.5
+_CACHE_FACTOR = 1.5
 
 
 def rotation_bytes(surroundings: Surroundings, target: Target) -> int:
@@ -17,7 +17,7 @@ def rotation_bytes(surroundings: Surroundings, target: Target) -> int:
         return 0
     near = target.l2 * target.threads
     held = near if surroundings is Surroundings.LAST_CACHE else max(near, int(last_cache(target, DEFAULT_CORE)))
-    return int(_BEYOND * held)
+    return int(_CACHE_FACTOR * held)
 
 
 def surroundings_in(network_bytes: int, target: Target) -> Surroundings:

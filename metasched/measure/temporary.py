@@ -18,7 +18,7 @@ from metasched.measure.resources import explaining
 
 PREFIX = "metasched-"
 LOCK = "owner.lock"
-_UNNAMED = "owner.new"
+_UNNAMED_FILE = "owner.new"
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
@@ -54,10 +54,10 @@ def _lock_in(folder: Path) -> int | None:
 
     None where the file system knows no locks: only its owner removes the folder then.
     """
-    file = os.open(folder / _UNNAMED, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    file = os.open(folder / _UNNAMED_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (folder / _UNNAMED).rename(folder / LOCK)
+        (folder / _UNNAMED_FILE).rename(folder / LOCK)
     except OSError as error:
         os.close(file)
         if error.errno in _NO_LOCKS:

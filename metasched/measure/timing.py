@@ -27,12 +27,12 @@ Times = tuple[float, ...]
 # Visits that a time needs: a single one depends on the moment as much as on the kernel.
 LEAST_VISITS = 2
 # A candidate so many times slower, in every sample of two visits, is clearly slower.
-CLEARLY = 1.3
+CLEARLY_SLOWER_RATIO = 1.3
 # Samples, and medians of visits, that differ by no more than these shares agree.
 _SAMPLES_AGREE = 0.015
 _VISITS_AGREE = 0.01
 # A candidate so many times slower than the best needs no third visit where two agree as well as this.
-_BEHIND = 1.1
+_BEHIND_RATIO = 1.1
 _ABOUT_AGREE = 0.03
 _NO_RACE = 1e9
 
@@ -78,7 +78,7 @@ class TimingPlan:
     budget_s: float = 0.02
     visits: int = 3
     apart_s: float = 0.1
-    race_ratio: float = CLEARLY
+    race_ratio: float = CLEARLY_SLOWER_RATIO
     hopeless: float = 3.0
     long_call_s: float = 5e-3
     surroundings: Surroundings = Surroundings.ALONE
@@ -117,13 +117,13 @@ def take_samples(
     calls, spent = _calls_per_sample(run, single, plan.sample_s)
     times: list[float] = []
     while not times or (len(times) < plan.samples and spent < plan.budget_s and not _is_as_before(times, before_s)):
-        seconds = _timed(run, calls)
+        seconds = _time_calls(run, calls)
         spent += seconds
         times.append(seconds / calls)
     return tuple(times)
 
 
-def is_clearly_slower(visits: Sequence[Times], best_s: float | None, ratio: float = CLEARLY) -> bool:
+def is_clearly_slower(visits: Sequence[Times], best_s: float | None, ratio: float = CLEARLY_SLOWER_RATIO) -> bool:
     """Whether every sample, of two visits at least, is `ratio` times longer than the best time."""
     if best_s is None or len(visits) < LEAST_VISITS:
         return False
@@ -137,7 +137,7 @@ def is_known_well(visits: Sequence[Times], best_s: float | None, plan: TimingPla
     if best_s is None or len(visits) < LEAST_VISITS or plan.race_ratio >= _NO_RACE:
         return False
     medians = [median_of([times]) for times in visits]
-    return _agree(medians, _ABOUT_AGREE if min(medians) > _BEHIND * best_s else _VISITS_AGREE)
+    return _agree(medians, _ABOUT_AGREE if min(medians) > _BEHIND_RATIO * best_s else _VISITS_AGREE)
 
 
 def _is_as_before(times: Sequence[float], before_s: float | None) -> bool:
@@ -159,7 +159,7 @@ def median_of(visits: Sequence[Times]) -> float:
     return statistics.median(seconds for times in visits for seconds in times)
 
 
-def _timed(run: Callable[[int], float], calls: int) -> float:
+def _time_calls(run: Callable[[int], float], calls: int) -> float:
     return max(run(calls), calls * _CALL_S)
 
 
@@ -171,6 +171,6 @@ def _calls_per_sample(run: Callable[[int], float], first: float, sample_s: float
     calls, seconds, spent = 1, first, 0.0
     while seconds < sample_s / 2:
         calls = min(10 * calls, math.ceil(calls * sample_s / seconds))
-        seconds = _timed(run, calls)
+        seconds = _time_calls(run, calls)
         spent += seconds
     return max(1, math.ceil(calls * sample_s / seconds)), spent

@@ -94,7 +94,7 @@ def tolerances(by: Computation, bound: NDArray[np.float64], dtype: DType, data: 
     """
     if not dtype.is_float and not np.any(bound):
         return None
-    bound = _amplified(bound, by.amplification_of_drawn if data is DataKind.DRAWN else by.amplification)
+    bound = _amplify_bound(bound, by.amplification_of_drawn if data is DataKind.DRAWN else by.amplification)
     relative, absolute = _errors(by, data)
     allowed = relative * bound + absolute if dtype.is_float else np.floor(relative * bound)
     return np.where(np.isfinite(allowed), allowed, np.inf)
@@ -128,7 +128,7 @@ def _errors(by: Computation, data: DataKind) -> tuple[float, float]:
     return relative, absolute
 
 
-def _amplified(bound: NDArray[np.float64], amplification: float) -> NDArray[np.float64]:
+def _amplify_bound(bound: NDArray[np.float64], amplification: float) -> NDArray[np.float64]:
     """The bound where errors are larger, and depend on all elements of a tile: as for the largest of all."""
     finite = bound[np.isfinite(bound)]
     if not amplification or not finite.size:
@@ -204,7 +204,7 @@ def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
             return False
         largest[name] = float(np.max(np.abs(array.astype(np.float64)), initial=0.0))
     for block in blocks(func):
-        magnitude = _reduced(block, largest)
+        magnitude = _reduced_magnitude(block, largest)
         if magnitude is None:
             return False
         buffer = func.buffer(block.store.buffer)
@@ -216,7 +216,7 @@ def exact_magnitude(func: Func, inputs: Mapping[str, NDArray[Any]]) -> bool:
     return True
 
 
-def _reduced(block: Block, largest: Mapping[str, float]) -> float | None:
+def _reduced_magnitude(block: Block, largest: Mapping[str, float]) -> float | None:
     value = _magnitude(block.store.value, largest)
     if value is None:
         return None
@@ -252,7 +252,7 @@ def _unwrapped_magnitude(e: Expr, largest: Mapping[str, float]) -> float | None:
     if isinstance(e, Cast):
         return _cast_magnitude(e, largest)
     if isinstance(e, Select):
-        return _largest(_magnitude(e.then, largest), _magnitude(e.otherwise, largest))
+        return _larger(_magnitude(e.then, largest), _magnitude(e.otherwise, largest))
     if isinstance(e, Call) and e.func in _EXACT_CALLS:
         return _magnitude(e.args[0], largest)
     return _binary_magnitude(e, largest) if isinstance(e, Binary) else None
@@ -275,7 +275,7 @@ def _binary_magnitude(e: Binary, largest: Mapping[str, float]) -> float | None:
     return max(a, b) if e.op in (BinOp.MIN, BinOp.MAX) else None
 
 
-def _largest(a: float | None, b: float | None) -> float | None:
+def _larger(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else max(a, b)
 
 

@@ -24,12 +24,12 @@ from metasched.measure.protocol import Decoder, Message, MessageKind
 from metasched.measure.records import CheckError, Failure, MeasureCandidate, Reason
 from metasched.measure.resources import as_resource_error
 from metasched.measure.worker_server import waited_for
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.messages import with_hint
 from metasched.target import Target
 
 _ORPHAN_CHECK_S = 1.0
-_SMALL = "program small[N=8](A: f32[N]) -> B: f32[N]:\n    b: B[i] = A[i]\n"
+_SMALL_PROGRAM = "program small[N=8](A: f32[N]) -> B: f32[N]:\n    b: B[i] = A[i]\n"
 
 
 class Channel:
@@ -63,7 +63,7 @@ class Channel:
             if not data:
                 os._exit(0)
             decoder.feed(data)
-            while (message := decoder.next()) is not None:
+            while (message := decoder.next_message()) is not None:
                 self._messages.put(message)
 
 
@@ -75,14 +75,14 @@ class Worker:
         self.role = WorkerRole(settings.role)
 
     @classmethod
-    def warm(cls) -> None:
+    def warm_up(cls) -> None:
         """Import what workers need, before they are forked, by building something. An error is told by each of them,
         which `preload` or a request meets.
         """
         from metasched.measure import candidate_timer  # noqa: F401
         from metasched.measure.builder import Builder
 
-        Builder().build(MeasureCandidate(_SMALL, (), "trace 1 of small[N=8]:\n", str(Target.detect(threads=1))))
+        Builder().build(MeasureCandidate(_SMALL_PROGRAM, (), "trace 1 of small[N=8]:\n", str(Target.detect(threads=1))))
 
     def preload(self) -> None:
         """Have what the role needs, before the first request asks for it."""
@@ -98,7 +98,7 @@ class Worker:
     def serve(self, channel: Channel) -> None:
         """Answer requests until the parent ends."""
         try:
-            with put_off():
+            with pause_gc():
                 self.preload()
             limit_memory(self.settings.memory_bytes)
         except Exception as error:
@@ -112,19 +112,19 @@ class Worker:
     def answer(self, request: Message) -> Message:
         """The answer to a request. What a candidate may cause is FAILED; any other exception is a BUG."""
         try:
-            with put_off():
+            with pause_gc():
                 return self.handle(request)
         except (ScheduleError, BuildError) as error:
-            return failed(Failure(error.reason, str(error)))
+            return failure_message(Failure(error.reason, str(error)))
         except CheckError as error:
             body = {"reason": "unchecked", "detail": error.said, "arguments": error.arguments}
             return Message(MessageKind.FAILED, body)
         except MemoryError as error:
-            return failed(Failure(Reason.OUT_OF_MEMORY.value, str(error)))
+            return failure_message(Failure(Reason.OUT_OF_MEMORY.value, str(error)))
         except Exception as error:  # noqa: BLE001 - it is raised in the parent, with this traceback
             lack = as_resource_error(error, f"the worker's `{request.kind.value}`")
             if lack is not None:
-                return lacking(lack)
+                return lack_message(lack)
             return Message(MessageKind.BUG, {"traceback": traceback.format_exc()})
 
     def handle(self, request: Message) -> Message:
@@ -173,11 +173,11 @@ class Worker:
         return self._timer.run(request)
 
 
-def failed(failure: Failure) -> Message:
+def failure_message(failure: Failure) -> Message:
     return Message(MessageKind.FAILED, {"reason": failure.reason, "detail": failure.detail})
 
 
-def lacking(error: MetaschedError) -> Message:
+def lack_message(error: MetaschedError) -> Message:
     return Message(MessageKind.LACK, {"detail": str(error)})
 
 
@@ -188,7 +188,7 @@ def not_ready(error: Exception) -> Message | None:
             MessageKind.LACK, {"detail": with_hint(str(error), "`ulimit -a` shows the limits; is all installed?")}
         )
     found = error if isinstance(error, MetaschedError) else as_resource_error(error, "starting")
-    return None if found is None else lacking(found)
+    return None if found is None else lack_message(found)
 
 
 def candidate_of(body: dict[str, Any]) -> MeasureCandidate:
@@ -207,7 +207,7 @@ def limit_memory(allowance: int) -> None:
 
 def main(worker_type: type[Worker] = Worker) -> None:
     """Be what workers of a type are forked from, and each of them, which serves one parent."""
-    settings = serve_workers(worker_type.warm)
+    settings = serve_workers(worker_type.warm_up)
     if settings.cpus:
         os.sched_setaffinity(0, settings.cpus)
     worker_type(settings).serve(Channel(settings))

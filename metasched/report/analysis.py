@@ -14,7 +14,7 @@ from metasched.database.best import Noise, best_of, noise_of
 from metasched.database.record import Record
 from metasched.ir.notebook import TextReport
 from metasched.report.belief import Belief, belief_of
-from metasched.report.candidates import DISTURBED, MeasuredCandidate, measured_candidates
+from metasched.report.candidates import DISTURBED_RATIO, MeasuredCandidate, measured_candidates
 from metasched.report.choices import ChoiceResult, choices_of
 from metasched.report.progress_text import duration, failures
 from metasched.support.data_classes import dataclass
@@ -146,7 +146,7 @@ class TuningAnalysis(TextReport):
     def __str__(self) -> str:
         lines = [f"{self.task}: {len(self.candidates)} candidates measured"]
         best = self.candidate(self.best)
-        lines.append("no candidate was valid" if best is None else f"best: {_found(best)}")
+        lines.append("no candidate was valid" if best is None else f"best: {_found_text(best)}")
         if self.is_guess:
             lines.append(f"it is the guess: {NOTHING_FASTER}")
         lines += self._of_belief()
@@ -183,7 +183,7 @@ class TuningAnalysis(TextReport):
         lines = [] if self.noise is None else [f"noise of a time: {self.noise}"]
         if self.disturbed:
             share = f"{self.disturbed} of {len(self.candidates)}"
-            lines.append(f"disturbed: {share} took over {DISTURBED - 1:.0%} longer in one visit than in another")
+            lines.append(f"disturbed: {share} took over {DISTURBED_RATIO - 1:.0%} longer in one visit than in another")
         if self.duplicates:
             lines.append(f"known code: {counted(self.duplicates, 'proposal')} of code that had been measured")
         return lines
@@ -236,7 +236,7 @@ def analysis_of(
     )
 
 
-def _found(candidate: MeasuredCandidate) -> str:
+def _found_text(candidate: MeasuredCandidate) -> str:
     seconds = "-" if candidate.seconds is None else duration(candidate.seconds)
     expected = candidate.expected_seconds
     believed = "" if expected is None else f", of which the model expected {duration(expected)}"

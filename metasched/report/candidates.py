@@ -14,10 +14,10 @@ from metasched.schedule.primitive import registry
 from metasched.schedule.trace_outline import outline_of
 from metasched.support.data_classes import dataclass
 
-_DRAWN = re.compile(r"[\w, ]+ ~ (\w+)\(")
-_DECIDED = re.compile(r' @ "((?:[^"\\]|\\.)*)" := (.*)$')
+_DRAWN_STEP = re.compile(r"[\w, ]+ ~ (\w+)\(")
+_DECIDED_STEP = re.compile(r' @ "((?:[^"\\]|\\.)*)" := (.*)$')
 # A visit that took so many times as long as another of the same candidate: something else ran on the machine.
-DISTURBED = 1.1
+DISTURBED_RATIO = 1.1
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class MeasuredCandidate:
         structure: a hash of its steps without their numbers.
         code: a hash of its code; empty where it has none.
         repeats: how often it was timed again for the noise.
-        disturbed: the longest of its visits over the shortest, where that is more than `DISTURBED`; else None.
+        disturbed: the longest of its visits over the shortest, where that is more than `DISTURBED_RATIO`; else None.
         phases: seconds of building and running it, by name.
         timestamp: when it was recorded, in seconds since 1970.
         space: the fingerprint of the space that it was searched in.
@@ -114,8 +114,8 @@ def _candidate(number: int, record: Record) -> MeasuredCandidate:
         place=record.place,
         role=record.role.value,
         seconds=record.seconds,
-        low=_at(times, 0.25),
-        high=_at(times, 0.75),
+        low=_quantile(times, 0.25),
+        high=_quantile(times, 0.75),
         samples=len(times),
         bound=record.failure is None and not record.settled,
         expected_seconds=record.expected_seconds,
@@ -124,7 +124,7 @@ def _candidate(number: int, record: Record) -> MeasuredCandidate:
         structure=outline_of(record.trace).structure,
         code=record.code,
         repeats=len(record.groups(VisitKind.REPEAT)),
-        disturbed=apart if apart > DISTURBED else None,
+        disturbed=apart if apart > DISTURBED_RATIO else None,
         phases=record.phases,
         timestamp=record.timestamp,
         space=record.space,
@@ -133,15 +133,15 @@ def _candidate(number: int, record: Record) -> MeasuredCandidate:
     )
 
 
-def _at(ordered: Sequence[float], share: float) -> float | None:
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[round(share * (len(ordered) - 1))] if ordered else None
 
 
 def decisions_of(trace: str) -> Iterator[Decision]:
     """The decisions of a trace's text, without parsing the rest."""
     for line in trace.splitlines():
-        drawn = _DRAWN.match(line)
-        decided = None if drawn is None else _DECIDED.search(line, drawn.end())
+        drawn = _DRAWN_STEP.match(line)
+        decided = None if drawn is None else _DECIDED_STEP.search(line, drawn.end())
         if drawn is not None and decided is not None:
             yield Decision(decided[1], decided[2].strip(), _is_structural(drawn[1]))
 

@@ -82,7 +82,7 @@ def choices_of(candidates: Sequence[MeasuredCandidate]) -> tuple[ChoiceResult, .
         for candidate, values in zip(candidates, decided, strict=True):
             by_value.setdefault(values.get(address), []).append(candidate)
         if len(by_value) > 1 and (structural[address] or len(by_value) <= MOST_VALUES):
-            results = sorted((_result(*item) for item in by_value.items()), key=_order)
+            results = sorted((_result(*item) for item in by_value.items()), key=_sort_key)
             found.append(ChoiceResult(address, structural[address], tuple(results)))
     return tuple(found)
 
@@ -95,5 +95,5 @@ def _result(value: str | None, candidates: Sequence[MeasuredCandidate]) -> Value
     return ValueResult(value, len(candidates), sum(c.failure is not None for c in candidates), best_s, median, best)
 
 
-def _order(result: ValueResult) -> tuple[float, float]:
+def _sort_key(result: ValueResult) -> tuple[float, float]:
     return result.best_s or float("inf"), result.median_s or float("inf")

@@ -15,7 +15,7 @@ from metasched.support.imports import imports
 
 # The page's colours of its light theme, by name; a notebook's own theme has all the others.
 _COLOURS = dict(re.findall(r"--(\w+):(#\w+)", STYLE.partition("@media")[0]))
-_CLEAR = "rgba(0,0,0,0)"
+_TRANSPARENT = "rgba(0,0,0,0)"
 _GREY = "#808080"  # is seen on white and on black
 
 
@@ -53,21 +53,21 @@ def _figure(title: str, picture: Picture) -> Any:
     layout = {
         **picture["layout"],
         "title": {"text": title},
-        "paper_bgcolor": _CLEAR,
-        "plot_bgcolor": _CLEAR,
+        "paper_bgcolor": _TRANSPARENT,
+        "plot_bgcolor": _TRANSPARENT,
         "font": {"color": _GREY},
         "xaxis": {**lines, **picture["layout"]["xaxis"]},
         "yaxis": {**lines, **picture["layout"]["yaxis"]},
     }
-    return made(data=_coloured(picture["data"]), layout=_coloured(layout))
+    return made(data=_with_colours(picture["data"]), layout=_with_colours(layout))
 
 
-def _coloured(value: Any) -> Any:
+def _with_colours(value: Any) -> Any:
     """A picture's data with colours instead of their names."""
     if isinstance(value, str):
         return _COLOURS.get(value[1:], _GREY) if re.fullmatch(r"\$[a-z]+\d?", value) else value
     if isinstance(value, list):
-        return [_coloured(each) for each in value]
+        return [_with_colours(each) for each in value]
     if isinstance(value, Mapping):
-        return {name: _coloured(each) for name, each in value.items()}
+        return {name: _with_colours(each) for name, each in value.items()}
     return value

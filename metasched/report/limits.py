@@ -105,11 +105,11 @@ class StageLimits:
         self._target = target
         self.ceilings = ceilings_of(target)
 
-    def of(self, blocks: Collection[str]) -> StageLimit:
+    def limit_of(self, blocks: Collection[str]) -> StageLimit:
         """The limit of what computes some blocks, as one stage."""
         views = [view for view in self._views if view.statement.name in blocks]
         operations = sum(float(domain_left(view)[0]) * view.statement.operations.flops for view in views)
-        nbytes = sum(_touched(views).values())
+        nbytes = sum(_bytes_touched(views).values())
         computing = sum(map(least_of, views)) / self.ceilings.clock_hz
         level = _level_of(nbytes, self._target, self._core)
         moving = nbytes / self.ceilings.bytes_per_s[level]
@@ -117,7 +117,7 @@ class StageLimits:
         return StageLimit(operations, nbytes, max(computing, moving), bound)
 
 
-def _touched(views: Sequence[StatementView]) -> dict[str, float]:
+def _bytes_touched(views: Sequence[StatementView]) -> dict[str, float]:
     """Bytes of each array that is in memory outside of all loops."""
     found: dict[str, float] = {}
     for view in views:

@@ -29,8 +29,8 @@ from metasched.support.imports import imports
 # Rows of the table: more would make the page slow.
 _MOST_ROWS = 2000
 _MOST_VALUES = 12
-_DIFFERENCES = 8
-_FIRST = (CURVE, BELIEF)
+_MOST_DIFFERENCES = 8
+_FIRST_PICTURES = (CURVE, BELIEF)
 
 
 class ReportError(MetaschedError):
@@ -116,13 +116,15 @@ def _digest(script: str) -> str:
 
 def _sections(analysis: TuningAnalysis, winner: WinnerProfile) -> Iterator[tuple[str, str]]:
     profile, titles = winner.profile, [*pictures_of(analysis, winner.profile)]
-    first = [title for title in titles if title in _FIRST]
+    first = [title for title in titles if title in _FIRST_PICTURES]
     yield from ((title, _picture(title)) for title in first)
     if analysis.choices:
         yield "Best time by choice", "".join(map(_choice, _by_gain(analysis.choices)))
     if analysis.candidates:
         yield "Candidates", _candidates(analysis)
-    yield from ((title, _picture(title) + _beside(title, analysis)) for title in titles if title not in _FIRST)
+    yield from (
+        (title, _picture(title) + _notes_beside(title, analysis)) for title in titles if title not in _FIRST_PICTURES
+    )
     if profile is None:
         yield "Where the time of a call goes", f"<p>The best kernel was not run here: {escape(winner.obstacle)}</p>"
     else:
@@ -140,7 +142,7 @@ def _code(text: str) -> str:
     return f"<div class=code>{html_text(text)}</div>"
 
 
-def _beside(title: str, analysis: TuningAnalysis) -> str:
+def _notes_beside(title: str, analysis: TuningAnalysis) -> str:
     if title != NOISE:
         return ""
     told = [line for line in str(analysis).splitlines() if line.startswith(("noise of", "disturbed:", "known code:"))]
@@ -237,9 +239,9 @@ def _difference(candidate: MeasuredCandidate, analysis: TuningAnalysis) -> str:
     found = analysis.differing(candidate)
     told = [
         f"{escape(address)} <code>{escape('not there' if own is None else own)}</code>"
-        for address, own, _ in found[:_DIFFERENCES]
+        for address, own, _ in found[:_MOST_DIFFERENCES]
     ]
-    more = f" and {len(found) - _DIFFERENCES} more" if len(found) > _DIFFERENCES else ""
+    more = f" and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
     if not found:
         return "nothing but its steps"
     return f"<details><summary>{len(found)}</summary>{', '.join(told)}{more}</details>"

@@ -12,7 +12,7 @@ from math import ceil, floor, log10
 from typing import Any
 
 from metasched.report.analysis import TuningAnalysis
-from metasched.report.candidates import DISTURBED, MeasuredCandidate
+from metasched.report.candidates import DISTURBED_RATIO, MeasuredCandidate
 from metasched.report.limits import Ceilings
 from metasched.report.profile import CallProfile
 from metasched.report.progress_text import duration
@@ -47,7 +47,7 @@ def _curve(analysis: TuningAnalysis) -> Picture | None:
     steps = [point for point in analysis.curve if point.best_s is not None]
     data = [
         _points("expected by the model", expected, [c.expected_seconds for c in expected], _EXPECTED, "diamond-open"),
-        *_timed(timed),
+        *_points_of_times(timed),
         _trace(
             "best so far",
             [point.number for point in steps],
@@ -68,7 +68,7 @@ def _times(analysis: TuningAnalysis) -> list[float | None]:
     return [seconds for c in analysis.candidates for seconds in (c.seconds, c.expected_seconds)]
 
 
-def _timed(candidates: Sequence[MeasuredCandidate]) -> list[Picture]:
+def _points_of_times(candidates: Sequence[MeasuredCandidate]) -> list[Picture]:
     """Measured times, and those that are bounds apart."""
     sure, bounds = [c for c in candidates if not c.bound], [c for c in candidates if c.bound]
     found = [_points("measured", sure, [c.seconds for c in sure], _MEASURED, "circle")]
@@ -135,7 +135,7 @@ def _noise(analysis: TuningAnalysis) -> Picture | None:
         _trace(
             "disturbed beyond",
             [1, len(analysis.candidates)],
-            [DISTURBED] * 2,
+            [DISTURBED_RATIO] * 2,
             mode="lines",
             line={"color": _MUTED, "dash": "dot", "width": 1},
         ),
@@ -198,13 +198,13 @@ def _ceilings(ceilings: Ceilings) -> list[Picture]:
 def _points(
     name: str, candidates: Sequence[MeasuredCandidate], values: Sequence[float | None], colour: str, symbol: str
 ) -> Picture:
-    told = [escape(_told(c)) for c in candidates]
+    told = [escape(_candidate_text(c)) for c in candidates]
     marker = {"color": colour, "symbol": symbol, "size": 7}
     numbers = [c.number for c in candidates]
     return _trace(name, numbers, values, mode="markers", marker=marker, hovertext=told, hoverinfo="text+y")
 
 
-def _told(candidate: MeasuredCandidate) -> str:
+def _candidate_text(candidate: MeasuredCandidate) -> str:
     time = "failed" if candidate.seconds is None else duration(candidate.seconds)
     return f"number {candidate.number}: {time}, {candidate.role} of batch {candidate.batch}"
 

@@ -167,7 +167,7 @@ def _profiles(times: PartTimes, limits: StageLimits, whole: float) -> Iterator[P
     for number, time in enumerate(times.parts):
         if time.part.parent is None:
             yield _profile(time, limits, whole, times, number)
-            for part, threads in _inside(times.parts, number):
+            for part, threads in _parts_inside(times.parts, number):
                 yield _profile_inside(part, limits, whole, threads)
 
 
@@ -176,17 +176,17 @@ def _profile(time: PartTime, limits: StageLimits, whole: float, times: PartTimes
     threads = max((part.threads for part in on_threads), default=1)
     computing = sum(part.seconds for part in on_threads)
     busy = computing / (threads * time.seconds) if on_threads and time.seconds else 1.0
-    return _made(time, limits, whole, 0, time.seconds, threads, min(busy, 1.0))
+    return _part_profile(time, limits, whole, 0, time.seconds, threads, min(busy, 1.0))
 
 
 def _profile_inside(time: PartTime, limits: StageLimits, whole: float, threads: int) -> PartProfile:
-    return _made(time, limits, whole, 1, time.seconds / threads, threads, 1.0)
+    return _part_profile(time, limits, whole, 1, time.seconds / threads, threads, 1.0)
 
 
-def _made(
+def _part_profile(
     time: PartTime, limits: StageLimits, whole: float, depth: int, seconds: float, threads: int, busy: float
 ) -> PartProfile:
-    limit = limits.of(time.part.blocks)
+    limit = limits.limit_of(time.part.blocks)
     return PartProfile(
         blocks=time.part.blocks,
         loops=time.part.loops,
@@ -202,7 +202,7 @@ def _made(
     )
 
 
-def _inside(parts: Sequence[PartTime], nest: int) -> Iterator[tuple[PartTime, int]]:
+def _parts_inside(parts: Sequence[PartTime], nest: int) -> Iterator[tuple[PartTime, int]]:
     """The parts right inside a nest, and over how many threads each is summed."""
     for number, time in enumerate(parts):
         if time.part.parent != nest:

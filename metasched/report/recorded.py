@@ -23,7 +23,11 @@ def named_tasks(database: Database, name: str) -> list[TaskStats]:
     Raises NoRecord where there is none.
     """
     tasks = database.stats().tasks
-    found = [task for task in tasks if _squeezed(name) in {_squeezed(task.program), _squeezed(task_name(task))}]
+    found = [
+        task
+        for task in tasks
+        if _without_spaces(name) in {_without_spaces(task.program), _without_spaces(task_name(task))}
+    ]
     if not found:
         raise _no_record_of(name, database, tasks)
     return sorted(found, key=lambda task: -task.last)
@@ -67,5 +71,5 @@ def _of_one_version(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record.code_version == chosen]
 
 
-def _squeezed(name: str) -> str:
+def _without_spaces(name: str) -> str:
     return name.replace(" ", "")

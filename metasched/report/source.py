@@ -23,8 +23,8 @@ class RecordSource:
     kept: tuple[Record, ...] | None = field(default=None, repr=False)
 
     @staticmethod
-    def of(database: Database, search: SearchKey) -> RecordSource:
-        """Where the records of a search are that a database holds, which is closed afterwards."""
+    def of_search(database: Database, search: SearchKey) -> RecordSource:
+        """The source of the records of a search in a database, which is closed afterwards."""
         opens_again = database.url.startswith(SQLITE) and database.url != IN_MEMORY
         kept = None if opens_again else tuple(_of_search(database, search))
         return RecordSource(database.url, search, kept)

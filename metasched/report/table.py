@@ -100,14 +100,14 @@ class RecordTable:
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame`, in which what is not there is null. Raises RecordsError where polars is not there."""
-        return _module("polars").DataFrame({name: _plain(column) for name, column in self.columns.items()})
+        return _module("polars").DataFrame({name: _plain_values(column) for name, column in self.columns.items()})
 
     def __repr__(self) -> str:
         return f"<table of {counted(len(self), 'record')}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
-        head = tuple(name for name in _SHOWN if name in self.columns)
-        rows = [tuple(_shown(self.columns[name][n]) for name in head) for n in range(min(len(self), _FIRST_ROWS))]
+        head = tuple(name for name in _SHOWN_COLUMNS if name in self.columns)
+        rows = [tuple(_value_text(self.columns[name][n]) for name in head) for n in range(min(len(self), _FIRST_ROWS))]
         more = f"the first {_FIRST_ROWS}; " if len(self) > _FIRST_ROWS else ""
         below = f"<p>{more}to_pandas() and to_polars() have all columns, such as decisions and traces</p>"
         return table(counted(len(self), "record"), [head, *rows], below)
@@ -125,17 +125,17 @@ def table_of(database: Database, tasks: Sequence[TaskStats]) -> RecordTable:
 
 
 # What a notebook shows of each record: what fits into a line.
-_SHOWN = ("number", "task", "seconds", "low", "high", "expected_seconds", "role", "failure", "decisions")
+_SHOWN_COLUMNS = ("number", "task", "seconds", "low", "high", "expected_seconds", "role", "failure", "decisions")
 # The most characters of a value that a notebook shows.
-_LONGEST = 60
+_LONGEST_VALUE = 60
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     """A value of a column in a few characters."""
     if value is None or value != value:  # nothing is recorded  # noqa: PLR0124
         return ""
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 _NUMBERS = ("seconds", "low", "high", "expected_seconds", "disturbed", "timestamp", "trial")
@@ -165,7 +165,7 @@ def _texts(values: Sequence[str | None]) -> Column:
     return out
 
 
-def _plain(column: Column) -> Any:
+def _plain_values(column: Column) -> Any:
     """A column as polars takes it: what is not there as None."""
     if column.dtype.kind == "f":
         return [None if np.isnan(value) else float(value) for value in column]

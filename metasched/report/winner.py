@@ -14,7 +14,7 @@ from metasched.schedule.trace import Trace
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
-_RUNS = 20
+_PROFILED_RUNS = 20
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def profile_on_random_data(kernel: CallableKernel) -> CallProfile:
     """Where the time of a call goes, of a kernel that has a program and a trace. Raises KernelError as it does."""
     func = kernel.program.func
     inputs = random_inputs(func, given_inputs(func, None, 0), 0)
-    return profile_kernel(kernel, kernel.trace.apply_to(kernel.program).func, tuple(inputs.values()), _RUNS)
+    return profile_kernel(kernel, kernel.trace.apply_to(kernel.program).func, tuple(inputs.values()), _PROFILED_RUNS)
 
 
 def winner_profile(analysis: TuningAnalysis) -> WinnerProfile:

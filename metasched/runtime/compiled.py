@@ -29,7 +29,7 @@ from metasched.ir.nodes import Buffer, Func
 from metasched.runtime import threads
 from metasched.runtime.addresses import data_pointer
 from metasched.runtime.amx_permission import NO_TILES
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -76,7 +76,7 @@ class KernelCode:
     warnings: tuple[str, ...] = ()
 
 
-@put_off()
+@pause_gc()
 def compile_func(func: Func, target: Target) -> KernelCode:
     """Lower, emit and compile a concrete scheduled program; raises BuildError."""
     return compile_loops(lower(func, target), parameters_of(func), target)

@@ -23,7 +23,7 @@ from metasched.ir.nodes import Annotation, Binary, BinOp, Block, Const, Expr, Fo
 from metasched.permissions import Permission
 from metasched.schedule.context import Context
 from metasched.support.data_classes import dataclass
-from metasched.support.declared_files import DeclaredFiles, only
+from metasched.support.declared_files import DeclaredFiles, require_only
 from metasched.support.documentation import documentation
 
 Check = Callable[[Context, str, Block | For, Expr], None]
@@ -177,7 +177,7 @@ def annotation(
 def _read(name: str, module: ModuleType) -> AnnotationKey:
     declared = [value for value in vars(module).values() if isinstance(value, AnnotationKey)]
     own = {key.name: key for key in declared if key.check.__module__ == module.__name__}
-    return only("annotation", name, module, own)
+    return require_only("annotation", name, module, own)
 
 
 FILES = DeclaredFiles("metasched.schedule.annotations", "annotation", _read)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from metasched.dtypes import INDEX, fits
+from metasched.dtypes import INDEX, holds_range
 from metasched.errors import ScheduleError
 from metasched.ir.affine import const, free_vars, simplify, substitute
 from metasched.ir.nodes import Expr
@@ -76,7 +76,7 @@ def _resolve(declaration: Declaration, param: Param, value: Any, env: Env) -> An
         return simplify(substitute(value, env.ints))
     if not is_literal_of(kind, value):
         raise argument_error(declaration, param, value)
-    if isinstance(value, int) and not fits(INDEX, value, value):
+    if isinstance(value, int) and not holds_range(INDEX, value, value):
         raise ScheduleError(declaration.name, f"argument `{param.name}`: {value} does not fit in 64 bits")
     if kind in INTLIKE and isinstance(value, int):
         return const(int(value))

@@ -15,7 +15,7 @@ from metasched.ir.program import Program
 from metasched.measure.records import Lowered, Measurement
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings, TimingPlan
-from metasched.search.budget.pace import BUILDING, Pace
+from metasched.search.budget.pace import BUILDING_PHASES, Pace
 from metasched.search.budget.room import Room
 from metasched.search.contest import Again, Asked, due_repeat, group_name
 from metasched.search.phases import Phase, Phases
@@ -31,14 +31,14 @@ _POLL_S = 0.1
 # The number of trials over which repetitions are spread at most: a run may have no end but a time.
 _LONG_RUN = 1024
 # While it is not known how long candidates take, there is plenty of time where so many times as many would fit.
-_PLENTY = 10
+_PLENTY_FACTOR = 10
 
 _Waiting = tuple[Proposal, Lowered]
 # As many trials as wanted, however long they take.
 ANY_ROOM = Room()
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Meanwhile:
     this machine where others time.
     """
 
-    while_lowering: Callable[[], None] = _nothing
-    once_submitted: Callable[[], None] = _nothing
+    while_lowering: Callable[[], None] = _do_nothing
+    once_submitted: Callable[[], None] = _do_nothing
 
 
-NOTHING = Meanwhile()
+NOTHING_MEANWHILE = Meanwhile()
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class BatchMeasuring:
         self._begun: dict[str, Future[Lowered]] = {}
         self.measured = 0
 
-    def begin(self, runner: Runner, traces: Sequence[str]) -> None:
+    def begin_lowering(self, runner: Runner, traces: Sequence[str]) -> None:
         """Begin to lower what will be measured first, while there is something else to do."""
         new = [trace for trace in traces if trace not in self._begun]
         self._begun |= {trace: runner.lower(self._search.program, trace, self._search.target) for trace in new}
@@ -147,19 +147,19 @@ class BatchMeasuring:
 
         A guess is measured however little time there is.
         """
-        now, left = _Round(runner, batch, room, meanwhile), self._unmeasured(proposals)
+        now, left = _Round(runner, batch, room, meanwhile), self._unmeasured_proposals(proposals)
         in_time = True
         while in_time and (first := self._first_of(left, room)):
-            lowered = self._lowered(now, first)
+            lowered = self._lower_proposals(now, first)
             with self._search.phases.timed(Phase.MEASURE):
                 in_time = self._measure_new(now, lowered) and len(lowered) == len(first)
-            now, left = replace(now, meanwhile=NOTHING), left[len(first) :]
-            if not left or self._left(room.wanted) <= 0:
+            now, left = replace(now, meanwhile=NOTHING_MEANWHILE), left[len(first) :]
+            if not left or self._trials_left(room.wanted) <= 0:
                 return in_time
         now.meanwhile.while_lowering()
         return not left
 
-    def _unmeasured(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+    def _unmeasured_proposals(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """The proposals that have no result, each trace once, guesses first."""
         new: dict[str, Proposal] = {}
         for proposal in proposals:
@@ -174,8 +174,8 @@ class BatchMeasuring:
         """
         fitting = len(left)
         if room.until is not None:
-            fitting = self._pace.fitting(room.left_s) - len(self._due(room))
-            if not self._pace.is_known and fitting < _PLENTY * len(left):
+            fitting = self._pace.candidates_within(room.left_s) - len(self._due_repeats(room))
+            if not self._pace.is_known and fitting < _PLENTY_FACTOR * len(left):
                 fitting = min(fitting, 1)
         guesses = sum(proposal.role.is_guess for proposal in left)
         return left[: max(fitting, guesses)]
@@ -187,10 +187,10 @@ class BatchMeasuring:
         with self._search.phases.timed(Phase.CONTEST):
             return self._record_again(self._ask_again(runner, again), room)
 
-    def _left(self, wanted: int) -> int:
-        return wanted - self._search.known.made
+    def _trials_left(self, wanted: int) -> int:
+        return wanted - self._search.known.trial_count
 
-    def _lowered(self, now: _Round, proposals: Sequence[Proposal]) -> list[_Waiting]:
+    def _lower_proposals(self, now: _Round, proposals: Sequence[Proposal]) -> list[_Waiting]:
         """The proposals lowered as far as their code; the first of them, where there is no time for all."""
         begun = [self._begun.pop(str(proposal.trace), None) for proposal in proposals]
         futures = [
@@ -224,7 +224,7 @@ class BatchMeasuring:
                 beside.append((proposal, found))
             elif code in waiting or self._is_of_known_code(proposal, code):
                 same.append((proposal, code))
-            elif len(waiting) < self._left(now.room.wanted) or proposal.role.is_guess:
+            elif len(waiting) < self._trials_left(now.room.wanted) or proposal.role.is_guess:
                 waiting[code] = (proposal, found)
             else:
                 break
@@ -248,7 +248,7 @@ class BatchMeasuring:
         What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
         What stays `waiting` has a record of its code in this search: a guess may be another trace of the same code.
         """
-        repeats = self._due(now.room)
+        repeats = self._due_repeats(now.room)
         while waiting or beside:
             claim = self._claim(waiting, now.room)
             chosen = [*beside, *(waiting[code] for code in claim.mine)]
@@ -272,7 +272,7 @@ class BatchMeasuring:
         others = database.others(key, claimant)
         under_way = database.under_way(key, claimant) if others else 0
         guesses = sum(proposal.role.is_guess for proposal, _ in waiting.values())
-        limit = max(self._left(room.wanted) - under_way, guesses)
+        limit = max(self._trials_left(room.wanted) - under_way, guesses)
         share = -(-len(waiting) // (1 + others))
         mine = database.claim(key, list(waiting), min(share, limit), claimant)
         return _Claim(mine, others, under_way, limit)
@@ -301,7 +301,7 @@ class BatchMeasuring:
             if code in mine or self._is_of_known_code(proposal, code) or proposal.is_settled(self._search.known):
                 del waiting[code]
 
-    def _due(self, room: Room) -> list[Again]:
+    def _due_repeats(self, room: Room) -> list[Again]:
         """The repetition that is due, if any is."""
         return due_repeat(self._search.known, min(room.planned, _LONG_RUN), self._search.seed)
 
@@ -359,7 +359,7 @@ class BatchMeasuring:
             phases=measurement.phases,
             timestamp=time.time(),
             seed=self._search.seed,
-            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._search.known.made,
+            trial=NO_TRIAL if proposal.place == NO_TRIAL else self._search.known.trial_count,
             batch=batch,
             place=max(proposal.place, 0),
             code=measurement.code or "",
@@ -380,7 +380,7 @@ class BatchMeasuring:
 
     def _count(self, measurement: Measurement) -> None:
         for name, seconds in measurement.phases:
-            self._search.phases.add(Phase.BUILD if name in BUILDING else Phase.RUN, seconds)
+            self._search.phases.add(Phase.BUILD if name in BUILDING_PHASES else Phase.RUN, seconds)
 
     # --- measuring again
 

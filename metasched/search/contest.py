@@ -19,13 +19,13 @@ from metasched.support.data_classes import dataclass
 
 # How many measurements a run repeats, to estimate the noise.
 REPEATS = 4
-_TURNS = 12
+_MOST_TURNS = 12
 # After so many turns it is seen whether more are needed.
 _FIRST_TURNS = 6
 # What a visit takes besides.
 _VISIT_S = 2e-3
 # What may be faster by less is as good.
-_WORTH_KNOWING = 1.01
+_LEAST_RATIO = 1.01
 # The most seconds that all turns may take: there are fewer turns otherwise.
 _LONGEST_S = 10.0
 
@@ -62,7 +62,7 @@ def contest(records: Sequence[Record], most: int = FINALISTS, seconds: float | N
     limit = _LONGEST_S if seconds is None else min(seconds, _LONGEST_S)
     while seconds is not None and len(found) > 2 and _seconds(found, LEAST_PAIRS) > limit:
         found = _without_slowest(found)
-    turns = max(LEAST_PAIRS, min(_TURNS, int(limit / _turn_s(found)))) if found else 0
+    turns = max(LEAST_PAIRS, min(_MOST_TURNS, int(limit / _turn_s(found)))) if found else 0
     if all(r.role.is_guess for r in found) or (seconds is not None and _seconds(found, LEAST_PAIRS) > seconds):
         return []
     return in_turns(found, min(turns, _FIRST_TURNS))
@@ -74,7 +74,7 @@ def in_turns(records: Sequence[Record], turns: int) -> list[Again]:
     return [Again(record, VisitKind.TURN, plan) for record in records]
 
 
-def undecided(records: Sequence[Record]) -> list[Record]:
+def undecided_records(records: Sequence[Record]) -> list[Record]:
     """The best of records that were timed in turns, and those that may yet turn out to be faster, or the guess to be
     beaten; none where the best is known.
     """
@@ -90,7 +90,7 @@ def undecided(records: Sequence[Record]) -> list[Record]:
 
 def _may_be_faster(record: Record, best: Record) -> bool:
     compared = comparison(best, record)
-    return compared is not None and compared.interval[1] > _WORTH_KNOWING
+    return compared is not None and compared.interval[1] > _LEAST_RATIO
 
 
 def contest_seconds(records: Sequence[Record], most: int) -> tuple[float, float]:
@@ -98,7 +98,7 @@ def contest_seconds(records: Sequence[Record], most: int) -> tuple[float, float]
     found = finalists(records, most)
     if not found:
         return 0.0, 0.0
-    return min(_seconds(found, _TURNS), _LONGEST_S), _seconds(found[:2], LEAST_PAIRS)
+    return min(_seconds(found, _MOST_TURNS), _LONGEST_S), _seconds(found[:2], LEAST_PAIRS)
 
 
 def turns_seconds(again: Sequence[Again]) -> float:
@@ -127,23 +127,23 @@ def _without_slowest(records: Sequence[Record]) -> list[Record]:
 
 def due_repeat(known: TaskRecords, wanted: int, seed: int) -> list[Again]:
     """One measurement to repeat now, if any is due; repetitions are spread over the run's `wanted` trials."""
-    if known.repeats >= REPEATS or known.made * (REPEATS + 1) < wanted * (known.repeats + 1):
+    if known.repeats >= REPEATS or known.trial_count * (REPEATS + 1) < wanted * (known.repeats + 1):
         return []
-    return _drawn(known, 1, seed)
+    return _draw_repeats(known, 1, seed)
 
 
 def last_repeats(known: TaskRecords, seed: int) -> list[Again]:
     """The repetitions that a short run has left for its end: of at most half of its timed records."""
-    settled = len(known.not_repeated) + known.repeated
-    return _drawn(known, min(REPEATS, settled // 2) - known.repeats, seed)
+    settled = len(known.unrepeated_numbers) + known.repeated
+    return _draw_repeats(known, min(REPEATS, settled // 2) - known.repeats, seed)
 
 
-def _drawn(known: TaskRecords, count: int, seed: int) -> list[Again]:
+def _draw_repeats(known: TaskRecords, count: int, seed: int) -> list[Again]:
     """Random records with a time that were not repeated yet. Not the best ones: their times are biased by luck."""
-    fresh = known.not_repeated
+    fresh = known.unrepeated_numbers
     if count < 1 or not fresh:
         return []
-    rng = random.Random(f"{seed} {known.made}")
+    rng = random.Random(f"{seed} {known.trial_count}")
     drawn = rng.sample(fresh, min(count, len(fresh)))
     return [Again(record, VisitKind.REPEAT) for record in known.load_numbers(drawn).values()]
 

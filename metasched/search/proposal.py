@@ -60,25 +60,25 @@ class Proposal:
     space: str | None = None
     expected_s: float | None = None
 
-    def observed(self, known: TaskRecords) -> Observation | None:
+    def find_observation(self, known: TaskRecords) -> Observation | None:
         """The proposal's observation; None for a trace of another space, or one that was not measured yet."""
         if self.candidate is None or not self.is_settled(known):
             return None
-        return observation(self.candidate, None if self.trace is None else known.of(self.trace))
+        return observation(self.candidate, None if self.trace is None else known.summary_of(self.trace))
 
     def is_settled(self, known: TaskRecords) -> bool:
         """Whether it is illegal, or its result is recorded."""
         if self.trace is None:
             return True
         if not self.role.is_guess:
-            return known.of(self.trace) is not None
+            return known.summary_of(self.trace) is not None
         # A guess is measured anew in each space: it is the baseline there.
         if self.place == NO_TRIAL:
             return known.has_default
         return known.has_trial(self.trace)
 
 
-def unmeasured(guesses: Guesses, known: TaskRecords, space: SearchSpace) -> list[Proposal]:
+def unmeasured_guesses(guesses: Guesses, known: TaskRecords, space: SearchSpace) -> list[Proposal]:
     """The proposals of guesses that were not measured yet."""
     found = [
         Proposal(0 if n == 0 else NO_TRIAL, space.locate(trace), trace, role)

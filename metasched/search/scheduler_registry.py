@@ -50,14 +50,14 @@ class SchedulerInputs:
 MakeScheduler: TypeAlias = Callable[[SchedulerInputs], TaskScheduler]
 
 
-def _checked(value: object) -> MakeScheduler:
+def _require_maker(value: object) -> MakeScheduler:
     return checked_function(value, "SchedulerInputs", "the SchedulerInputs")
 
 
 SCHEDULERS = Registry(
     GROUP,
     "task scheduler",
-    _checked,
+    _require_maker,
     MetaschedError,
     package="metasched.search.schedulers",
     attribute="scheduler",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from metasched.errors import MetaschedError
 from metasched.support.integers import integer_of
 
-MOST = (1 << 63) - 1
+LARGEST_SEED = (1 << 63) - 1
 
 
 def seed_of(value: object) -> int:
@@ -15,6 +15,6 @@ def seed_of(value: object) -> int:
     databases keep none that is larger.
     """
     number = integer_of(value)
-    if number is None or not 0 <= number <= MOST:
+    if number is None or not 0 <= number <= LARGEST_SEED:
         raise MetaschedError(f"seed is {value!r}; it is an integer from 0 to 2**63 - 1, such as 0")
     return number

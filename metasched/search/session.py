@@ -21,7 +21,7 @@ from metasched.measure.machines import batches_at_once
 from metasched.measure.records import CheckError
 from metasched.measure.runner import Runner
 from metasched.report.progress_view import Shown, view_of
-from metasched.search.batch import NOTHING, Meanwhile
+from metasched.search.batch import NOTHING_MEANWHILE, Meanwhile
 from metasched.search.budget.goal import Goal, goal_of
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.report import TuningReport
@@ -45,8 +45,8 @@ _FEW_FINALISTS = 2
 # calls take long, that it may take at most. What is under way when the rest is over may take another share.
 _SETTLING_S = 0.2
 _SETTLING_SHARE = 0.15
-_MOST_SETTLING = 0.5
-_LATE = 0.03
+_MOST_SETTLING_SHARE = 0.5
+_LATENESS_SHARE = 0.03
 # So many times as many tasks as steps may be under way once turns at their end are: turns take this process no time.
 _TURNS_FOR_STEPS = 2
 
@@ -212,21 +212,21 @@ class TuningSession:
         """Settle each task, in its share of the time that is left before the end."""
         if self._at_once == 1:
             with self._waiting.computing():
-                for search, until in self._settling(end):
-                    search.settle(self._most, until)
+                for search, until in self._searches_to_settle(end):
+                    search.settle(self._finalist_count, until)
             return
         with SideBySide[None](self._waiting) as contests:
-            for search, until in self._settling(end):
-                contests.begin(partial(search.settle, self._most, until))
+            for search, until in self._searches_to_settle(end):
+                contests.begin_step(partial(search.settle, self._finalist_count, until))
                 if len(contests) == self._at_once:
                     contests.end_first()
             while contests:
                 contests.end_first()
 
-    def _settling(self, end: float | None) -> Iterator[tuple[TaskSearch, float | None]]:
+    def _searches_to_settle(self, end: float | None) -> Iterator[tuple[TaskSearch, float | None]]:
         """Each task, when its turn comes, with the time until which it may be settled."""
-        left = None if end is None else end - sum(search.build_s for search in self._touched)
-        needed = {search.number: search.settling_s(self._most)[0] for search in self._searches}
+        left = None if end is None else end - sum(search.build_s for search in self._advanced_searches)
+        needed = {search.number: search.settling_s(self._finalist_count)[0] for search in self._searches}
         for search in self._searches:
             until = None
             if left is not None:
@@ -260,15 +260,15 @@ class TuningSession:
 
     def _is_over(self, goal: Goal) -> bool:
         """Whether the time is up, and there is something to return."""
-        return goal.is_over and any(search.known.made for search in self._searches)
+        return goal.is_over and any(search.known.trial_count for search in self._searches)
 
     @property
-    def _most(self) -> int:
-        """How many of the fastest are timed again: of many tasks, a third and a fourth are not worth their time."""
+    def _finalist_count(self) -> int:
+        """The number of the fastest that are timed again: of many tasks, a third and a fourth are not worth it."""
         return FINALISTS if len(self._searches) == 1 else _FEW_FINALISTS
 
     @property
-    def _touched(self) -> list[TaskSearch]:
+    def _advanced_searches(self) -> list[TaskSearch]:
         """The searches of which this session has measured something."""
         return [search for search in self._searches if search.has_new_trials]
 
@@ -280,12 +280,12 @@ class TuningSession:
         if end is None or budget is None:
             return goal
         kept = 0.0
-        for search in self._touched or self._searches[:1]:
-            all_s, least_s = search.settling_s(self._most)
+        for search in self._advanced_searches or self._searches[:1]:
+            all_s, least_s = search.settling_s(self._finalist_count)
             kept += max(_SETTLING_S, min(all_s, max(least_s, _SETTLING_SHARE * budget / len(self._searches))))
             kept += search.build_s
-        until = end - min(kept, _MOST_SETTLING * budget)
-        return replace(goal, until=until, deadline=until + _LATE * budget)
+        until = end - min(kept, _MOST_SETTLING_SHARE * budget)
+        return replace(goal, until=until, deadline=until + _LATENESS_SHARE * budget)
 
     def _run_steps(self, goal: Callable[[], Goal]) -> None:
         """A step after the other; side by side, once it is known that the runner has several machines."""
@@ -309,62 +309,62 @@ class TuningSession:
     def _step(self, goal: Goal) -> Step | None:
         self._require_open()
         with self._waiting.computing():
-            search = self._next(goal)
+            search = self._next_search(goal)
             if search is None:
                 return None
             self._last = search.number
             meanwhile = Meanwhile(lambda: self._prepare_next(goal, search), self._lower_next)
-            return self._stepped(search, self._of_task(goal, search), meanwhile)
+            return self._step_search(search, self._of_task(goal, search), meanwhile)
 
     def _begin_beside(self, goal: Callable[[], Goal], tasks: SideBySide[int]) -> None:
         """Begin as many steps as may be under way; where there are no more, the turns of tasks that are done."""
         while sum(task.is_step for task in self._under_way.values()) < self._at_once:
             if (step := self._begun_beside(goal)) is not None:
-                tasks.begin(step)
+                tasks.begin_step(step)
                 continue
             while len(tasks) < _TURNS_FOR_STEPS * self._at_once and (turns := self._settled_beside(goal)) is not None:
-                tasks.begin(turns)
+                tasks.begin_step(turns)
             return
 
     def _begun_beside(self, goal: Callable[[], Goal]) -> Callable[[], int] | None:
         """The step of the task that is next, which is to be taken beside others; None where none is to begin."""
         with self._waiting.computing():
             now = goal()
-            search = None if self._is_over(now) else self._next(now)
+            search = None if self._is_over(now) else self._next_search(now)
             if search is None:
                 return None
             self._last = search.number
-            of_task, made = self._of_task(now, search), search.known.made
-            most = min(made + search.next_trials, max(of_task.wanted, made))
+            of_task, made = self._of_task(now, search), search.known.trial_count
+            most = min(made + search.next_trials, max(of_task.wanted_trials, made))
             if now.total is not None:
                 of_task = replace(of_task, pause=most)
-            self._under_way[search.number] = _UnderWay(self._before(search), most, True)
-            return lambda: self._stepped(search, of_task, NOTHING).task
+            self._under_way[search.number] = _UnderWay(self._starting_progress(search), most, True)
+            return lambda: self._step_search(search, of_task, NOTHING_MEANWHILE).task
 
     def _settled_beside(self, goal: Callable[[], Goal]) -> Callable[[], int] | None:
         """The turns of the next task that is done, while others go on; None for a budget of seconds, as it is not known
         what of it will be left for them.
         """
         with self._waiting.computing():
-            done = () if goal().until is not None else self._touched
+            done = () if goal().until is not None else self._advanced_searches
             for search in done:
-                made = search.known.made
+                made = search.known.trial_count
                 if search.number not in self._under_way and self._settled.get(search.number) != made:
                     self._settled[search.number] = made
-                    self._under_way[search.number] = _UnderWay(self._before(search), made, False)
+                    self._under_way[search.number] = _UnderWay(self._starting_progress(search), made, False)
                     return partial(self._settle_one, search)
         return None
 
     def _settle_one(self, search: TaskSearch) -> int:
-        search.settle(self._most)
+        search.settle(self._finalist_count)
         return search.number
 
-    def _before(self, search: TaskSearch) -> TaskProgress:
-        """How far a task is that something is now begun of."""
+    def _starting_progress(self, search: TaskSearch) -> TaskProgress:
+        """The progress of a task of which something is begun now."""
         course = search.known.course()
         return TaskProgress(search.number, False, search.facts, lambda: course)
 
-    def _stepped(self, search: TaskSearch, goal: Goal, meanwhile: Meanwhile) -> Step:
+    def _step_search(self, search: TaskSearch, goal: Goal, meanwhile: Meanwhile) -> Step:
         try:
             return search.step(goal, meanwhile)
         except KeyboardInterrupt:
@@ -385,18 +385,18 @@ class TuningSession:
         """The goal of one task: it may not take more than what is left of the total."""
         if goal.total is None:
             return goal
-        return replace(goal, trials=min(goal.wanted, search.known.made + self._left(goal)))
+        return replace(goal, trials=min(goal.wanted_trials, search.known.trial_count + self._trials_left(goal)))
 
-    def _left(self, goal: Goal) -> int:
-        """How many trials all tasks together may make."""
-        return max(goal.wanted_together - sum(map(self._counted, self._searches)), 0)
+    def _trials_left(self, goal: Goal) -> int:
+        """The number of trials that all tasks together may still make."""
+        return max(goal.wanted_total - sum(map(self._trial_count, self._searches)), 0)
 
-    def _counted(self, search: TaskSearch) -> int:
-        """How many trials a task has, or may have once its batch under way is made."""
+    def _trial_count(self, search: TaskSearch) -> int:
+        """The number of trials that a task has, or may have once its batch under way is made."""
         under_way = self._under_way.get(search.number)
-        return search.known.made if under_way is None else under_way.most
+        return search.known.trial_count if under_way is None else under_way.most
 
-    def _next(self, goal: Goal, beside: TaskSearch | None = None) -> TaskSearch | None:
+    def _next_search(self, goal: Goal, beside: TaskSearch | None = None) -> TaskSearch | None:
         """The search that the scheduler chooses, other than the one `beside`."""
         found = self._scheduler.next(self._progress(goal, beside), self._last)
         return None if found is None else self._searches[found]
@@ -413,7 +413,7 @@ class TuningSession:
         """How far a task is; one with a batch under way is as far as it was before."""
         if search.number in self._under_way:
             return self._under_way[search.number].before
-        may = goal.total is None or self._left(goal) > 0
+        may = goal.total is None or self._trials_left(goal) > 0
         is_open = may and search is not beside and search.wants_step(self._of_task(goal, search))
         return TaskProgress(search.number, is_open, search.facts, search.known.course)
 
@@ -434,7 +434,7 @@ class TuningSession:
 
     def _prepare_next(self, goal: Goal, now: TaskSearch) -> None:
         """Make the next task ready, while builders are busy and nothing is timed."""
-        following = None if goal.is_over else self._next(goal, now)
+        following = None if goal.is_over else self._next_search(goal, now)
         self._following = None if following is None else following.number
         if following is not None:
             try:
@@ -450,7 +450,7 @@ class TuningSession:
     def _opened_runner(self) -> Runner:
         if not self._runner.is_open:
             self._view.begin(self.tasks[self._last or 0].program.key)
-        return self._runner.opened()
+        return self._runner.open_runner()
 
     def _require_open(self) -> None:
         if self._closed:

@@ -43,14 +43,14 @@ class StrategyInputs:
 MakeStrategy = Callable[[StrategyInputs], Strategy]
 
 
-def _checked(value: object) -> MakeStrategy:
+def _require_maker(value: object) -> MakeStrategy:
     return checked_function(value, "StrategyInputs", "the StrategyInputs")
 
 
 STRATEGIES = Registry(
     GROUP,
     "strategy",
-    _checked,
+    _require_maker,
     MetaschedError,
     package="metasched.search.strategies",
     attribute=_IN_FILE,
@@ -81,4 +81,4 @@ def _of_file(path: Path, name: str) -> MakeStrategy:
     if name not in names:
         made = sorted(key for key, value in names.items() if callable(value) and not key.startswith("_"))
         raise MetaschedError(f"{path} has no `{name}`", hint=f"of what it has, {listing(made)} can be called")
-    return STRATEGIES.checked(f"`{name}` of {path}", names[name])
+    return STRATEGIES.require_fit(f"`{name}` of {path}", names[name])

@@ -158,7 +158,7 @@ class Task:
     def _default_guess(self) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
         """The guess of a call of `compile`, and what else was known: expert traces, what was found for neighbours."""
         # These import the compiler, which a task alone does not need.
-        from metasched.search.guesses.expert_guess import worth_measuring
+        from metasched.search.guesses.expert_guess import traces_worth_measuring
         from metasched.search.guesses.guess import guess
 
         try:
@@ -173,7 +173,7 @@ class Task:
             return None, (), ()
         if not self.source.by_default or found.expected is None:
             return str(found.trace), (), ()
-        rivals = worth_measuring(self.program, self.target, self.core, found.rivals, found.expected.cycles)
+        rivals = traces_worth_measuring(self.program, self.target, self.core, found.rivals, found.expected.cycles)
         neighbours = _traces(found.others)
         return str(found.trace), tuple(map(str, rivals))[: MOST_KNOWN - len(neighbours)], neighbours
 

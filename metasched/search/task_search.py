@@ -33,10 +33,10 @@ from metasched.search.budget.goal import Goal
 from metasched.search.budget.pace import Pace, build_seconds
 from metasched.search.budget.room import Room
 from metasched.search.budget.wider_strategy import WiderStrategy
-from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided
+from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided_records
 from metasched.search.phases import Phase, Phases
-from metasched.search.proposal import Guesses, Proposal, unmeasured, with_expectations
-from metasched.search.records.earlier_searches import EarlierSearches, located
+from metasched.search.proposal import Guesses, Proposal, unmeasured_guesses, with_expectations
+from metasched.search.records.earlier_searches import EarlierSearches, locate_entries
 from metasched.search.records.other_tasks import OtherTasks
 from metasched.search.records.resume import Resumed, resume
 from metasched.search.records.task_records import TaskRecords
@@ -55,11 +55,11 @@ from metasched.support.data_classes import dataclass
 # What other tasks teach a model.
 Lessons = tuple[TaskTimes, ...]
 # Batches in a row without new code, after which the space is taken to hold none.
-_PATIENCE = 6
+_PATIENCE_BATCHES = 6
 # What proposes half of a batch where a search has stagnated.
-_ELSEWHERE = "random"
+_STAGNATION_STRATEGY = "random"
 # Candidates of the short list that are proposed in one batch, with nothing learned in between.
-_FEW = 6
+_SHORT_LIST_BATCH = 6
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,11 @@ class TaskSearch:
         """A run with a new goal begins."""
         self._goal, self.is_out_of_time = goal, False
 
-    def left(self, goal: Goal) -> int:
-        """How many trials are to be made, as long as none of them is faster than the best by more than noise."""
-        left = min(goal.wanted, goal.wanted if goal.pause is None else goal.pause) - self.known.made
+    def trials_left(self, goal: Goal) -> int:
+        """The number of trials to be made, as long as none of them is faster than the best by more than noise."""
+        left = (
+            min(goal.wanted_trials, goal.wanted_trials if goal.pause is None else goal.pause) - self.known.trial_count
+        )
         return left if goal.patience is None else min(left, goal.patience - self.known.stagnation().since)
 
     def is_out_of_patience(self, goal: Goal) -> bool:
@@ -187,7 +189,7 @@ class TaskSearch:
         """Whether a step would measure anything, as far as that is known before it."""
         if self.exhausted or self.is_out_of_time:
             return False
-        return self._lacks_guess() or (self.left(goal) > 0 and not goal.is_over)
+        return self._lacks_guess() or (self.trials_left(goal) > 0 and not goal.is_over)
 
     def _lacks_guess(self) -> bool:
         if not self._parts.guess or self.known.has_guess:
@@ -204,7 +206,7 @@ class TaskSearch:
 
     @cached_property
     def _facts(self) -> TaskFacts:
-        return TaskFacts.of(self.task.program, self.task.target)
+        return TaskFacts.of_program(self.task.program, self.task.target)
 
     def facts(self) -> TaskFacts:
         """What is known of the task before anything is measured."""
@@ -220,13 +222,13 @@ class TaskSearch:
         """How many trials the next step is expected to make at most: those of its batch."""
         at = self._open
         if at is None:
-            return max(SHORT_LIST, batch_size(self.known.observed))
+            return max(SHORT_LIST, batch_size(self.known.proposal_count))
         beside = len(at.guesses) + len(at.seeds)
         return beside + batch_size(at.before, len(self.prepare().guesses.traces))
 
     def make_ready(self, goal: Goal) -> None:
         """Prepare, and propose the next batch if there is to be one."""
-        at = self._opened()
+        at = self._open_search()
         if at.proposals is None and self._wants_proposals(at, goal):
             at.proposals = self._propose(at)
 
@@ -234,7 +236,7 @@ class TaskSearch:
         """Begin to build what `make_ready` proposed; the runner knows when."""
         if self._open is not None and self._open.proposals:
             new = [p.trace for p in self._open.proposals if p.trace is not None and not p.is_settled(self.known)]
-            self._measuring.begin(self._runner(), new)
+            self._measuring.begin_lowering(self._runner(), new)
 
     def prepare(self) -> _Prepared:
         """Make the guesses and the space, while workers compute the expected results and lower the former.
@@ -247,14 +249,14 @@ class TaskSearch:
             with self.phases.timed(Phase.GUESS):
                 guesses = self.task.guesses() if self._parts.guess else Guesses()
             self._parts.waiting.give_way()
-            if not self.known.observed:
-                self._measuring.begin(runner, guesses.traces)
+            if not self.known.proposal_count:
+                self._measuring.begin_lowering(runner, guesses.traces)
             with self.phases.timed(Phase.SPACE):
                 space = self.task.arms
             self._prepared = _Prepared(space, guesses)
         return self._prepared
 
-    def _opened(self) -> _Open:
+    def _open_search(self) -> _Open:
         if self._open is None:
             prepared, parts = self.prepare(), self._parts
             space = prepared.space
@@ -263,7 +265,7 @@ class TaskSearch:
             asked = model if alone else YieldingModel(model, parts.waiting.give_way)
             given = StrategyInputs(space.arms, asked, parts.seed, self.phases)
             own = STRATEGIES.make(parts.strategy, given)
-            strategy = WiderStrategy(own, STRATEGIES.ours(_ELSEWHERE)(given), space.arms)
+            strategy = WiderStrategy(own, STRATEGIES.get_own(_STAGNATION_STRATEGY)(given), space.arms)
             earlier = EarlierSearches(self.known, space, self.task.program)
             lessons: list[TaskTimes] = []
 
@@ -271,15 +273,15 @@ class TaskSearch:
                 lessons[:] = self._teach(model, (), batch)
                 strategy.look_ahead()
 
-            with self.phases.timed(Phase.SCORING), collection.put_off():
+            with self.phases.timed(Phase.SCORING), collection.pause_gc():
                 resumed = resume(self.known, space, strategy, earlier, look_ahead)
-            guesses = with_expectations(unmeasured(prepared.guesses, self.known, space), space.arms, model)
+            guesses = with_expectations(unmeasured_guesses(prepared.guesses, self.known, space), space.arms, model)
             self._open = _Open(space, strategy, model, resumed, guesses, lessons=tuple(lessons))
             if resumed.before == 0:
-                self._begin(self._open, prepared.guesses, earlier)
+                self._fill_first_batch(self._open, prepared.guesses, earlier)
         return self._open
 
-    def _begin(self, at: _Open, guesses: Guesses, earlier: EarlierSearches) -> None:
+    def _fill_first_batch(self, at: _Open, guesses: Guesses, earlier: EarlierSearches) -> None:
         """Put what is known beforehand, and results from other spaces and other versions, into the first batch."""
         earlier.adopt(self._parts.database, self.key, at.batch)
         known = [*((t, Role.NEIGHBOUR) for t in guesses.neighbours), *((t, Role.EXPERT) for t in guesses.experts)]
@@ -303,8 +305,8 @@ class TaskSearch:
         runner = self._runner()
         self._has_joined = True
         parts.database.join(self.key, parts.claimant)
-        made, trials = self._measuring.measured, self.known.made
-        at = self._opened()
+        made, trials = self._measuring.measured, self.known.trial_count
+        at = self._open_search()
         batch = at.batch
         if at.proposals is None and self._wants_proposals(at, goal):
             at.proposals = self._propose(at)
@@ -313,8 +315,8 @@ class TaskSearch:
             self.exhausted = True
         else:
             proposals = [*at.guesses, *(at.proposals or ())]
-            with parts.others.running(self.key, batch):
-                beside = self._beside(at, goal, meanwhile, batches_at_once(runner))
+            with parts.others.measuring_batch(self.key, batch):
+                beside = self._work_beside(at, goal, meanwhile, batches_at_once(runner))
                 self.is_out_of_time |= not self._measuring.measure(runner, proposals, batch, room, beside)
         if at.proposals is not None and not self.exhausted:
             self._learn(at, goal)
@@ -323,12 +325,12 @@ class TaskSearch:
         return Step(self.number, batch, self._measuring.measured - made, self.exhausted)
 
     def _room(self, goal: Goal) -> Room:
-        return Room(self.known.made + self.left(goal), goal.wanted, goal.until, goal.deadline)
+        return Room(self.known.trial_count + self.trials_left(goal), goal.wanted_trials, goal.until, goal.deadline)
 
     def _wants_proposals(self, at: _Open, goal: Goal) -> bool:
         """Whether more is to be measured than the guesses, which are in the batch in any case."""
         trials = [guess for guess in at.guesses if guess.place != NO_TRIAL and not guess.is_settled(self.known)]
-        return self.left(goal) > len(trials) and not self._lacks_time(goal)
+        return self.trials_left(goal) > len(trials) and not self._lacks_time(goal)
 
     def _lacks_time(self, goal: Goal) -> bool:
         """Whether proposing takes as long as there is time for."""
@@ -338,7 +340,7 @@ class TaskSearch:
         self._parts.waiting.give_way()
         started = time.perf_counter()
         # New structures are very many objects, which live as long as the search.
-        with self.phases.timed(Phase.SCORING), collection.put_off():
+        with self.phases.timed(Phase.SCORING), collection.pause_gc():
             at.lessons = self._teach(at.model, at.lessons, at.batch)
             count = batch_size(at.before, len(self.prepare().guesses.traces))
             proposed = enumerate(at.strategy.propose(count, self._looks_elsewhere(at)), start=1 + len(at.seeds))
@@ -348,7 +350,7 @@ class TaskSearch:
         self._proposing_s = time.perf_counter() - started
         return [*seeds, *(replace(p, trace=self._trace(at.space, p.candidate)) for p in new if p.candidate)]
 
-    def _beside(self, at: _Open, goal: Goal, meanwhile: Meanwhile, machines: int) -> Meanwhile:
+    def _work_beside(self, at: _Open, goal: Goal, meanwhile: Meanwhile, machines: int) -> Meanwhile:
         """What to do beside a batch: before it is timed, as that takes this machine; several are not kept waiting."""
 
         def ahead() -> None:
@@ -360,8 +362,8 @@ class TaskSearch:
         """While this batch is built, do what the next one needs, of another task and of this one."""
         meanwhile.while_lowering()
         new = sum(not proposal.is_settled(self.known) for proposal in at.proposals or ())
-        if at.proposals is not None and self.left(goal) > new and not self._lacks_time(goal):
-            with self.phases.timed(Phase.AHEAD), collection.put_off():
+        if at.proposals is not None and self.trials_left(goal) > new and not self._lacks_time(goal):
+            with self.phases.timed(Phase.AHEAD), collection.pause_gc():
                 at.strategy.look_ahead()
 
     def _looks_elsewhere(self, at: _Open) -> bool:
@@ -389,11 +391,11 @@ class TaskSearch:
     def _learn(self, at: _Open, goal: Goal) -> None:
         """Have the strategy observe a complete batch, and go on to the next."""
         batch = [*at.guesses, *(at.proposals or ())]
-        if (self.left(goal) <= 0 or self.is_out_of_time) and not all(
+        if (self.trials_left(goal) <= 0 or self.is_out_of_time) and not all(
             proposal.is_settled(self.known) for proposal in batch
         ):
             return
-        found = (proposal.observed(self.known) for proposal in batch)
+        found = (proposal.find_observation(self.known) for proposal in batch)
         results = {result.candidate: result for result in found if result is not None}
         # A guess that was measured when the batch was begun comes before the rest of it.
         earlier = {result.candidate: result for result in at.pending if result.candidate not in results}
@@ -403,7 +405,7 @@ class TaskSearch:
         at.strategy.observe(list(observed.values()))
         self._note(at, batch)
         at.guesses, at.seeds, at.proposals, at.pending = [], [], None, ()
-        at.before, at.batch = self.known.observed, at.batch + 1
+        at.before, at.batch = self.known.proposal_count, at.batch + 1
 
     def _note(self, at: _Open, batch: Sequence[Proposal]) -> None:
         """Keep the features of what was measured, by which it teaches other tasks."""
@@ -425,12 +427,12 @@ class TaskSearch:
         database = self._parts.database
         if not database.others(self.key, self._parts.claimant):
             return []
-        found = located(space, self.known, [(s.batch, s.outline, s) for s in self.known.pick_up()])
+        found = locate_entries(space, self.known, [(s.batch, s.outline, s) for s in self.known.pick_up()])
         return [observation for observation in found if observation is not None]
 
     def _wear_out(self, trials: int) -> None:
-        self._stale = 0 if self.known.made > trials else self._stale + 1
-        self.exhausted = self._stale == _PATIENCE
+        self._stale = 0 if self.known.trial_count > trials else self._stale + 1
+        self.exhausted = self._stale == _PATIENCE_BATCHES
 
     # --- the end
 
@@ -451,14 +453,14 @@ class TaskSearch:
             return
         runner = self._runner()
         found = self._measuring.measure_again(runner, again, room)
-        left_open = undecided([record for record in found if record.identity in entrants])
+        left_open = undecided_records([record for record in found if record.identity in entrants])
         more = in_turns(left_open, turns) if left_open else []
         if more and (until is None or turns_seconds(more) <= room.left_s):
             self._measuring.measure_again(runner, more, room)
 
     def settling_s(self, most: int) -> tuple[float, float]:
         """What `settle` is expected to take, and the least with which it can tell the best from the guess."""
-        counted = self.known.made, self.known.repeats
+        counted = self.known.trial_count, self.known.repeats
         if self._settling[0] != counted:
             self._settling = (counted, contest_seconds(self.known.contenders(), most))
         return self._settling[1]
@@ -466,7 +468,7 @@ class TaskSearch:
     @property
     def build_s(self) -> float:
         """What making the machine code of the best takes."""
-        fastest = self.known.fastest()
+        fastest = self.known.fastest_trial()
         return 0.0 if fastest is None else build_seconds(fastest)
 
     def leave(self) -> None:
@@ -481,7 +483,7 @@ class TaskSearch:
         refused = self._prepared.space.refused if self._prepared is not None else {}
         return TuningReport(
             best=best,
-            records=self.known.made,
+            records=self.known.trial_count,
             measured=self._measuring.measured,
             failures=self.known.failures(),
             rejected=dict((self.rejected + Counter(refused)).most_common()),
@@ -498,7 +500,7 @@ class TaskSearch:
             stagnation=self.known.stagnation(),
             out_of_patience=self.is_out_of_patience(self._goal),
             task=self.task.program.key,
-            source=RecordSource.of(self._parts.database, self.key),
+            source=RecordSource.of_search(self._parts.database, self.key),
             default=self._better_default(best),
         )
 
@@ -521,7 +523,7 @@ class TaskSearch:
         self._parts.tell(
             Progress(
                 task=self.task.program.key,
-                trials=self.known.made,
+                trials=self.known.trial_count,
                 total=self._goal.trials,
                 best_s=best_s,
                 gflops=None if best_s is None else work.gflops(best_s),
@@ -539,7 +541,7 @@ class TaskSearch:
         goal = self._goal
         ends = [] if goal.until is None else [max(goal.until - time.perf_counter(), 0.0)]
         if goal.trials is not None and each is not None:
-            ends.append(each * max(self.left(goal), 0))
+            ends.append(each * max(self.trials_left(goal), 0))
         return min(ends, default=None)
 
 
@@ -553,7 +555,7 @@ def batch_size(start: int, beside: int = 1) -> int:
     """
     if start == 0:
         left = max(4, SHORT_LIST - beside)
-        return left if left <= _FEW else (left + 1) // 2
+        return left if left <= _SHORT_LIST_BATCH else (left + 1) // 2
     if start < SHORT_LIST:
         return min(8, max(4, SHORT_LIST - start))
     return 8 if start < 64 else 16 if start < 256 else 32

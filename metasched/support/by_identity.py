@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-_MOST = 1 << 12
+_MOST_RESULTS = 1 << 12
 
 
 class Itself(Generic[T]):
@@ -36,12 +36,12 @@ def remembered_by_identity(function: Callable[[T], R]) -> Callable[[T], R]:
     The result is given out again, so nobody may change it.
     """
 
-    @lru_cache(maxsize=_MOST)
-    def of(key: Itself[T]) -> R:
+    @lru_cache(maxsize=_MOST_RESULTS)
+    def call(key: Itself[T]) -> R:
         return function(key.object)
 
     @wraps(function)
-    def remembered(object_: T, /) -> R:
-        return of(Itself(object_))
+    def call_by_identity(object_: T, /) -> R:
+        return call(Itself(object_))
 
-    return remembered
+    return call_by_identity

@@ -8,8 +8,8 @@ from typing import Any, Generic, Self, TypeVar, overload
 T = TypeVar("T")
 
 
-def kept(instance: object, key: str) -> Any:
-    """What is kept with an object under a key; None where that is nothing."""
+def find_kept(instance: object, key: str) -> Any:
+    """The value that is kept with an object under a key; None where there is none."""
     return instance.__dict__.get(key)
 
 
@@ -26,7 +26,7 @@ def kept_with(instance: object, key: str, make: Callable[[], T]) -> T:
     """What is kept with an object under a key, made at the first use, but for None. Threads that come at once each make
     it, so it is equal each time.
     """
-    found: T | None = kept(instance, key)
+    found: T | None = find_kept(instance, key)
     return keep(instance, key, make()) if found is None else found
 
 

@@ -22,6 +22,6 @@ def lacking_methods(value: object, *names: str) -> list[str]:
     return [name for name in names if not callable(getattr(value, name, None))]
 
 
-def named(fn: Any) -> str:
-    """What a function is called in a message."""
+def name_of(fn: Any) -> str:
+    """The name of a function as messages show it."""
     return f"`{getattr(fn, '__name__', None) or repr(fn)}`"

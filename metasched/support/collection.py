@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def put_off() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Put off the search for cycles of objects, inside or in a function that this decorates: each search visits all
     objects, which doubles the time to make 100,000. It is a fifth of the time of a guess.
     """

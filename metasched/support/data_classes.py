@@ -48,7 +48,7 @@ def _class(
     if "__init__" not in own:
         cls.__init__ = _init(cls, found, frozen=frozen)
     if repr and "__repr__" not in own:
-        cls.__repr__ = _named(cls, "__repr__", recursive_repr()(_repr(tuple(f.name for f in found if f.repr))))
+        cls.__repr__ = _with_name(cls, "__repr__", recursive_repr()(_repr(tuple(f.name for f in found if f.repr))))
     if eq:
         _compare(cls, found, frozen=frozen)
     if frozen:
@@ -67,20 +67,22 @@ def _declare(cls: type[Any], *, frozen: bool, kw_only: bool) -> None:
     cls.__doc__ = text
 
 
-def _named(cls: type[Any], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_name(cls: type[Any], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     function.__name__ = name
     function.__qualname__ = f"{cls.__qualname__}.{name}"
     return function
 
 
-def _written(cls: type[Any], name: str, head: str, body: Iterable[str], given: dict[str, Any]) -> Callable[..., Any]:
+def _compile_method(
+    cls: type[Any], name: str, head: str, body: Iterable[str], given: dict[str, Any]
+) -> Callable[..., Any]:
     """A method, in the module of its class; `given` is what else its text may name."""
     lines = "\n".join(f"  {line}" for line in body)
     text = f"def _make({', '.join(given)}):\n def {name}({head}):\n{lines}\n return {name}"
     module = sys.modules.get(cls.__module__)
     made: dict[str, Any] = {}
     exec(text, {} if module is None else vars(module), made)
-    return _named(cls, name, made["_make"](**given))
+    return _with_name(cls, name, made["_make"](**given))
 
 
 def _init(cls: type[Any], found: Sequence[Field[Any]], *, frozen: bool) -> Callable[..., Any]:
@@ -108,17 +110,17 @@ def _init(cls: type[Any], found: Sequence[Field[Any]], *, frozen: bool) -> Calla
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     head = ", ".join(["self", *places, *(["*", *by_name] if by_name else [])])
-    init = _written(cls, "__init__", head, body or ["pass"], given)
+    init = _compile_method(cls, "__init__", head, body or ["pass"], given)
     init.__annotations__ = {**{f.name: f.type for f in found if f.init}, "return": None}
     return init
 
 
 def _repr(names: Sequence[str]) -> Callable[[Any], str]:
-    def shown(self: Any) -> str:
+    def show(self: Any) -> str:
         values = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
         return f"{self.__class__.__qualname__}({values})"
 
-    return shown
+    return show
 
 
 def _compare(cls: type[Any], found: Sequence[Field[Any]], *, frozen: bool) -> None:
@@ -142,29 +144,29 @@ def _compare(cls: type[Any], found: Sequence[Field[Any]], *, frozen: bool) -> No
 def _at_first_use(cls: type[Any], name: str, head: str, body: Sequence[str]) -> Callable[..., Any]:
     """A method that puts the written one into its own place. Threads that come at once write it alike."""
 
-    def first(*arguments: Any) -> Any:
-        written = _written(cls, name, head, body, {})
-        if vars(cls).get(name) is first:
+    def compile_first(*arguments: Any) -> Any:
+        written = _compile_method(cls, name, head, body, {})
+        if vars(cls).get(name) is compile_first:
             setattr(cls, name, written)
         return written(*arguments)
 
-    return _named(cls, name, first)
+    return _with_name(cls, name, compile_first)
 
 
 def _refusals(cls: type[Any], names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
     """`__setattr__` and `__delattr__`. A subclass that is no data class may have attributes of its own."""
 
-    def setting(self: Any, name: str, value: Any) -> None:
+    def refuse_setting(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or name in names:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
-    def deleting(self: Any, name: str) -> None:
+    def refuse_deleting(self: Any, name: str) -> None:
         if type(self) is cls or name in names:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
-    return _named(cls, "__setattr__", setting), _named(cls, "__delattr__", deleting)
+    return _with_name(cls, "__setattr__", refuse_setting), _with_name(cls, "__delattr__", refuse_deleting)
 
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ class DeclaredFiles(Generic[T]):
         """Everything by name, in the order of names. Raises TypeError."""
         return MappingProxyType({name: self.read(name, module) for name, module in imports.of_package(self.package)})
 
-    def every(self: DeclaredFiles[Mapping[str, D]]) -> Mapping[str, D]:
-        """What all files declare, of files that declare things by name. Raises TypeError where two declare one."""
+    def merge(self: DeclaredFiles[Mapping[str, D]]) -> Mapping[str, D]:
+        """The declarations of all files by name. Raises TypeError where two files declare one name."""
         found: dict[str, D] = {}
         for file, declared in self.load().items():
             for name, one in declared.items():
@@ -63,23 +63,24 @@ class Declarations(Generic[T]):
 
     def add(self, function: F, *declared: T) -> F:
         """The function, with what it is declared to be as well."""
-        function.__dict__[self.key] = (*self.of(function), *declared)
+        function.__dict__[self.key] = (*self.declared_of(function), *declared)
         return function
 
-    def of(self, value: object) -> tuple[T, ...]:
-        """What a value of a module is declared to be; nothing where it is no such function."""
+    def declared_of(self, value: object) -> tuple[T, ...]:
+        """The declarations of a value of a module; none where it is no such function."""
         found: tuple[T, ...] = getattr(value, "__dict__", {}).get(self.key, ())
         return found
 
     def of_module(self, module: ModuleType) -> list[tuple[Callable[..., Any], T]]:
         """The functions that a module defines, with each thing that they are declared to be."""
         own = (value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__)
-        return [(value, one) for value in own for one in self.of(value)]
+        return [(value, one) for value in own for one in self.declared_of(value)]
 
 
-def several(module: ModuleType, declared: Iterable[tuple[str, T]], expected: str) -> Mapping[str, T]:
-    """What a module declares, by name. Raises TypeError where that is nothing, which says what is expected, and where
-    it declares a name twice.
+def require_several(module: ModuleType, declared: Iterable[tuple[str, T]], expected: str) -> Mapping[str, T]:
+    """The declarations of a module, by name.
+
+    Raises TypeError where there are none, which says what is expected, and where it declares a name twice.
     """
     found: dict[str, T] = {}
     for name, one in declared:
@@ -91,7 +92,7 @@ def several(module: ModuleType, declared: Iterable[tuple[str, T]], expected: str
     return found
 
 
-def only(kind: str, name: str, module: ModuleType, declared: Mapping[str, T]) -> T:
+def require_only(kind: str, name: str, module: ModuleType, declared: Mapping[str, T]) -> T:
     """The one thing of a kind that a module declares, of those it does by their names: it has the module's.
 
     Raises TypeError.

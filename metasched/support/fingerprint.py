@@ -29,7 +29,7 @@ Json = None | bool | int | float | str | list["Json"]
 
 _OWN = __name__.partition(".")[0]
 _OWN_RULES = f"{_OWN}.rules"  # they are code like a user's, and have no version of their own
-_PLAIN = (type(None), bool, int, float, str)
+_PLAIN_TYPES = (type(None), bool, int, float, str)
 
 
 def fingerprint(value: object) -> str:
@@ -55,7 +55,7 @@ class _Reader:
     def read(self, value: object) -> Json:
         if isinstance(value, Enum):
             return [_name(type(value)), value.name]
-        if isinstance(value, _PLAIN):
+        if isinstance(value, _PLAIN_TYPES):
             return value
         if isinstance(value, bytes):
             return ["bytes", value.hex()]
@@ -66,9 +66,9 @@ class _Reader:
         if isinstance(value, Mapping):
             pairs = ([self.read(key), self.read(item)] for key, item in value.items())
             return ["dict", *sorted(pairs, key=json.dumps)]
-        return self._hashed(value)
+        return self._hash_object(value)
 
-    def _hashed(self, value: object) -> Json:
+    def _hash_object(self, value: object) -> Json:
         if id(value) in self._inside:
             return ["again", len(self._inside) - self._inside.index(id(value))]
         if id(value) not in self._known:
@@ -93,7 +93,7 @@ class _Reader:
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, ModuleType) or (callable(value) and hasattr(value, "__qualname__")):
-            return _versioned(value)
+            return _name_and_version(value)
         if is_dataclass(value):
             return [self.read(type(value)), *([f.name, self.read(getattr(value, f.name))] for f in fields(value))]
         if hasattr(value, "tobytes"):  # an array
@@ -108,7 +108,7 @@ class _Reader:
     def _function(self, wrapped: FunctionType) -> Json:
         fn = inspect.unwrap(wrapped)
         if not isinstance(fn, FunctionType) or _is_opaque(fn):
-            return _versioned(fn)
+            return _name_and_version(fn)
         closed = inspect.getclosurevars(fn).nonlocals
         text = source_of(fn)
         return [
@@ -117,25 +117,25 @@ class _Reader:
             self.read(fn.__defaults__),
             self.read(fn.__kwdefaults__),
             self.read(closed),
-            self._mentioned(fn.__code__, fn.__globals__),
+            self._referred_things(fn.__code__, fn.__globals__),
         ]
 
     def _class(self, value: type) -> Json:
         if _is_opaque(value):
-            return _versioned(value)
+            return _name_and_version(value)
         bases = [self.read(base) for base in value.__bases__ if base is not object]
         text = source_of(value)
         if text is None:
             own = ((name, item) for name, item in sorted(vars(value).items()) if _is_written(name, item))
             return ["class", value.__qualname__, bases, *([name, self.read(item)] for name, item in own)]
         methods = (fn for fn in vars(value).values() if isinstance(fn, FunctionType))
-        return ["class", text, bases, *(self._mentioned(fn.__code__, fn.__globals__) for fn in methods)]
+        return ["class", text, bases, *(self._referred_things(fn.__code__, fn.__globals__) for fn in methods)]
 
     def _code(self, code: CodeType) -> Json:
         constants = [self.read(constant) for constant in code.co_consts if constant != code.co_filename]
         return ["code", code.co_code.hex(), list(code.co_names), list(code.co_varnames), constants]
 
-    def _mentioned(self, code: CodeType, known: Mapping[str, object]) -> Json:
+    def _referred_things(self, code: CodeType, known: Mapping[str, object]) -> Json:
         """The user's own things to which a function refers by name, also through the user's own modules."""
         names = sorted(set(_names_in(code)))
         out: list[Json] = []
@@ -184,7 +184,7 @@ def _is_installed(file: Path) -> bool:
     return any(file.is_relative_to(folders[name]) for name in ("purelib", "platlib", "stdlib"))
 
 
-def _versioned(value: Any) -> Json:
+def _name_and_version(value: Any) -> Json:
     """Something of an installed package."""
     name = value.__name__ if isinstance(value, ModuleType) else _name(value)
     top = name.partition(".")[0]

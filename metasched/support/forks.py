@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable
 
 
-def nothing() -> None:
-    """For a guard that has nothing to release."""
+def do_nothing() -> None:
+    """Do nothing: the release of a guard that holds nothing."""
 
 
 class ForkGuards:
@@ -26,7 +26,7 @@ class ForkGuards:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._release)
 
-    def add(self, hold: Callable[[], object], release: Callable[[], object] = nothing) -> None:
+    def add(self, hold: Callable[[], object], release: Callable[[], object] = do_nothing) -> None:
         """Have `hold` called before every fork, and `release` after it; in the order of adding, and in reverse."""
         self._guards.append((hold, release))
 

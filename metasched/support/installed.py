@@ -15,21 +15,21 @@ from importlib.metadata import EntryPoint
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
     """The entry points of a group, as `importlib.metadata.entry_points` gives them."""
-    return _read(group, _path_state())
+    return _read_entry_points(group, _path_state())
 
 
 @lru_cache(maxsize=64)
-def _read(group: str, _state: object) -> tuple[EntryPoint, ...]:
+def _read_entry_points(group: str, _state: object) -> tuple[EntryPoint, ...]:
     return tuple(importlib.metadata.entry_points(group=group))
 
 
 def _path_state() -> tuple[object, ...]:
     """What changes when a package is installed or removed: the folders of the path, and when each was changed."""
     finders = tuple(map(id, sys.meta_path))
-    return (finders, *((folder, _changed(folder)) for folder in sys.path))
+    return (finders, *((folder, _change_time(folder)) for folder in sys.path))
 
 
-def _changed(folder: str) -> int | None:
+def _change_time(folder: str) -> int | None:
     try:
         return os.stat(folder or os.curdir).st_mtime_ns  # noqa: PTH116 -- names are resolved often: a path takes as long again
     except OSError:  # it is not there, which is usual for folders of the path

@@ -41,16 +41,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     One that differs in capitals only is meant for sure.
     """
     names = sorted(set(known))
-    close = [other for other in names if other.lower() == name.lower()] or _closest(name, names)
+    close = [other for other in names if other.lower() == name.lower()] or _closest_names(name, names)
     return f"did you mean {listing(close, 'or')}?" if close else ""
 
 
-def _closest(name: str, names: Sequence[str]) -> list[str]:
-    alike = {other: _alike(other, name) for other in get_close_matches(name, names, _MOST_MEANT)}
+def _closest_names(name: str, names: Sequence[str]) -> list[str]:
+    alike = {other: _likeness(other, name) for other in get_close_matches(name, names, _MOST_MEANT)}
     return [other for other, ratio in alike.items() if ratio >= max(alike.values()) - _LESS_ALIKE]
 
 
-def _alike(one: str, other: str) -> float:
+def _likeness(one: str, other: str) -> float:
     return SequenceMatcher(None, one, other).ratio()
 
 

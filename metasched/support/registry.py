@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
-from metasched.support.calls import lacking_methods, named, takes
+from metasched.support.calls import lacking_methods, name_of, takes
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.installed import entry_points
@@ -70,11 +70,11 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """All names, sorted; nothing is loaded."""
-        return tuple(sorted({*self._own(), *(point.name for point in self._added())}))
+        return tuple(sorted({*self._own_points(), *(point.name for point in self._added_points())}))
 
     def points(self) -> Mapping[str, EntryPoint]:
         """The entry point of each name, in the order of names; ours have one made for them."""
-        found = {point.name: point for point in self._added()} | self._own()
+        found = {point.name: point for point in self._added_points()} | self._own_points()
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> T:
@@ -83,22 +83,22 @@ class Registry(Generic[T]):
         Raises `error` for an unknown name (with similar ones), for one that two packages declare, and for one that
         cannot be imported or is not of the kind (naming the package).
         """
-        declared = self._declared(name)
+        declared = self._declared_points(name)
         if not declared:
             raise self.error(f"there is no {self.kind} `{name}`", hint=self.advice(name))
         if len(declared) > 1:
             where = " and ".join(f"{origin(point)} ({point.value})" for point in declared)
             raise self.error(f"two packages have a {self.kind} `{name}`: {where}")
-        return self._loaded(declared[0])
+        return self._load_point(declared[0])
 
     def resolve(self, given: str | T, hint: str = "") -> T:
         """What a name stands for, or what is given instead of one.
 
         Raises `error` as `get` does, and, with the hint, for what is not of the kind.
         """
-        return self.get(given) if isinstance(given, str) else self.checked("this", given, hint)
+        return self.get(given) if isinstance(given, str) else self.require_fit("this", given, hint)
 
-    def checked(self, what: str, value: object, hint: str = "") -> T:
+    def require_fit(self, what: str, value: object, hint: str = "") -> T:
         """A value as it is used. Raises `error`, which calls it `what`, for one that is not of the kind."""
         try:
             return self.check(value)
@@ -111,15 +111,15 @@ class Registry(Generic[T]):
         made = factory(given)
         if lacking := lacking_methods(made, *self.product.methods):
             raise self.error(
-                f"{named(factory)} made {made!r} of {self.product.of}, which is no {self.kind}: it has no "
+                f"{name_of(factory)} made {made!r} of {self.product.of}, which is no {self.kind}: it has no "
                 f"`{lacking[0]}`",
                 hint=self.product.hint,
             )
         return made
 
-    def ours(self, name: str) -> T:
-        """What one of our own names stands for, whatever other packages call by the same name: for our own use."""
-        return self._loaded(self._own()[name])
+    def get_own(self, name: str) -> T:
+        """The value of one of our own names, whatever other packages call by the same name: for our own use."""
+        return self._load_point(self._own_points()[name])
 
     def package_of(self, name: str) -> str:
         """The package that declares a name, and its version, for messages."""
@@ -131,23 +131,23 @@ class Registry(Generic[T]):
         near, there = did_you_mean(name, names), listing(names)
         return f"{near} Installed are {there}" if near else f"installed are {there}"
 
-    def _declared(self, name: str) -> tuple[EntryPoint, ...]:
+    def _declared_points(self, name: str) -> tuple[EntryPoint, ...]:
         """Who declares a name. A package that is installed twice, as in a checkout, declares it once."""
-        own = self._own().get(name)
-        points = [*([own] if own is not None else []), *(point for point in self._added() if point.name == name)]
+        own = self._own_points().get(name)
+        points = [*([own] if own is not None else []), *(point for point in self._added_points() if point.name == name)]
         return tuple({point.value: point for point in points}.values())
 
-    def _added(self) -> Iterable[EntryPoint]:
+    def _added_points(self) -> Iterable[EntryPoint]:
         return () if self.group is None else entry_points(group=self.group)
 
-    def _own(self) -> dict[str, EntryPoint]:
+    def _own_points(self) -> dict[str, EntryPoint]:
         if self.package is None:
             return {}
         names = [info.name for info in pkgutil.iter_modules(imports.module(self.package).__path__)]
         group = self.group or ""
         return {name: EntryPoint(name, f"{self.package}.{name}:{self.attribute or name}", group) for name in names}
 
-    def _loaded(self, point: EntryPoint) -> T:
+    def _load_point(self, point: EntryPoint) -> T:
         try:
             with imports.under_way():
                 value = point.load()
@@ -156,7 +156,7 @@ class Registry(Generic[T]):
             raise self.error(
                 f"the {self.kind} `{point.name}` of {origin(point)} cannot be loaded ({point.value}): {told}"
             ) from error
-        return self.checked(f"`{point.name}` of {origin(point)} ({point.value})", value)
+        return self.require_fit(f"`{point.name}` of {origin(point)} ({point.value})", value)
 
 
 def checked_function(value: object, of: str, *arguments: str) -> Callable[..., Any]:

@@ -50,7 +50,7 @@ class _Flight(Generic[T]):
         """Wait for the end; False in a child that was forked meanwhile."""
         # Who put it into the table may have been interrupted before it began: then whoever waits begins.
         if not self._future.running() and not self._future.done():
-            self._begin()
+            self._start_thread()
         while not self._future.done():
             try:
                 self._future.exception(_LOOK_S)
@@ -62,7 +62,7 @@ class _Flight(Generic[T]):
     def result(self) -> T:
         return self._future.result()
 
-    def _begin(self) -> None:
+    def _start_thread(self) -> None:
         thread = threading.Thread(target=self._fly, name="metasched-compile")
         try:
             thread.start()

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+_DOCUMENTED_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 # Where statements, and what holds statements, are inside of others.
 _SUITES = ("body", "orelse", "finalbody", "handlers", "cases")
 
@@ -62,12 +62,12 @@ def _functions(text: str) -> Mapping[int, ast.stmt]:
 
 def _text(of: Callable[..., Any] | CodeType) -> str | None:
     try:
-        return normalised(textwrap.dedent(inspect.getsource(of)))
+        return normalise_source(textwrap.dedent(inspect.getsource(of)))
     except (OSError, TypeError, SyntaxError):
         return None
 
 
-def normalised(text: str) -> str:
+def normalise_source(text: str) -> str:
     """Python in one layout, without comments and docstrings. Raises SyntaxError."""
     tree = ast.parse(text)
     _drop_docstrings(tree)
@@ -79,7 +79,7 @@ def _drop_docstrings(top: ast.AST) -> None:
     stack = [top]
     while stack:
         node = stack.pop()
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, _DOCUMENTED_NODES) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
         stack.extend(inner for name in _SUITES for inner in getattr(node, name, ()))
 

@@ -42,7 +42,7 @@ def test_a_guess_for_another_cpu(
     trace = ms.guess(program, target=target)
     func = trace.apply_to(program).func
     assert compile_func(func, target).code.data
-    by = arithmetic_of(str(trace)).of(program)
+    by = arithmetic_of(str(trace)).computation_of(program)
     cases = prepare(program.func, given_inputs(program.func, None, seed=0), seed=0, by=by)
     for case in (cases.integers, cases.random):
         results = [np.empty(e.shape, dtype) for e, (_, dtype) in zip(case.expected, cases.outputs, strict=True)]

@@ -12,7 +12,7 @@ from metasched.measure.inputs import Inputs, given_inputs
 
 def check_kernel(kernel: ms.Kernel, program: ms.Program, inputs: Inputs | None = None) -> None:
     """`inputs` says what data an argument takes, as `ms.tune` does."""
-    by = arithmetic_of(str(kernel.trace)).of(program)
+    by = arithmetic_of(str(kernel.trace)).computation_of(program)
     cases = prepare(program.func, given_inputs(program.func, inputs, seed=0), seed=0, by=by)
     for case in (cases.integers, cases.random):
         _check_case(kernel, program, case)

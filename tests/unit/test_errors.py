@@ -70,10 +70,10 @@ def test_errors_arrive_in_other_processes(error: MetaschedError) -> None:
 def test_an_unchecked_result_says_which_arguments_to_give() -> None:
     error = CheckError("not finite", ("A", "B"))
     assert error.hint == "say what it takes: `inputs={NAME: (low, high)}` for `A` and `B`"
-    assert str(error.by("--input NAME=LOW,HIGH")) == (
+    assert str(error.with_way("--input NAME=LOW,HIGH")) == (
         "not finite\n  hint: say what it takes: `--input NAME=LOW,HIGH` for `A` and `B`"
     )
-    assert CheckError("full", hint="free some memory").by("--input").hint == "free some memory"
+    assert CheckError("full", hint="free some memory").with_way("--input").hint == "free some memory"
 
 
 def test_hints_in_a_list_are_below_what_they_are_about() -> None:

@@ -24,7 +24,7 @@ from metasched.compiler.lower.nest import (
 from metasched.compiler.lower.prefetch import TilePrefetch, prefetch_ahead
 from metasched.compiler.lower.storage import Storage, array_indices
 from metasched.compiler.lower.tensors import tensor_statement
-from metasched.dtypes import INDEX, DType, fits
+from metasched.dtypes import INDEX, DType, holds_range
 from metasched.ir.affine import ZERO, const, free_vars, simplify
 from metasched.ir.data import depends_on_data
 from metasched.ir.data_ranges import data_range
@@ -184,7 +184,7 @@ def _clamp_if_needed(index: Expr, size: int) -> Expr:
     """An index such that no read leaves its array, whatever the data is: held to it where it may be elsewhere."""
     if isinstance(index, Cast) and index.dtype is INDEX and index.value.dtype.is_integer:
         narrow = index.value.dtype
-        if fits(narrow, 0, size - 1):
+        if holds_range(narrow, 0, size - 1):
             return Cast(_clamp_index(index.value, size, narrow), INDEX)  # In more lanes than 64 bits have.
     return _clamp_index(index, size, INDEX)
 

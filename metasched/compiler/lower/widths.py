@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from metasched.compiler import lir
-from metasched.dtypes import INDEX, fits, integer_range
+from metasched.dtypes import INDEX, holds_range, integer_range
 from metasched.errors import BuildError
 from metasched.ir.bit_ranges import range_of_bits
 from metasched.ir.data import depends_on_data
@@ -77,7 +77,7 @@ class _Widths:
         if found is None:
             found = self._new_interval(e)
             wraps = e.dtype.is_integer and (e.dtype is not INDEX or depends_on_data(e))
-            if wraps and not fits(e.dtype, *found):
+            if wraps and not holds_range(e.dtype, *found):
                 found = integer_range(e.dtype)
             self._intervals[e] = found
         return found
@@ -85,7 +85,7 @@ class _Widths:
     def _require_fit(self, e: Expr, what: str) -> Interval:
         """The interval of an expression that has to fit."""
         found = self._interval(e)
-        if e.dtype is INDEX and not fits(INDEX, *found):
+        if e.dtype is INDEX and not holds_range(INDEX, *found):
             raise BuildError(
                 "index arithmetic leaves 64 bits",
                 f"{what}, `{print_expr(e)}`, goes from {found[0]} to {found[1]} over all iterations of the loops. "
@@ -110,7 +110,7 @@ class _Widths:
             return (min(a, c), max(b, d)) if e.dtype.is_integer else (0, 0)
         if isinstance(e, Cast) and e.dtype.is_integer and e.value.dtype.is_integer:
             found = self._interval(e.value)
-            return found if fits(e.dtype, *found) else integer_range(e.dtype)
+            return found if holds_range(e.dtype, *found) else integer_range(e.dtype)
         # An address is that of a value where it is used.
         modular = isinstance(e, Load) or (isinstance(e, Cast) and e.dtype.is_integer)
         for child in e.children():
@@ -129,7 +129,7 @@ class _Widths:
         (a, b), (c, d) = self._require_fit(e.a, "an operand"), self._require_fit(e.b, "an operand")
         if e.op.is_of_bits or e.op.is_shift:
             found = range_of_bits(e.op, (a, b), (c, d))
-            return found if fits(e.dtype, *found) else integer_range(e.dtype)
+            return found if holds_range(e.dtype, *found) else integer_range(e.dtype)
         match e.op:
             case BinOp.MIN:
                 return min(a, c), min(b, d)

@@ -6,7 +6,7 @@ import time
 
 from metasched.doctor.examined import Examined
 from metasched.doctor.finding import Finding, Standing
-from metasched.support.other_work import SOME, STOLEN, Watch
+from metasched.support.other_work import SOME, STOLEN_SHARE, Watch
 
 _WATCHED_S = 1.0
 
@@ -16,9 +16,9 @@ def check(examined: Examined) -> Finding:
     del examined
     watch = Watch()
     time.sleep(_WATCHED_S)
-    seen = watch.seen()
+    seen = watch.work_seen()
     facts = {"others_cores": round(seen.cores, 3), "stolen": round(seen.stolen, 4)}
-    if seen.stolen > STOLEN:
+    if seen.stolen > STOLEN_SHARE:
         remedy = "measure on a machine with cores of its own, or at another time"
         return Finding(Standing.PROBLEM, str(seen), remedy, facts)
     if seen.cores < SOME:

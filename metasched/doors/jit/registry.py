@@ -12,7 +12,7 @@ import numpy as np
 
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.support.declared_files import Declarations, DeclaredFiles, several
+from metasched.support.declared_files import Declarations, DeclaredFiles, require_several
 
 # Takes the trace, and what NumPy's function takes in its order. Gives values, or traced arrays.
 Traced: TypeAlias = Callable[..., Any]
@@ -42,7 +42,7 @@ def refuses(*names: str) -> Callable[[F], F]:
 def _read(name: str, module: ModuleType) -> Mapping[str, Traced]:
     del name
     found = [(numpy_name, function) for function, numpy_name in _TRACED.of_module(module)]
-    return several(module, found, "a function of NumPy, by `@traces`")
+    return require_several(module, found, "a function of NumPy, by `@traces`")
 
 
 FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _read)
@@ -51,12 +51,12 @@ FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _r
 @cache
 def numpy_functions() -> Mapping[str, tuple[Traced, Signature]]:
     """The functions of NumPy that can be traced, by names after `numpy.`. Raises TypeError for one declared twice."""
-    return MappingProxyType({name: (function, signature(function)) for name, function in FILES.every().items()})
+    return MappingProxyType({name: (function, signature(function)) for name, function in FILES.merge().items()})
 
 
 def traceable() -> list[str]:
     """The names of the functions that can be traced, in order."""
-    return sorted(name for name, (run, _) in numpy_functions().items() if name not in _REFUSED.of(run))
+    return sorted(name for name, (run, _) in numpy_functions().items() if name not in _REFUSED.declared_of(run))
 
 
 def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:

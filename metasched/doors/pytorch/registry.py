@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 
-from metasched.support.declared_files import Declarations, DeclaredFiles, several
+from metasched.support.declared_files import Declarations, DeclaredFiles, require_several
 
 # Takes the site, and what PyTorch's operator takes. Gives a value, or as many as it has outputs; None for one unused.
 AtenOperator: TypeAlias = Callable[..., Any]
@@ -37,7 +37,7 @@ def _read(name: str, module: ModuleType) -> Mapping[str, AtenOperator]:
     del name
     found = [(op, function) for function, op in _DECLARED.of_module(module)]
     found += [(f"{_ATEN}{op}", function) for op, function in getattr(module, "TABLE", {}).items()]
-    return several(module, found, "an operator: a function with `@aten` or `@lowers`, or a `TABLE`")
+    return require_several(module, found, "an operator: a function with `@aten` or `@lowers`, or a `TABLE`")
 
 
 FILES = DeclaredFiles("metasched.doors.pytorch.ops", "family of operators", _read)
@@ -49,4 +49,4 @@ def known_operators() -> Mapping[str, AtenOperator]:
 
     Raises TypeError where two files declare one.
     """
-    return FILES.every()
+    return FILES.merge()

@@ -17,13 +17,13 @@ from metasched.ir.pitch import set_strides
 from metasched.ir.program import Program
 from metasched.ir.prologue import constants, divide
 from metasched.runtime.compiled import KernelArgument, parameters_of
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.target import Target
 
 NO_STRIDES: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 
-@put_off()
+@pause_gc()
 def compile_task(
     program: Program, choice: Choice, target: Target, strides: Mapping[str, Sequence[int]] = NO_STRIDES
 ) -> TaskCode:

@@ -13,7 +13,7 @@ from metasched.graph.ir import Graph, LoopNode, print_graph
 from metasched.graph.loops.bodies import settled, with_bodies
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.passes.declaration import RUNS_AFTER, Pass, PassContext, PassOptions
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import DeclaredFiles
 
@@ -28,13 +28,13 @@ _MACHINERY = ("declaration", "pipeline")
 def _read(name: str, module: ModuleType) -> Pass | None:
     if name in _MACHINERY:
         return None
-    declared = {key: value for key, value in vars(module).items() if RUNS_AFTER.of(value)}
+    declared = {key: value for key, value in vars(module).items() if RUNS_AFTER.declared_of(value)}
     if list(declared) != [name]:
         raise TypeError(f"{module.__name__} must declare exactly one pass: a function `{name}` with `@graph_pass`")
     run = declared[name]
     if not run.__doc__:
         raise TypeError(f"the pass `{name}` must have a docstring, which says what it does")
-    (after,) = RUNS_AFTER.of(run)
+    (after,) = RUNS_AFTER.declared_of(run)
     return Pass(name, run, after, run.__doc__.strip().splitlines()[0])
 
 
@@ -122,7 +122,7 @@ def _passed_body(one: Pass, loop: LoopNode, context: PassContext) -> Graph:
     return made
 
 
-@put_off()
+@pause_gc()
 def optimised(graph: Graph, options: PassOptions) -> Graph:
     """A graph that computes the same outputs, after all passes.
 

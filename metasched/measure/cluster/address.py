@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from metasched.errors import MetaschedError
-from metasched.measure.cluster.dask_package import distributed
+from metasched.measure.cluster.dask_package import require_distributed
 from metasched.support.data_classes import dataclass
 
 _PLAIN, _TLS = "tcp", "tls"
@@ -29,7 +29,7 @@ class TLSFiles:
     key: str
 
     @staticmethod
-    def of(ca: str | None, cert: str | None, key: str | None) -> TLSFiles | None:
+    def from_paths(ca: str | None, cert: str | None, key: str | None) -> TLSFiles | None:
         """All three, or None for none. Raises MetaschedError for some of them, and for a file that is not there."""
         given = dict(zip(_FILES, (ca, cert, key), strict=True))
         if not any(given.values()):
@@ -93,7 +93,7 @@ class SchedulerAddress:
         if self.tls is None:
             return None
         ca, cert, key = self.tls.ca, self.tls.cert, self.tls.key
-        return distributed().Security(
+        return require_distributed().Security(
             require_encryption=True,
             tls_ca_file=ca,
             tls_client_cert=cert,
@@ -116,4 +116,4 @@ def _files_in(query: str, text: str) -> TLSFiles | None:
     unknown = [name for name in found if name not in _FILES]
     if unknown:
         raise MetaschedError(f"`{text}`: there is no setting `{unknown[0]}`", hint=f"write one such as {_EXAMPLE}")
-    return TLSFiles.of(*(found.get(name) for name in _FILES))
+    return TLSFiles.from_paths(*(found.get(name) for name in _FILES))

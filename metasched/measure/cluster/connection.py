@@ -8,7 +8,7 @@ from typing import Any
 
 from metasched.errors import ResourceError
 from metasched.measure.cluster.address import SchedulerAddress
-from metasched.measure.cluster.dask_package import distributed
+from metasched.measure.cluster.dask_package import require_distributed
 from metasched.measure.cluster.payloads import Payload
 from metasched.measure.cluster.remote_calls import TIMING
 
@@ -95,7 +95,7 @@ class Connection:
 def _client_class() -> Any:
     """A client of dask that ends its thread where nobody answers it; dask's own goes on running."""
 
-    class Client(distributed().Client):  # type: ignore[misc]  # dask is imported when it is needed
+    class Client(require_distributed().Client):  # type: ignore[misc]  # dask is imported when it is needed
         def start(self, **settings: Any) -> None:
             try:
                 super().start(**settings)

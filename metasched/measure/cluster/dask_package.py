@@ -8,7 +8,7 @@ from metasched.errors import MetaschedError
 from metasched.support.imports import imports
 
 
-def distributed() -> Any:
+def require_distributed() -> Any:
     """The package `distributed`. Raises MetaschedError where it is not installed."""
     try:
         return imports.module("distributed")

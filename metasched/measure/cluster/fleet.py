@@ -7,7 +7,7 @@ from dataclasses import field
 
 from metasched.measure.cluster.machine import misfit
 from metasched.measure.cluster.payloads import Greeting
-from metasched.measure.cluster.yardstick import MachinePace, most_agreeing
+from metasched.measure.cluster.yardstick import MachinePace, most_agreed_pace
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -82,7 +82,7 @@ class Fleet:
         if not fitting:
             return []
         if target not in self._paces:
-            self._paces[target] = most_agreeing([m.greeting.pace for m in fitting])
+            self._paces[target] = most_agreed_pace([m.greeting.pace for m in fitting])
         return [m for m in fitting if m.greeting.pace.agrees(self._paces[target])]
 
     @property
@@ -93,14 +93,14 @@ class Fleet:
             return sum(m.is_trusted for m in self.members.values())
         return len({m.address for target in targets for m in self.timers(target)})
 
-    def explained(self, target: str) -> str:
-        """Why no machine times candidates of a target, a line each."""
+    def explanation_for(self, target: str) -> str:
+        """The reasons why no machine times candidates of a target, a line each."""
         return "\n".join(f"  {line}" for line in self._reasons(target)) or "  there is no machine with our resource"
 
     def _reasons(self, target: str) -> Iterator[str]:
         wanted = Target.parse(target)
         yield from (f"{address}: {reason}" for address, reason in sorted(self.refused.items()))
-        for member in _in_order(self.members.values()):
+        for member in _sort_members(self.members.values()):
             if member.silent:
                 yield f"{member.address}: nothing is heard of it"
             elif member.stuck:
@@ -111,5 +111,5 @@ class Fleet:
                 yield f"{member.address}: {misfit(member.target, wanted) or of_pace}"
 
 
-def _in_order(members: Iterable[Member]) -> list[Member]:
+def _sort_members(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda m: m.address)

@@ -26,7 +26,7 @@ from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 Payload = dict[str, Any]
-_FASTEST = 1  # LLVM text is ten times as short at this level of zlib already
+_FASTEST_LEVEL = 1  # LLVM text is ten times as short at this level of zlib already
 # Far beyond a candidate's LLVM text and machine code: a bound on what a payload can make us hold.
 _MOST_BYTES = 1 << 28
 
@@ -82,19 +82,19 @@ def candidate_from(payload: Payload) -> MeasureCandidate:
 def lowered_to(lowered: Lowered) -> Payload:
     """A lowered candidate, without the candidate, which who asked for it has."""
     failure = None if lowered.failure is None else asdict(lowered.failure)
-    text = zlib.compress(lowered.text, _FASTEST)
+    text = zlib.compress(lowered.text, _FASTEST_LEVEL)
     return {"code": lowered.code, "failure": failure, "body": lowered.body, "text": text}
 
 
 def lowered_from(payload: Payload, candidate: MeasureCandidate) -> Lowered:
     code = payload["code"]
-    text = _inflated(payload["text"])
+    text = _inflate_text(payload["text"])
     return Lowered(
         candidate, None if code is None else str(code), _failure(payload["failure"]), dict(payload["body"]), text
     )
 
 
-def _inflated(data: bytes) -> bytes:
+def _inflate_text(data: bytes) -> bytes:
     inflating = zlib.decompressobj()
     text = inflating.decompress(data, _MOST_BYTES)
     if inflating.unconsumed_tail:
@@ -106,7 +106,7 @@ def message_from(frame: bytes) -> Message:
     """A message of the protocol of workers. Raises ProtocolError for what is none."""
     decoder = Decoder()
     decoder.feed(frame)
-    found = decoder.next()
+    found = decoder.next_message()
     if found is None:
         raise ProtocolError("a frame is cut short")
     return found

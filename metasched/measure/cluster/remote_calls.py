@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
-from metasched.measure.cluster.dask_package import distributed
+from metasched.measure.cluster.dask_package import require_distributed
 from metasched.measure.cluster.machine import Built, Machine, misfit
 from metasched.measure.cluster.payloads import (
     Fault,
@@ -34,41 +34,41 @@ TIMING, BUILDING = "metasched-timing", "metasched-building"
 
 def greet() -> Payload:
     """What the machine says of itself."""
-    return _guarded(lambda machine: machine.greeting.to_payload())
+    return _catch_faults(lambda machine: machine.greeting.to_payload())
 
 
 def lower(candidate: Payload) -> Payload:
     """A candidate as LLVM text."""
-    return _guarded(lambda machine: lowered_to(machine.lower_candidate(candidate_from(candidate))))
+    return _catch_faults(lambda machine: lowered_to(machine.lower_candidate(candidate_from(candidate))))
 
 
 def build(candidate: Payload, lowered: Payload | None) -> Payload:
     """A candidate's machine code, as a frame of the protocol of workers."""
 
-    def built(machine: Machine) -> Payload:
+    def build_on(machine: Machine) -> Payload:
         wanted = candidate_from(candidate)
         text = None if lowered is None else lowered_from(lowered, wanted)
         return {"frame": machine.build(wanted, text).encode()}
 
-    return _guarded(built)
+    return _catch_faults(build_on)
 
 
 def measure(built: list[Payload], given: Payload | None, topic: str, number: int) -> Payload:
     """The measurements of candidates of one program, in their order; that it has begun is told under a topic."""
 
-    def measured(machine: Machine) -> Payload:
-        distributed().get_worker().log_event(topic, {"begun": number})
-        chunk = [_built(one) for one in built]
+    def measure_on(machine: Machine) -> Payload:
+        require_distributed().get_worker().log_event(topic, {"begun": number})
+        chunk = [_built_from(one) for one in built]
         reason = misfit(Target.parse(machine.greeting.target), Target.parse(chunk[0].candidate.target))
         if reason is not None:
             return fault_to(Fault.UNFIT, reason)
         found = machine.measure_built(chunk, None if given is None else given_from(given))
         return {"measured": [_result(one) for one in found]}
 
-    return _guarded(measured)
+    return _catch_faults(measure_on)
 
 
-def _built(payload: Payload) -> Built:
+def _built_from(payload: Payload) -> Built:
     best_s = payload["best_s"]
     return Built(
         candidate_from(payload["candidate"]),
@@ -86,8 +86,8 @@ def _result(found: Measurement | BaseException) -> Payload:
     return measurement_to(found)
 
 
-def _guarded(act: Callable[[Machine], Payload]) -> Payload:
-    """What an act gives, or as a payload what it raises, whatever that is."""
+def _catch_faults(act: Callable[[Machine], Payload]) -> Payload:
+    """The result of an act, or a payload of what it raises, whatever that is."""
     try:
         machine = cast(Machine, _plugins()[PLUGIN].machine)
         return act(machine)
@@ -98,4 +98,4 @@ def _guarded(act: Callable[[Machine], Payload]) -> Payload:
 
 
 def _plugins() -> Any:
-    return distributed().get_worker().plugins
+    return require_distributed().get_worker().plugins

@@ -103,7 +103,7 @@ class ClusterRunner:
         self._joined = threading.Event()
         self._lack: list[Exception] = []  # what ended the coordinator, if anything did
         self._machines = 1
-        connection.on_begun(lambda number: self._events.put(partial(self._begun, number)))
+        connection.on_begun(lambda number: self._events.put(partial(self._note_begun, number)))
         self._thread = threading.Thread(target=self._coordinate, name="metasched-cluster", daemon=True)
         self._thread.start()
         joined = self._joined.wait(self._settings.patience_s)
@@ -191,7 +191,7 @@ class ClusterRunner:
         error: Exception = RunnerClosed("the runner was closed while this was measured")
         try:
             while not self._closed.is_set():
-                self._look()
+                self._see_machines()
                 self._assign()
                 self._give_up_late()
                 self._require_progress()
@@ -208,7 +208,7 @@ class ClusterRunner:
         self._machines = max(1, self._fleet.timing_machines)
 
     def _next_event(self) -> None:
-        waits = _BUSY_TICK_S if any(True for _ in self._work.ready()) or self._work.targets() else _IDLE_TICK_S
+        waits = _BUSY_TICK_S if any(True for _ in self._work.ready_groups()) or self._work.targets() else _IDLE_TICK_S
         try:
             self._events.get(timeout=waits)()
             while True:
@@ -216,7 +216,7 @@ class ClusterRunner:
         except queue.Empty:
             return
 
-    def _look(self) -> None:
+    def _see_machines(self) -> None:
         """See which machines there are, now and then."""
         now = time.monotonic()
         if now - self._looked < self._settings.look_s:
@@ -265,10 +265,10 @@ class ClusterRunner:
     # --- giving machines work
 
     def _assign(self) -> None:
-        ready = list(self._work.ready())
+        ready = list(self._work.ready_groups())
         for n, one in enumerate(ready):
             self._assign_timing(one, len(ready) - n)
-        reserved = self._reserved()
+        reserved = self._reserved_machines()
         for target in self._work.targets():
             for member in self._fleet.builders(target):
                 while member.address not in reserved and member.can_build:
@@ -286,15 +286,15 @@ class ClusterRunner:
         idle = sorted((m for m in free if not m.building), key=lambda m: (ready.program not in m.prepared, m.address))
         share = max(1, len(free) // groups)
         for n, member in enumerate(idle[:share]):
-            jobs = self._work.take(ready.target, ready.program, share - n)
+            jobs = self._work.take_jobs(ready.target, ready.program, share - n)
             if not jobs:
                 return
             self._time(member, jobs, ready.program)
 
-    def _reserved(self) -> set[str]:
+    def _reserved_machines(self) -> set[str]:
         """The machines that build no more for now: what is ready is timed before, by as many as can share it."""
         wanted = Counter[str]()
-        for one in self._work.ready():
+        for one in self._work.ready_groups():
             wanted[one.target] += one.machines
         reserved: set[str] = set()
         for target, machines in wanted.items():
@@ -344,17 +344,17 @@ class ClusterRunner:
         sent = _Sent(self._number, member, list(jobs), is_timing, limit_s or 0.0)
         self._sent[sent.number] = sent
         resource = remote_calls.TIMING if is_timing else remote_calls.BUILDING
-        done = partial(self._event, self._done, sent.number)
+        done = partial(self._event, self._note_done, sent.number)
         sent.cancel = self._connection.send(member.address, resource, function, arguments, done)
 
     # --- what comes of it
 
-    def _begun(self, number: int) -> None:
+    def _note_begun(self, number: int) -> None:
         sent = self._sent.get(number)
         if sent is not None:
             sent.until = time.monotonic() + sent.limit_s
 
-    def _done(self, number: int, payload: Payload | None) -> None:
+    def _note_done(self, number: int, payload: Payload | None) -> None:
         sent = self._sent.get(number)
         if sent is None:  # given up by now
             return
@@ -362,20 +362,20 @@ class ClusterRunner:
             self._give_up(sent)
             return
         del self._sent[number]
-        self._free(sent)
+        self._free_member(sent)
         if sent.is_timing:
-            self._timed([job for job in sent.jobs if isinstance(job, MeasureJob)], payload, sent)
+            self._take_timed([job for job in sent.jobs if isinstance(job, MeasureJob)], payload, sent)
         else:
             (job,) = sent.jobs
-            self._built(job, payload, sent)
+            self._take_built(job, payload, sent)
 
-    def _free(self, sent: _Sent) -> None:
+    def _free_member(self, sent: _Sent) -> None:
         if sent.is_timing:
             sent.member.timing = False
         else:
             sent.member.building -= 1
 
-    def _built(self, job: Job, payload: Payload, sent: _Sent) -> None:
+    def _take_built(self, job: Job, payload: Payload, sent: _Sent) -> None:
         try:
             require_no_fault(payload, job.candidate)
             if isinstance(job, LowerJob):
@@ -386,7 +386,7 @@ class ClusterRunner:
             self._unfit(sent, str(fault))
             return
         except Exception as error:  # noqa: BLE001 - raised to whoever waits for it
-            self._work.built(job)
+            self._work.note_built(job)
             _fail(job.future, error)
             return
         if answer.kind is MessageKind.DONE:
@@ -396,9 +396,9 @@ class ClusterRunner:
             _settle(job.future, Measurement(job.candidate, (), False, failure, _phases(_body(job)), _code(job)))
         else:
             _fail(job.future, ResourceError(f"building a candidate failed on {sent.member.address}: {answer.body}"))
-        self._work.built(job)
+        self._work.note_built(job)
 
-    def _timed(self, jobs: Sequence[MeasureJob], payload: Payload, sent: _Sent) -> None:
+    def _take_timed(self, jobs: Sequence[MeasureJob], payload: Payload, sent: _Sent) -> None:
         try:
             require_no_fault(payload, jobs[0].candidate)
             results = list(payload["measured"])
@@ -412,9 +412,9 @@ class ClusterRunner:
                 _fail(job.future, error)
             return
         for job, result in zip(jobs, results, strict=True):
-            self._take(job, result, sent)
+            self._take_result(job, result, sent)
 
-    def _take(self, job: MeasureJob, result: Payload, sent: _Sent) -> None:
+    def _take_result(self, job: MeasureJob, result: Payload, sent: _Sent) -> None:
         try:
             require_no_fault(result, job.candidate)
             measured = measurement_from(result, job.candidate)
@@ -437,7 +437,7 @@ class ClusterRunner:
         member = sent.member
         self._fleet.members.pop(member.address, None)
         self._fleet.refused[member.address] = reason
-        self._again(sent)
+        self._queue_again(sent)
 
     def _lose(self, address: str) -> None:
         """Have others do what a machine was to do."""
@@ -447,10 +447,10 @@ class ClusterRunner:
     def _give_up(self, sent: _Sent) -> None:
         del self._sent[sent.number]
         sent.cancel()
-        self._free(sent)
-        self._again(sent)
+        self._free_member(sent)
+        self._queue_again(sent)
 
-    def _again(self, sent: _Sent) -> None:
+    def _queue_again(self, sent: _Sent) -> None:
         wanted = [job for job in sent.jobs if job.is_wanted]
         together = isinstance(wanted[0], MeasureJob) and wanted[0].plan.in_turns if wanted else False
         if len(wanted) == 1 or together:  # of several, nobody knows which it was
@@ -472,7 +472,7 @@ class ClusterRunner:
         else:
             _settle(job.future, Measurement(job.candidate, (), False, failure, _phases(_body(job)), _code(job)))
             if job.artefact is None:
-                self._work.built(job)
+                self._work.note_built(job)
 
     def _give_up_late(self) -> None:
         """Count on no machine any more that has not ended what it began."""
@@ -490,7 +490,7 @@ class ClusterRunner:
         elif now - self._useful > self._settings.patience_s:
             raise ResourceError(
                 f"no machine of the cluster at {self._connection.address} times candidates for this target\n"
-                f"  {stuck[0]}\n{self._fleet.explained(stuck[0])}",
+                f"  {stuck[0]}\n{self._fleet.explanation_for(stuck[0])}",
                 hint="the same call goes on from here once one has joined; `target=` names another CPU to tune for",
             )
 
@@ -500,7 +500,7 @@ class ClusterRunner:
                 self._events.get_nowait()()
             except queue.Empty:
                 break
-        jobs = [*self._work.everything(), *(job for sent in self._sent.values() for job in sent.jobs)]
+        jobs = [*self._work.take_all(), *(job for sent in self._sent.values() for job in sent.jobs)]
         for sent in self._sent.values():
             sent.cancel()
         self._sent.clear()

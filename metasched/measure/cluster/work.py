@@ -107,10 +107,10 @@ class PendingWork:
             job = self.builds.popleft()
             if job.is_wanted:
                 return job
-            self.built(job)
+            self.note_built(job)
         return None
 
-    def built(self, job: Job) -> None:
+    def note_built(self, job: Job) -> None:
         """Note that a job is built; one without machine code is not timed."""
         if not isinstance(job, MeasureJob):
             return
@@ -126,8 +126,8 @@ class PendingWork:
         else:
             self._alone.extend(jobs)
 
-    def ready(self) -> Iterator[Ready]:
-        """What could be timed now, group by group."""
+    def ready_groups(self) -> Iterator[Ready]:
+        """The jobs that could be timed now, group by group."""
         for job in self._alone:
             yield Ready(job.candidate.target, job.program, 1)
         for group in self._groups.values():
@@ -140,7 +140,7 @@ class PendingWork:
         ready = [job for group in self._groups.values() for job in group.ready]
         return {job.candidate.target for job in (*self.builds, *self._alone, *ready)}
 
-    def take(self, target: str, program: tuple[object, ...], machines: int) -> list[MeasureJob]:
+    def take_jobs(self, target: str, program: tuple[object, ...], machines: int) -> list[MeasureJob]:
         """Jobs to time in turns on one machine, where so many `machines` share them. They are no longer in here."""
         for job in self._alone:
             if (job.candidate.target, job.program) == (target, program):
@@ -157,7 +157,7 @@ class PendingWork:
                 return taken
         return []
 
-    def everything(self) -> list[Job]:
+    def take_all(self) -> list[Job]:
         """All jobs, which are no longer in here."""
         jobs: list[Job] = [*self.builds, *self._alone]
         jobs += [job for group in self._groups.values() for job in group.ready]

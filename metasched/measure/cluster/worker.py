@@ -9,7 +9,7 @@ from typing import Any
 
 from metasched.errors import MetaschedError
 from metasched.measure.cluster.address import SchedulerAddress
-from metasched.measure.cluster.dask_package import distributed
+from metasched.measure.cluster.dask_package import require_distributed
 from metasched.measure.cluster.machine import Machine
 from metasched.measure.cluster.remote_calls import BUILDING, PLUGIN, TIMING
 from metasched.measure.temporary import TemporaryFolder
@@ -51,7 +51,7 @@ async def _serve(
     folder: str,
 ) -> None:
     builders = machine.greeting.builders
-    worker = distributed().Worker(
+    worker = require_distributed().Worker(
         str(address),
         host=address.listens_at,
         name=name,
@@ -73,7 +73,7 @@ async def _serve(
 def _plugin(machine: Machine) -> Any:
     """How a function that was sent finds the machine."""
 
-    class MachinePlugin(distributed().WorkerPlugin):  # type: ignore[misc]  # it has no types
+    class MachinePlugin(require_distributed().WorkerPlugin):  # type: ignore[misc]  # it has no types
         name = PLUGIN
 
         def __init__(self) -> None:

@@ -21,7 +21,7 @@ from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Times of machines agree that are so many times as long at most, either way: what the same machine shows on two days.
-AGREEING = 1.1
+AGREEING_RATIO = 1.1
 _CHAIN = """
 program yardstick_chain[N=256, K=4096](A: f32[N, K]) -> B: f32[N]:
     chain: B[i] = sum[k](A[i, k])
@@ -43,7 +43,7 @@ class MachinePace:
     def agrees(self, other: MachinePace) -> bool:
         """Whether times on the two machines compare."""
         pairs = (self.chain_s / other.chain_s, self.stream_s / other.stream_s)
-        return all(1 / AGREEING <= ratio <= AGREEING for ratio in pairs)
+        return all(1 / AGREEING_RATIO <= ratio <= AGREEING_RATIO for ratio in pairs)
 
     def __str__(self) -> str:
         return f"{self.chain_s * 1e3:.3g} ms and {self.stream_s * 1e3:.3g} ms"
@@ -63,7 +63,7 @@ def measured_pace(runner: Runner, target: Target) -> MachinePace:
     return MachinePace(*least)
 
 
-def most_agreeing(paces: Sequence[MachinePace]) -> MachinePace:
+def most_agreed_pace(paces: Sequence[MachinePace]) -> MachinePace:
     """The pace that most machines agree with, as the median of theirs; of two such groups, the faster one's.
 
     Raises ValueError for no paces.

@@ -29,7 +29,7 @@ from metasched.ir.nodes import (
     seq,
 )
 from metasched.schedule.context import Context
-from metasched.support.cached import keep, kept
+from metasched.support.cached import find_kept, keep
 
 # --- preconditions ---------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ def tidy(e: Expr) -> Expr:
     known: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
-        if kept(node, _TIDY):
+        if find_kept(node, _TIDY):
             return node
         found = known.get(id(node))
         if found is None:

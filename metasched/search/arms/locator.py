@@ -82,7 +82,7 @@ class Locator:
             decided = {form.addresses[n]: _structural(taken[n]) for n in form.structural if taken[n] is not None}
             arm = self._arm_of(decided)
             same = arm is not None and outline_of_trace(arm[1].trace).structure == steps
-            self._places[key] = _Place.of(*arm) if arm is not None and same else None
+            self._places[key] = _Place.of_sketch(*arm) if arm is not None and same else None
         return self._places[key]
 
 
@@ -118,7 +118,7 @@ class _Place:
     columns: tuple[tuple[int, NumericDistribution], ...]
 
     @staticmethod
-    def of(number: int, sketch: Sketch) -> _Place:
+    def of_sketch(number: int, sketch: Sketch) -> _Place:
         random = [i for i in sketch.trace.instructions if i.random]
         at = {i.address: n for n, i in enumerate(random)}
         fixed = [(n, to_stored(i.decision)) for n, i in enumerate(random) if i.decision is not None]
@@ -129,7 +129,7 @@ class _Place:
         """The candidates with these decisions; None for those that contradict the sketch's own."""
         fits = [n for n, taken in enumerate(decisions) if self._fits(taken)]
         out: list[Candidate | None] = [None] * len(decisions)
-        parts = [_encoded(dist, [decisions[n][at] for n in fits]) for at, dist in self.columns]
+        parts = [_encode_decisions(dist, [decisions[n][at] for n in fits]) for at, dist in self.columns]
         rows = (tuple(chain(*row)) for row in zip(*parts, strict=True)) if parts else (() for _ in fits)
         for n, row in zip(fits, rows, strict=True):
             out[n] = Candidate(self.number, row)
@@ -143,7 +143,7 @@ class _Place:
         )
 
 
-def _encoded(dist: NumericDistribution, taken: Sequence[Any]) -> list[tuple[int, ...]]:
+def _encode_decisions(dist: NumericDistribution, taken: Sequence[Any]) -> list[tuple[int, ...]]:
     """The columns of each decision, each distinct one encoded once: there are far fewer of them than records."""
     known: dict[object, tuple[int, ...]] = {}
     out = []

@@ -16,7 +16,7 @@ from metasched.cost.features import Features
 from metasched.search.space_protocol import Rows
 
 # Some rounds of a search, in 10 MB.
-_MOST = 16_384
+_MOST_ROWS = 16_384
 
 _Key = tuple[Hashable, bytes]
 
@@ -24,11 +24,11 @@ _Key = tuple[Hashable, bytes]
 class RecentFeatures:
     """Features of at most `most` rows of the arms of a space; the oldest are forgotten first."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int = _MOST_ROWS) -> None:
         self._most = most
         self._found: dict[_Key, Features] = {}
 
-    def of(self, arm: Hashable, rows: Rows, compute: Callable[[Rows], Features]) -> Features:
+    def get_or_compute(self, arm: Hashable, rows: Rows, compute: Callable[[Rows], Features]) -> Features:
         """The features of an arm's rows, which are not to be changed: what is not known of them is computed, once for
         equal rows, and known from then on.
         """
@@ -40,7 +40,7 @@ class RecentFeatures:
         known = {name: self._found[name] for name in names if name not in new}
         if new or not names:
             made = compute(rows[list(new.values())])
-            self._keep(list(new), made)
+            self._keep_features(list(new), made)
             if len(new) == len(names):
                 return made
             known |= zip(new, made, strict=True)
@@ -48,7 +48,7 @@ class RecentFeatures:
         found.flags.writeable = False
         return found
 
-    def _keep(self, names: list[_Key], features: Features) -> None:
+    def _keep_features(self, names: list[_Key], features: Features) -> None:
         features.flags.writeable = False
         self._found |= zip(names, features, strict=True)
         for name in list(islice(self._found, max(0, len(self._found) - self._most))):

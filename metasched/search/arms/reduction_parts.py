@@ -20,7 +20,7 @@ from metasched.support.data_classes import dataclass
 
 # The share of the anchor's work from which on a reduction counts: what is less is not worth decisions of its own. A
 # depthwise convolution of 3 x 3 before a product to 320 channels has 9/320 of that one's work.
-_SHARE = 1 / 64
+_LEAST_WORK_SHARE = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class ReductionPart:
 
 def further_parts(program: Program, anchor: Anchor) -> Iterator[ReductionPart]:
     """The parts for the other reductions of an unscheduled program that have a share of the anchor's work."""
-    for other in further_anchors(program.func, anchor, _SHARE):
-        yield ReductionPart(program.func, other, excerpt(program, _belonging(program.func, other.block)))
+    for other in further_anchors(program.func, anchor, _LEAST_WORK_SHARE):
+        yield ReductionPart(program.func, other, excerpt(program, _blocks_of_part(program.func, other.block)))
 
 
-def _belonging(func: Func, block: str) -> Sequence[str]:
+def _blocks_of_part(func: Func, block: str) -> Sequence[str]:
     """A block, what follows it element by element, and the copies with a border that only it reads."""
     copies = (made for made in query.producers(func, block) if isinstance(made.store.value, Select))
     alone = (made.name for made in copies if made.reducer is None and len(query.consumers(func, made.name)) == 1)

@@ -69,13 +69,13 @@ class SketchArm:
         return found
 
     @property
-    def unmet(self) -> tuple[str, ...]:
-        """Why no row is in the space, of those asked for so far: the constraints that none of them meets."""
+    def unmet_constraints(self) -> tuple[str, ...]:
+        """The constraints that none of the rows asked for so far meets, where no row is in the space."""
         return () if self._refused is None else self.sketch.unmet(self._refused)
 
     def features(self, rows: Rows) -> Features:
         """Float32 of shape (n, F), which is not to be changed."""
-        return self._recent.of(self, rows, self.feature_program)
+        return self._recent.get_or_compute(self, rows, self.feature_program)
 
     def adopt(self, rng: np.random.Generator, other: SketchArm, rows: Rows) -> Rows:
         """Numbers are kept by address."""

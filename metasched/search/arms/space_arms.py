@@ -18,7 +18,7 @@ from metasched.schedule.trace_outline import Outline, outline_of
 from metasched.search.arms.locator import Locator
 from metasched.search.arms.recent_features import RecentFeatures
 from metasched.search.arms.sketch_arm import SketchArm
-from metasched.search.arms.transferred import ENOUGH, TransferResult, transferred_into
+from metasched.search.arms.transferred import ENOUGH_STRUCTURES, TransferResult, transferred_into
 from metasched.search.space_protocol import Candidate, StructuralChoice, TextOf
 from metasched.space.sketch import Sketch
 from metasched.space.source_runs import SourceRun
@@ -47,7 +47,7 @@ class SpaceArms:
         self._runs: list[SourceRun] = []
         self._made: list[SketchArm] = []
         self._numbers: dict[SourceRun, int] = {}
-        self._locator = Locator(self._at)
+        self._locator = Locator(self._arm_with_decisions)
         self._refused: Counter[str] = Counter()
 
     @property
@@ -56,19 +56,19 @@ class SpaceArms:
         return self._space.program
 
     @cached_property
-    def transferred(self) -> TransferResult:
-        """What is known of similar programs, carried over to this space, the most promising first.
+    def transfer_result(self) -> TransferResult:
+        """The candidates that similar programs' decisions give in this space, the most promising first.
 
         What is not legal is counted by its reason, as are structures that are made later.
         """
         found = transferred_into(self._space, self._knowledge, self._target, self._core, self._analyses)
-        self._refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH})
+        self._refused.update({reason: times for reason, times in found.reasons.items() if reason != ENOUGH_STRUCTURES})
         return found
 
     @property
     def refused(self) -> Counter[str]:
         """How many structures are in the space by no numbers that were drawn, or were not legal, by the reason."""
-        return self._refused + Counter(reason for arm in self._made for reason in arm.unmet)
+        return self._refused + Counter(reason for arm in self._made for reason in arm.unmet_constraints)
 
     # --- structures
 
@@ -87,11 +87,11 @@ class SpaceArms:
 
         Raises ScheduleError where a rule takes a step that is not legal: that shows at once.
         """
-        return self._number(self._structures.first())
+        return self._number_of_run(self._structures.first())
 
     def known(self) -> list[int]:
         """The arms of what is carried over from similar programs."""
-        found = (self._at(one.sketch.structure) for one in self.transferred)
+        found = (self._arm_with_decisions(one.sketch.structure) for one in self.transfer_result)
         return list(dict.fromkeys(at[0] for at in found if at is not None))
 
     def draw(self, rng: np.random.Generator) -> int | None:
@@ -112,7 +112,7 @@ class SpaceArms:
     def of(self, rng: np.random.Generator, decisions: Decisions) -> int | None:
         return self._attempt(lambda: self._structures.of(decisions, int(rng.integers(SEEDS))))
 
-    def _at(self, decisions: Decisions) -> tuple[int, Sketch] | None:
+    def _arm_with_decisions(self, decisions: Decisions) -> tuple[int, Sketch] | None:
         """The arm with these decisions, as far as they are possible."""
         number = self._attempt(lambda: self._structures.of(decisions))
         return None if number is None else (number, self._made[number].sketch)
@@ -120,12 +120,12 @@ class SpaceArms:
     def _attempt(self, make: Callable[[], SourceRun | None]) -> int | None:
         """The number of what `make` returns; one that is not legal is counted by its reason."""
         try:
-            return self._number(make())
+            return self._number_of_run(make())
         except ScheduleError as error:
             self._refused[error.reason] += 1
             return None
 
-    def _number(self, run: SourceRun | None) -> int | None:
+    def _number_of_run(self, run: SourceRun | None) -> int | None:
         if run is None:
             return None
         if run not in self._numbers:

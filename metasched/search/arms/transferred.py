@@ -54,8 +54,8 @@ MOST_STRUCTURES = 3
 # leave the neighbour's tiles in part. At 17 sizes of 3 x 3 convolutions, 4 rounds took .96 of the time of one (.72 to
 # 1.03), and 12 no less. At 12 depthwise convolutions, which are short, estimates are too far off: 4 took 1.04 of
 # the time of one. For a neighbour of a CPU with other vectors, register tiles have another shape.
-_ROUNDS = 4
-_LONG = 2e5  # cycles at the peak of arithmetic
+_VARYING_ROUNDS = 4
+_LONG_CYCLES = 2e5  # cycles at the peak of arithmetic
 _ROUNDS_OF_OTHER_VECTORS = 8
 # How many options are tried that no neighbour could have: for what follows the anchor, and of newer rules.
 _MOST_UNSEEN = 4
@@ -64,7 +64,7 @@ _MOST_ALIKE = 4
 # The share of the time expected beside the heaviest statement, from which on a structure is tried with less.
 _MUCH_BESIDE = 0.25
 # Why a neighbour is left out, where no step of it is illegal.
-ENOUGH = f"nearer ones had {MOST_STRUCTURES} other structures"
+ENOUGH_STRUCTURES = f"nearer ones had {MOST_STRUCTURES} other structures"
 _NO_NUMBERS = "no numbers near its own are legal"
 
 
@@ -144,13 +144,13 @@ def transferred_into(
     parts = further_parts(space.program, anchor) if space.source.rules else ()
     others = _known_of_others((p, transferred_into(space.of_part(p.program), knowledge, target, core)) for p in parts)
     made = _Transferring(space, anchor, others, target, core, analyses)
-    tried = made.transferred(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
+    tried = made.transfer_all(knowledge.nearest(anchor, target, MOST_NEIGHBOURS))
     found = [one for _, one in tried if isinstance(one, TransferredDecisions)]
     if found:
-        ordered = sorted(found, key=_rank)
+        ordered = sorted(found, key=_sort_key)
         found += [*made.with_what_follows(ordered[0], knowledge), *made.with_what_is_new(ordered)]
-        found += made.with_less(sorted(found, key=_rank))
-    ranked = sorted(found, key=_rank)
+        found += made.with_less(sorted(found, key=_sort_key))
+    ranked = sorted(found, key=_sort_key)
     once = list({str(one.trace): one for one in reversed(ranked)}.values())[::-1]
     return TransferResult(tuple(once), tuple((near, one) for near, one in tried if isinstance(one, str)))
 
@@ -174,7 +174,7 @@ def _known_of_others(known: Iterable[tuple[ReductionPart, TransferResult]]) -> _
     return _KnownOfOthers(structure, numbers)
 
 
-def _rank(one: TransferredDecisions) -> tuple[float, float]:
+def _sort_key(one: TransferredDecisions) -> tuple[float, float]:
     """The most promising is least."""
     return -one.score, one.neighbour.distance
 
@@ -211,13 +211,13 @@ class _Transferring:
         self._model = CostModel(0, read_shipped_model())
         self._sketches: dict[frozenset[tuple[str, Decision]], Sketch | str] = {}
         self._arms: dict[Trace, SketchArm] = {}
-        self._rounds = _ROUNDS if least_cycles(space.program.func, target, core) >= _LONG else 1
+        self._rounds = _VARYING_ROUNDS if least_cycles(space.program.func, target, core) >= _LONG_CYCLES else 1
 
-    def transferred(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, TransferredDecisions | str]]:
+    def transfer_all(self, neighbours: Sequence[Neighbour]) -> list[tuple[Neighbour, TransferredDecisions | str]]:
         """The candidate of each, or the reason where there is none: what of it is not legal, or that there are enough
         others.
         """
-        placed = [(near, self._placed(near)) for near in neighbours]
+        placed = [(near, self._place_neighbour(near)) for near in neighbours]
         found: dict[int, TransferredDecisions | str] = {
             n: one for n, (_, one) in enumerate(placed) if isinstance(one, str)
         }
@@ -226,7 +226,7 @@ class _Transferring:
             if isinstance(one, _Placed):
                 by_arm.setdefault(one.arm, []).append((n, one))
         for arm, of_arm in by_arm.items():
-            best = best_rows(arm, self._model, [self._wanted(one) for _, one in of_arm])
+            best = best_rows(arm, self._model, [self._wanted_numbers(one) for _, one in of_arm])
             for (n, one), row in zip(of_arm, best, strict=True):
                 found[n] = _NO_NUMBERS if row is None else self._candidate(one, row)
         return [(near, found[n]) for n, (near, _) in enumerate(placed)]
@@ -235,7 +235,7 @@ class _Transferring:
         """A candidate with each option that no program has had which ended with the anchor, as its neighbour's did."""
         if not self._roles.follows or best.neighbour.entry.is_followed:
             return []
-        unseen = islice(self._unseen(best, knowledge), _MOST_UNSEEN)
+        unseen = islice(self._unseen_options(best, knowledge), _MOST_UNSEEN)
         why = "its program ended with the anchor"
         return [one for option in unseen for _, one in self._with_option([best], option, 0, why)]
 
@@ -256,8 +256,8 @@ class _Transferring:
             for option in others[: max(_MOST_UNSEEN // len(new), 1)]:
                 pairs = self._with_option(alike, (address, option), self._rounds, why)
                 found += (tried := [self._by_estimate(*pair) for pair in pairs])
-                if tried and min(map(_rank, tried)) < _rank(alike[0]):
-                    alike = sorted(tried, key=_rank)
+                if tried and min(map(_sort_key, tried)) < _sort_key(alike[0]):
+                    alike = sorted(tried, key=_sort_key)
         return found
 
     def with_less(self, ranked: Sequence[TransferredDecisions]) -> list[TransferredDecisions]:
@@ -275,7 +275,7 @@ class _Transferring:
         """The choices where a rule left its block alone that a candidate's neighbour did not have, and those that it
         decided in another way, and why each is one of them."""
         known = {address for address, _ in one.neighbour.entry.structure}
-        wanted, _ = self._own(one.neighbour.entry.structure)
+        wanted, _ = self._translate_decisions(one.neighbour.entry.structure)
         found = {}
         for address, taken in one.sketch.structure.items():
             if taken == LEFT_ALONE and self._roles.general_address(address) not in known:
@@ -311,7 +311,7 @@ class _Transferring:
     def _features(self, several: Sequence[TransferredDecisions]) -> Features:
         return np.concatenate([self._arm_of(one.sketch).features(np.array([one.row], np.int64)) for one in several])
 
-    def _unseen(self, best: TransferredDecisions, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
+    def _unseen_options(self, best: TransferredDecisions, knowledge: Knowledge) -> Iterator[tuple[str, Decision]]:
         """The options of choices that a neighbour decided, and that only programs have in which something follows."""
         options = self._space.options_near(best.sketch.structure)
         for address, _ in best.neighbour.entry.structure:
@@ -321,32 +321,34 @@ class _Transferring:
                 said.add(best.sketch.structure.get(own))
                 yield from ((own, o) for o in options.get(own, ()) if isinstance(o, str) and o not in said)
 
-    def _placed(self, neighbour: Neighbour) -> _Placed | str:
-        structure, elsewhere = self._own(neighbour.entry.structure)
-        numbers, without = self._own(neighbour.entry.numbers)
+    def _place_neighbour(self, neighbour: Neighbour) -> _Placed | str:
+        structure, elsewhere = self._translate_decisions(neighbour.entry.structure)
+        numbers, without = self._translate_decisions(neighbour.entry.numbers)
         structure = {**self._others.structure, **structure}
         numbers = {**self._others.numbers, **numbers}
         if len(self._arms) == MOST_STRUCTURES and frozenset(structure.items()) not in self._sketches:
-            return ENOUGH
+            return ENOUGH_STRUCTURES
         sketch = self._sketch_as_there(structure)
         if isinstance(sketch, str):
             return sketch
         arm = self._arm(sketch)
-        return ENOUGH if arm is None else _Placed(neighbour, arm, structure, numbers, (*elsewhere, *without))
+        return ENOUGH_STRUCTURES if arm is None else _Placed(neighbour, arm, structure, numbers, (*elsewhere, *without))
 
-    def _wanted(self, placed: _Placed) -> WantedNumbers:
+    def _wanted_numbers(self, placed: _Placed) -> WantedNumbers:
         other_vectors = placed.neighbour.entry.cpu.lanes != cpu_of(self._target).lanes
         return WantedNumbers(placed.numbers, _ROUNDS_OF_OTHER_VECTORS if other_vectors else self._rounds)
 
     def _candidate(self, placed: _Placed, best: ScoredRow) -> TransferredDecisions:
         neighbour, sketch, structure = placed.neighbour, placed.arm.sketch, placed.structure
-        dropped = (*placed.dropped, *self._unmet(neighbour, sketch, {**structure, **placed.numbers}))
+        dropped = (*placed.dropped, *self._unmet_decisions(neighbour, sketch, {**structure, **placed.numbers}))
         decided = structure.keys() | self._space.given.keys()
         return TransferredDecisions(
             neighbour, sketch, tuple(map(int, best.row)), best.score, dropped, frozenset(decided)
         )
 
-    def _own(self, decisions: Sequence[tuple[str, Decision]]) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
+    def _translate_decisions(
+        self, decisions: Sequence[tuple[str, Decision]]
+    ) -> tuple[dict[str, Decision], list[tuple[str, str]]]:
         """Decisions by this program's addresses, and those that it has no names for."""
         own: dict[str, Decision] = {}
         dropped: list[tuple[str, str]] = []
@@ -389,7 +391,9 @@ class _Transferring:
     def _arm_of(self, sketch: Sketch) -> SketchArm:
         return self._arms.setdefault(sketch.trace, SketchArm(sketch, self._target, self._core, self._analyses))
 
-    def _unmet(self, neighbour: Neighbour, sketch: Sketch, own: Mapping[str, Decision]) -> list[tuple[str, str]]:
+    def _unmet_decisions(
+        self, neighbour: Neighbour, sketch: Sketch, own: Mapping[str, Decision]
+    ) -> list[tuple[str, str]]:
         """The decisions that the space has no place for, or not this option."""
         there: dict[str, Decision | None] = {**sketch.structure, **{v.address: None for v in sketch.variables}}
         found = []
@@ -398,11 +402,11 @@ class _Transferring:
             met = [name for name in names if name in there]
             if names and not met:
                 found.append((address, "the space has no random variable there"))
-            elif (other := _instead([(there[name], own[name]) for name in met])) is not None:
+            elif (other := _substituted_decision([(there[name], own[name]) for name in met])) is not None:
                 found.append((address, f"{decision_text(other)} is the nearest there is"))
         return found
 
 
-def _instead(decided: Sequence[tuple[Decision | None, Decision]]) -> Decision | None:
+def _substituted_decision(decided: Sequence[tuple[Decision | None, Decision]]) -> Decision | None:
     """The decision taken in place of the one wanted, if any was."""
     return next((taken for taken, wanted in decided if taken is not None and taken != wanted), None)

@@ -23,11 +23,11 @@ from metasched.support.data_classes import dataclass
 from metasched.support.integers import is_integer
 
 # Rows that are drawn where the neighbour lacks a number, and rows that differ a little from the best of them.
-_DRAWN = 32
-_VARIED = 96
+_DRAWN_ROWS = 32
+_VARIED_ROWS = 96
 # A varied row is taken if it is expected to be so many times as fast as the neighbour's own: estimates err, and that
 # one was measured somewhere.
-_GAIN = 1.05
+_LEAST_GAIN = 1.05
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def best_rows(arm: SketchArm, model: Model, wanted: Sequence[WantedNumbers]) -> 
     is legal. It does not depend on which other neighbours there are.
     """
     found: list[ScoredRow | None] = [None] * len(wanted)
-    varying = {n: _varied(arm, one) for n, one in enumerate(wanted)}
+    varying = {n: _vary_rows(arm, one) for n, one in enumerate(wanted)}
     asked = {n: next(one) for n, one in varying.items()}
     while asked:
         best = iter(_best_of_each(arm, model, [rows for blocks in asked.values() for rows in blocks]))
@@ -69,29 +69,29 @@ def best_rows(arm: SketchArm, model: Model, wanted: Sequence[WantedNumbers]) -> 
     return found
 
 
-def _varied(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
+def _vary_rows(arm: SketchArm, wanted: WantedNumbers) -> _Varying:
     """The best row for one neighbour: in every further round, rows near the best so far are drawn, until a round finds
     nothing better: of 341 tasks of nine networks, 31 guesses are others than after all rounds, and take as long.
     """
     rng = np.random.default_rng(0)
-    rows, complete = _filled(arm.sketch, wanted.numbers, rng)
+    rows, complete = _fill_rows(arm.sketch, wanted.numbers, rng)
     rounds = wanted.rounds
     if complete and rounds:
         # There is one row to begin with: those near it are looked at beside it.
         own = legal(arm, rows[:1])
-        best, varied = yield [own, _near(arm, rng, own if len(own) else rows[:1])]
-        before, best = best, _preferred(best, varied)
+        best, varied = yield [own, _mutate_row(arm, rng, own if len(own) else rows[:1])]
+        before, best = best, _better_row(best, varied)
         rounds = 0 if best is before else rounds - 1
     elif complete:
         (best,) = yield [rows[:1]]
     else:
         # Estimates do not see all that a number decides: what its rule prefers is taken where nothing is gained.
         likely, drawn = yield [_with_likeliest(arm.sketch, rows, wanted.numbers), rows]
-        best = _preferred(likely, drawn)
+        best = _better_row(likely, drawn)
     for _ in range(rounds):
         before = best
-        (varied,) = yield [_near(arm, rng, rows[:1] if best is None else best.row[None])]
-        best = _preferred(best, varied)
+        (varied,) = yield [_mutate_row(arm, rng, rows[:1] if best is None else best.row[None])]
+        best = _better_row(best, varied)
         if best is before:
             break
     return best
@@ -107,12 +107,12 @@ def _with_likeliest(sketch: Sketch, rows: Rows, given: Mapping[str, Decision]) -
     return likely
 
 
-def _near(arm: SketchArm, rng: np.random.Generator, row: Rows) -> Rows:
-    return arm.mutate(rng, np.repeat(row, _VARIED, axis=0))
+def _mutate_row(arm: SketchArm, rng: np.random.Generator, row: Rows) -> Rows:
+    return arm.mutate(rng, np.repeat(row, _VARIED_ROWS, axis=0))
 
 
-def _preferred(best: ScoredRow | None, varied: ScoredRow | None) -> ScoredRow | None:
-    if best is None or (varied is not None and varied.score > best.score + log2(_GAIN)):
+def _better_row(best: ScoredRow | None, varied: ScoredRow | None) -> ScoredRow | None:
+    if best is None or (varied is not None and varied.score > best.score + log2(_LEAST_GAIN)):
         return varied
     return best
 
@@ -129,9 +129,9 @@ def _best_of_each(arm: SketchArm, model: Model, blocks: Sequence[Rows]) -> list[
     return [None if at is None else ScoredRow(rows[kept[at]], float(scores[at])) for at in best]
 
 
-def _filled(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Generator) -> tuple[Rows, bool]:
+def _fill_rows(sketch: Sketch, numbers: Mapping[str, Decision], rng: np.random.Generator) -> tuple[Rows, bool]:
     """Rows with the given numbers, and draws for the others; whether nothing had to be drawn."""
-    rows = sketch.sample(rng, _DRAWN)
+    rows = sketch.sample(rng, _DRAWN_ROWS)
     complete = True
     for variable in sketch.variables:
         given = _integers(variable, numbers.get(variable.address))

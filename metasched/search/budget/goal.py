@@ -32,11 +32,11 @@ class Goal:
     pause: int | None = None
 
     @property
-    def wanted(self) -> int:
+    def wanted_trials(self) -> int:
         return sys.maxsize if self.trials is None else self.trials
 
     @property
-    def wanted_together(self) -> int:
+    def wanted_total(self) -> int:
         return sys.maxsize if self.total is None else self.total
 
     @property

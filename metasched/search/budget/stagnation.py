@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from metasched.support.data_classes import dataclass
 
 # A gain that counts: so many standard deviations of a time, and at least so much and at most so much.
-_DEVIATIONS = 2.0
+_GAIN_DEVIATIONS = 2.0
 _LEAST_GAIN = 0.02
 _MOST_GAIN = 0.1
 # A search stagnates after so many trials without a gain, or as many as came before the last gain, where these are more.
-_LONG = 100
+_LEAST_TRIALS = 100
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stagnation:
     @property
     def is_reached(self) -> bool:
         """Whether the search has stagnated: more of the same trials are likely a waste."""
-        return self.since >= max(_LONG, self.trials - self.since)
+        return self.since >= max(_LEAST_TRIALS, self.trials - self.since)
 
     def __str__(self) -> str:
         return f"nothing better in the last {self.since} trials"
@@ -41,7 +41,7 @@ def least_gain(deviation: float | None) -> float:
     """The share of its time by which a candidate is faster for sure, where times deviate so much; None if that is not
     known.
     """
-    return _LEAST_GAIN if deviation is None else min(max(_LEAST_GAIN, _DEVIATIONS * deviation), _MOST_GAIN)
+    return _LEAST_GAIN if deviation is None else min(max(_LEAST_GAIN, _GAIN_DEVIATIONS * deviation), _MOST_GAIN)
 
 
 def stagnation_of(records: Sequence[tuple[int, float]], trials: int, gain: float) -> Stagnation:

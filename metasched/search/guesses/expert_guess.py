@@ -30,15 +30,15 @@ from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Estimates so near to the best count as equal: the trace that was written for the nearest shape is taken then.
-_TIE = 1.02
+_TIE_RATIO = 1.02
 # The estimated gain that threads need: the estimate does not know whether the other cores are idle.
 _WORTH_THREADS = 0.8
 # How many expert traces besides the guess a search measures first. One whose estimate is so many times the best's is
 # not among them: estimates are that wrong now and then.
 _MOST_MEASURED = 5
-_HOPELESS = 4.0
+_HOPELESS_RATIO = 4.0
 # With so many cycles, the cost of starting threads does not matter for choosing between traces.
-_LARGE = 1e5
+_LARGE_CYCLES = 1e5
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ def best_expert(
     """
     reasons: dict[str, str] = {}
     candidates = _candidates(program, target, core, allowed, reasons)
-    ranked = _ranked(candidates)
+    ranked = _rank_candidates(candidates)
     for candidate in ranked:
         chosen = _with_threads_decided(program, candidate, target, core)
         obstacle = obstacle_to(chosen.schedule.func, target)
         if obstacle is None:
             others = {c.name: _why_not(c, candidate) for c in candidates if c is not candidate}
             left = tuple(c for c in ranked if c is not candidate and c.name not in reasons)
-            return ExpertChoice(chosen, _why(candidate, left), {**others, **reasons}, left)
+            return ExpertChoice(chosen, _choice_reason(candidate, left), {**others, **reasons}, left)
         reasons[candidate.name] = obstacle
     why = (
         "no expert trace for what it computes can be taken"
@@ -100,13 +100,13 @@ def best_expert(
     return ExpertChoice(None, why, reasons)
 
 
-def worth_measuring(
+def traces_worth_measuring(
     program: Program, target: Target, core: Core, candidates: Sequence[ExpertCandidate], best_cycles: float
 ) -> list[Trace]:
     """The traces of the most promising of some candidates that the machine can run, with threads where they pay."""
     found: list[Trace] = []
     for candidate in candidates:
-        if len(found) < _MOST_MEASURED and candidate.cycles <= _HOPELESS * best_cycles:
+        if len(found) < _MOST_MEASURED and candidate.cycles <= _HOPELESS_RATIO * best_cycles:
             chosen = _with_threads_decided(program, candidate, target, core)
             func = chosen.schedule.func
             # What has no intrinsics needs nothing that a machine may lack; lowering it here would take 0.03 s.
@@ -115,25 +115,25 @@ def worth_measuring(
     return found
 
 
-def _why(chosen: ExpertCandidate, rivals: Sequence[ExpertCandidate]) -> str:
+def _choice_reason(chosen: ExpertCandidate, rivals: Sequence[ExpertCandidate]) -> str:
     if not rivals:
         return "no other expert trace can be replayed"
-    near = sum(c.cycles <= _TIE * chosen.cycles for c in rivals)
+    near = sum(c.cycles <= _TIE_RATIO * chosen.cycles for c in rivals)
     if near:
         return f"of {near + 1} with about the shortest estimate, it was written for the nearest shape"
     return f"it has the shortest estimate of {len(rivals) + 1} expert traces"
 
 
-def _ranked(candidates: Sequence[ExpertCandidate]) -> list[ExpertCandidate]:
-    """Ordered by the estimate, and by distance among those that are nearly equal to the best."""
+def _rank_candidates(candidates: Sequence[ExpertCandidate]) -> list[ExpertCandidate]:
+    """Order candidates by the estimate, and by distance among those that are nearly equal to the best."""
     best = min((c.cycles for c in candidates), default=0.0)
-    near = {c.name: c.cycles <= _TIE * best for c in candidates}
+    near = {c.name: c.cycles <= _TIE_RATIO * best for c in candidates}
     return sorted(candidates, key=lambda c: (not near[c.name], c.distance if near[c.name] else 0.0, c.cycles, c.name))
 
 
 def _why_not(other: ExpertCandidate, chosen: ExpertCandidate) -> str:
     ratio = other.cycles / chosen.cycles
-    return "it was written for another shape" if ratio <= _TIE else f"the estimate is {ratio:.1f} times as long"
+    return "it was written for another shape" if ratio <= _TIE_RATIO else f"the estimate is {ratio:.1f} times as long"
 
 
 def _candidates(
@@ -144,7 +144,7 @@ def _candidates(
         reason = _other_types(fit, program)
         if reason is None:
             try:
-                trace = _asked(fit.trace_for(program, target.threads), program, target, allowed)
+                trace = _without_disallowed_steps(fit.trace_for(program, target.threads), program, target, allowed)
                 found.append(_candidate(program, fit, trace, target, core))
                 continue
             except ScheduleError as error:
@@ -167,7 +167,7 @@ def _distance(fit: Fit, program: Program) -> float:
     return sum(abs(log(x / y)) for x, y in pairs if x and y)
 
 
-def _asked(trace: Trace, program: Program, target: Target, allowed: Allowed) -> Trace:
+def _without_disallowed_steps(trace: Trace, program: Program, target: Target, allowed: Allowed) -> Trace:
     """The trace without steps for results that are not allowed, and with streaming stores only where they may pay."""
     granted = (None, *allowed.in_program(program.func))
     dropped = {key for key, known in known_annotations().items() if known.permission not in granted}
@@ -184,14 +184,14 @@ def _exceeds_caches(func: Func, target: Target) -> bool:
 
 
 def _candidate(program: Program, fit: Fit, trace: Trace, target: Target, core: Core) -> ExpertCandidate:
-    schedule = _applied(trace, program)
+    schedule = _replay_trace(trace, program)
     estimate = expectation_of(schedule.func, target, core)
     carried_over = "" if fit.batch is None else str(fit.batch)
     found = ExpertCandidate(fit.expert.name, trace, schedule, estimate, _distance(fit, program), carried_over)
-    return found if found.cycles > _LARGE else _with_threads_where_they_pay(program, found, target, core)
+    return found if found.cycles > _LARGE_CYCLES else _with_threads_where_they_pay(program, found, target, core)
 
 
-def _applied(trace: Trace, program: Program) -> Schedule:
+def _replay_trace(trace: Trace, program: Program) -> Schedule:
     """A trace replayed on a program; sums that are longer than in the trace's own program are computed in blocks."""
     schedule = trace.apply_to(program, Policy.REPAIR)
     for name, length in blocks_to_cut(schedule.func).items():
@@ -205,7 +205,7 @@ def _intrinsics(func: Func) -> list[Intrinsic]:
 
 def _with_threads_decided(program: Program, candidate: ExpertCandidate, target: Target, core: Core) -> ExpertCandidate:
     """A candidate with threads where they pay. Of small ones that was found out with their estimates."""
-    if candidate.cycles <= _LARGE:
+    if candidate.cycles <= _LARGE_CYCLES:
         return candidate
     return _with_threads_where_they_pay(program, candidate, target, core)
 
@@ -218,7 +218,7 @@ def _with_threads_where_they_pay(
     if len(instructions) == len(candidate.written.instructions):
         return candidate
     written = replace(candidate.written, data=replace(candidate.written.data, instructions=instructions))
-    schedule = _applied(written, program)
+    schedule = _replay_trace(written, program)
     alone = expectation_of(schedule.func, target, core)
     if candidate.cycles < _WORTH_THREADS * alone.cycles:
         return candidate

@@ -20,7 +20,7 @@ from metasched.search.strategies.random import RandomSearch
 
 # A search looks at more structures, round by round. A guess is waited for: with twice as many of everything it takes
 # twice as long, and what it finds is estimated to be within 4 % of as fast, on either side.
-_QUICK = EvolutionConfig(population=1536, structures=StructureConfig(structures=8, bred=4))
+_QUICK_EVOLUTION = EvolutionConfig(population=1536, structures=StructureConfig(structures=8, bred=4))
 # Element-wise stages of which a structure is made in a moment. One of more takes longer in proportion, and says little
 # more: of most stages only whether their readers compute them. Of these, fewer structures are looked at, so that the
 # guess of a long chain takes time in proportion to it. Mandelbrot's map, of 20 steps or 56 stages, is compiled in half
@@ -29,8 +29,8 @@ _MANY_STAGES = 16
 # The first of the space and one that is drawn.
 _FEWEST_STRUCTURES = 2
 # How many are proposed where the first is of no use, and drawn where these are not, either.
-_MORE = 16
-_DRAWN = 64
+_FURTHER_PROPOSALS = 16
+_DRAWN_CANDIDATES = 64
 
 
 def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
@@ -45,9 +45,9 @@ def favourites(space: SpaceArms, seed: int = 0) -> Iterator[Trace]:
     evolution = Evolution(space, CostModel(seed, read_shipped_model()), seed, _effort(space.program))
     first = evolution.propose(1)
     yield from (space.trace_of(one) for one in first)
-    more = evolution.propose(_MORE) if first else []
+    more = evolution.propose(_FURTHER_PROPOSALS) if first else []
     yield from (space.trace_of(one) for one in more if one not in first)
-    drawn = RandomSearch(space, seed).propose(_DRAWN)
+    drawn = RandomSearch(space, seed).propose(_DRAWN_CANDIDATES)
     yield from map(space.trace_of, _best_first(space, evolution.model, drawn))
 
 
@@ -55,10 +55,12 @@ def _effort(program: Program) -> EvolutionConfig:
     """How much of a program's space to look at."""
     blocks = query.blocks(program.func)
     if len(blocks) <= _MANY_STAGES or any(block.reducer is not None for block in blocks):
-        return _QUICK
-    whole, share = _QUICK.structures, _MANY_STAGES / len(blocks)
+        return _QUICK_EVOLUTION
+    whole, share = _QUICK_EVOLUTION.structures, _MANY_STAGES / len(blocks)
     structures = max(_FEWEST_STRUCTURES, round(whole.structures * share))
-    return replace(_QUICK, structures=replace(whole, structures=structures, bred=max(1, round(whole.bred * share))))
+    return replace(
+        _QUICK_EVOLUTION, structures=replace(whole, structures=structures, bred=max(1, round(whole.bred * share)))
+    )
 
 
 def _best_first(space: SpaceArms, model: Model, candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -8,7 +8,7 @@ in the space of the rules, which takes 0.2 to 3 s.
 
 A trace may have been written for quite different shapes. So if the estimate leaves room for it, and a call takes long
 enough for that to matter, the model chooses from the space as well. Its choice is taken if the model expects it to take
-less than 0.9 of the time (`BETTER`). That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
+less than 0.9 of the time (`BETTER_RATIO`). That costs another 0.2 to 3 s. A trace whose sums do not fit into this CPU's
 registers is always compared so, and gives way to whatever is expected to be faster.
 """
 
@@ -42,7 +42,7 @@ from metasched.search.guesses.favourite import favourites
 from metasched.space.conditions import space_of
 from metasched.space.registry import RuleSpec
 from metasched.space.space import DEFAULT_MAX_SKETCHES
-from metasched.support.collection import put_off
+from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -54,10 +54,10 @@ LOGGER = logging.getLogger(__name__)
 # traces, by models of the other families, took 1.20 times as long as the best (geometric mean) with traces alone, 1.17
 # with a third, and 1.16 to 1.10 with 0.5 to 0.85. From 0.7 to 0.8, three of 449 layers of 21 networks change, and take
 # .37 to .72 of the time; from 0.8 to 0.9 none of 295 of them, and five of 144 layers of twelve operators: .73 to 1.07.
-BETTER = 0.9
+BETTER_RATIO = 0.9
 # What was carried over from another size was measured there: it is mostly as fast as the model expects. At 49 sizes,
 # where the model expected less than this of a trace's time, which were six, it took .82 of it (1.11 at worst).
-CARRIED_BETTER = 0.85
+CARRIED_BETTER_RATIO = 0.85
 # The space is looked at where a call at full speed would take less than this share of the estimate of what is known:
 # elsewhere there is little to gain. It is less for a neighbour's, which was measured for sizes like these: what is
 # between a third and a half is guessed otherwise for four tasks of the yardstick with an expert's trace, which take .73
@@ -66,8 +66,8 @@ CARRIED_BETTER = 0.85
 ROOM_OF_EXPERT = 1 / 2
 ROOM_OF_NEIGHBOUR = 1 / 3
 # The estimated cycles of a call from which on the model chooses as well: three microseconds.
-WORTH_LOOKING = 1e4
-_LIKED = "what the model likes best"
+WORTH_LOOKING_CYCLES = 1e4
+_FAVOURITE_NAME = "what the model likes best"
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +100,7 @@ class Guess(TextReport):
         return dict(Counter(reason for _, reason in self.passed_over))
 
     @property
-    def _chosen(self) -> str:
+    def _choice_text(self) -> str:
         if self.neighbour is not None:
             return f"what was {self.neighbour}"
         return "by the cost model" if self.expert is None else f"the expert trace {self.expert}"
@@ -108,7 +108,7 @@ class Guess(TextReport):
     @property
     def summary(self) -> str:
         """Where the schedule comes from."""
-        return f"{self._chosen}{', ' if self.carried_over else ''}{self.carried_over}"
+        return f"{self._choice_text}{', ' if self.carried_over else ''}{self.carried_over}"
 
     def __str__(self) -> str:
         lines = [f"a guess: {self.summary}"]
@@ -126,7 +126,7 @@ class Guess(TextReport):
 MakeArms = Callable[[RuleSpec, int], SpaceArms]
 
 
-@put_off()
+@pause_gc()
 def guess(
     program: Program,
     target: Target,
@@ -155,7 +155,7 @@ def guess(
     return found
 
 
-@put_off()
+@pause_gc()
 def guess_in(arms: SpaceArms, program: Program, target: Target, core: Core, seed: int, why: str) -> Guess:
     """The best guess in a space, where expert traces are out of place. Raises NoRecord for an empty space."""
     return _Guessing(program, target, core, seed, arms, ExpertChoice(None, "", {})).guess(why)
@@ -219,7 +219,7 @@ class _Guessing:
             found = self._favourite()
             if found is not None:
                 ratio = self._ratio(found.func, start.func)
-                if ratio < (1.0 if sums_in_memory else BETTER):
+                if ratio < (1.0 if sums_in_memory else BETTER_RATIO):
                     faster = f"it is expected to take {ratio:.2f} of the time of {start.name}"
                     return self._by_model(found, faster, start, ratio)
                 why += "; the best of the rules' space by the estimate, "
@@ -228,15 +228,15 @@ class _Guessing:
 
     def _start(self) -> tuple[_Start | None, str]:
         """The best that is known beforehand, and why, where that is a neighbour's."""
-        taken, transferred = self._by_expert(), self._transferred(whole=True)
+        taken, transferred = self._by_expert(), self._transferred_start(whole=True)
         if transferred is None and taken is None:
-            transferred = self._transferred(whole=False)
+            transferred = self._transferred_start(whole=False)
         if transferred is None:
             return taken, ""
         if taken is None:
             return transferred, "nothing nearer is known, and the cost model likes it best of what is known of its kind"
         ratio = self._ratio(transferred.func, taken.func)
-        if ratio < CARRIED_BETTER:
+        if ratio < CARRIED_BETTER_RATIO:
             return transferred, f"it is expected to take {ratio:.2f} of the time of {taken.name}"
         return taken, ""
 
@@ -246,13 +246,13 @@ class _Guessing:
             return None
         return _Start(taken.schedule.trace, taken.schedule.func, taken.expected, expert=taken)
 
-    def _transferred(self, whole: bool) -> _Start | None:
+    def _transferred_start(self, whole: bool) -> _Start | None:
         """The most promising neighbour's that the machine can run, of those that decided all of the structure, or not.
 
         What is not whole was measured in another space: where an expert's trace is known, it is left to a search.
         """
-        for one in (transferred for transferred in self.arms.transferred if transferred.is_whole is whole):
-            func = self._applied(one.trace, one.name)
+        for one in (transferred for transferred in self.arms.transfer_result if transferred.is_whole is whole):
+            func = self._apply_trace(one.trace, one.name)
             if func is not None and obstacle_to(func, self.target) is None:
                 estimate = expectation_of(func, self.target, self.core)
                 return _Start(one.trace, func, estimate, neighbour=one, whole=whole)
@@ -261,7 +261,7 @@ class _Guessing:
     def _leaves_room(self, start: _Start) -> bool:
         """Whether choosing from the space may gain enough over what is known to be worth its time."""
         cycles, program = start.expected.cycles, (self.program.func, self.target, self.core)
-        if cycles < WORTH_LOOKING:
+        if cycles < WORTH_LOOKING_CYCLES:
             return False
         room = ROOM_OF_NEIGHBOUR if start.expert is None else ROOM_OF_EXPERT
         return max(least_cycles(*program), least_transfer_cycles(*program)) < room * cycles
@@ -275,17 +275,17 @@ class _Guessing:
     def _favourite(self) -> _Favourite | None:
         """The trace that the installed cost model scores highest of those that the machine can run, if there is one."""
         for trace in favourites(self.arms, self.seed):
-            func = self._applied(trace, _LIKED)
+            func = self._apply_trace(trace, _FAVOURITE_NAME)
             if func is None:
                 continue
             obstacle = obstacle_to(func, self.target)
             if obstacle is None:
                 return _Favourite(trace, func, expectation_of(func, self.target, self.core))
-            self.refused.append((_LIKED, obstacle))
+            self.refused.append((_FAVOURITE_NAME, obstacle))
         return None
 
-    def _applied(self, trace: Trace, name: str) -> Func | None:
-        """What a trace makes of the program; None where a number of it is not legal, which is noted.
+    def _apply_trace(self, trace: Trace, name: str) -> Func | None:
+        """The program after a trace; None where a number of the trace is not legal, which is noted.
 
         Of regions whose bounds depend on quotients of sampled sizes, a space knows looser bounds than a replay has.
         """
@@ -297,7 +297,7 @@ class _Guessing:
 
     def _by_start(self, start: _Start, why: str) -> Guess:
         choice, taken = self.choice, start.expert
-        others = tuple(one for one in self.arms.transferred if one is not start.neighbour)
+        others = tuple(one for one in self.arms.transfer_result if one is not start.neighbour)
         passed_over = self._passed_over(choice.passed_over)
         if taken is None:
             return Guess(
@@ -340,12 +340,12 @@ class _Guessing:
             expected=found.expected,
             passed_over=self._passed_over(passed_over),
             rivals=rivals,
-            others=tuple(self.arms.transferred),
+            others=tuple(self.arms.transfer_result),
         )
 
     def _passed_over(self, experts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Expert traces and neighbours that were not taken, each with the reason."""
-        neighbours = ((near.name, reason) for near, reason in self.arms.transferred.left_out)
+        neighbours = ((near.name, reason) for near, reason in self.arms.transfer_result.left_out)
         return *sorted(experts.items()), *neighbours, *self.refused
 
 
@@ -359,9 +359,9 @@ def _none_of(program: Program, refused: Sequence[tuple[str, str]]) -> str:
 
 
 def _arms_of(program: Program, target: Target, core: Core, allowed: Allowed, knowledge: KnowledgeLike) -> MakeArms:
-    def made(rules: RuleSpec, seed: int) -> SpaceArms:
+    def make_arms(rules: RuleSpec, seed: int) -> SpaceArms:
         limit = DEFAULT_MAX_SKETCHES
         space = space_of(program, rules, target=target, allow=allowed, max_sketches=limit, seed=seed)
         return SpaceArms(space, target, core, Knowledge.of(knowledge))
 
-    return made
+    return make_arms

@@ -24,7 +24,7 @@ from metasched.support.data_classes import dataclass
 # How many records of another version are timed again in the first batch.
 SEEDS = 8
 # The position in the first batch of candidates that come from records: after all proposals.
-_AFTER = 1 << 16
+_PLACE_AFTER_PROPOSALS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,21 @@ class EarlierSearches:
 
     def observations(self) -> list[Observation]:
         """The results from other spaces for candidates of this one."""
-        return [observation(candidate, summary) for candidate, summary in self._located(self._known.others())]
+        return [
+            observation(candidate, summary)
+            for candidate, summary in self._locate_summaries(self._known.other_summaries())
+        ]
 
     def adopt(self, database: Database, search: SearchKey, batch: int) -> None:
         """Record the fastest candidates of this space from other spaces, so that this search may return them.
 
         They are recorded as duplicates of measured code, so that every reader of the records finds them.
         """
-        settled = ((c, s) for c, s in self._located(self._known.others()) if s.settled and s.code)
+        settled = ((c, s) for c, s in self._locate_summaries(self._known.other_summaries()) if s.settled and s.code)
         found = nsmallest(FINALISTS, settled, key=lambda pair: pair[1].seconds_or_inf)
         traces = [(self._space.trace(candidate), s.code) for candidate, s in found]
         new = [
-            Duplicate(trace, code, batch, _AFTER + n)
+            Duplicate(trace, code, batch, _PLACE_AFTER_PROPOSALS + n)
             for n, (trace, code) in enumerate(traces)
             if not self._known.is_duplicate(trace)
         ]
@@ -66,7 +69,7 @@ class EarlierSearches:
 
     def seeds(self) -> list[Candidate]:
         """Up to `SEEDS` candidates that were fastest with other versions, to be timed again, the best first."""
-        timed = ((c, s) for c, s in self._located(self._known.older()) if s.settled)
+        timed = ((c, s) for c, s in self._locate_summaries(self._known.older_summaries()) if s.settled)
         fastest = sorted(timed, key=lambda pair: pair[1].seconds_or_inf)
         return list(dict.fromkeys(candidate for candidate, _ in fastest))[:SEEDS]
 
@@ -75,13 +78,13 @@ class EarlierSearches:
 
         It is timed again too: `compile` from the database could not return it otherwise.
         """
-        best = best_record(self._known.older(), self._known.load_numbers)
+        best = best_record(self._known.older_summaries(), self._known.load_numbers)
         trace = None if best is None else applying_trace(best, self._program)
         if best is None or trace is None or self._space.locate(str(trace)) is not None:
             return None
         return BestElsewhere(str(trace), best.space)
 
-    def _located(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:
+    def _locate_summaries(self, summaries: Sequence[Summary]) -> list[tuple[Candidate, Summary]]:
         outlines = [s.outline for s in summaries]
         text_of = partial(_text_at, self._known, outlines, summaries)
         candidates = self._space.locate_all(outlines, text_of)
@@ -92,7 +95,7 @@ def _text_at(known: TaskRecords, outlines: Sequence[Outline], summaries: Sequenc
     return known.trace_of(outlines[at], summaries[at])
 
 
-def located(space: SearchSpace, known: TaskRecords, entries: Sequence[Entry]) -> list[Observation | None]:
+def locate_entries(space: SearchSpace, known: TaskRecords, entries: Sequence[Entry]) -> list[Observation | None]:
     """The recorded proposals as observations; None for those of another space."""
     outlines = [outline for _, outline, _ in entries]
     text_of = partial(_text_at, known, outlines, [summary for _, _, summary in entries])

@@ -27,7 +27,7 @@ _MOST_BYTES = 6_000_000
 # What features are made by, besides the versions: where somebody works on the package, these change and those do not.
 _MADE_BY = ("cost", "ir", "lang", "schedule", "space")
 _FOLDER = "features"
-_WHAT = "features of measured candidates are"
+_SUBJECT = "features of measured candidates are"
 
 
 class FeatureCache:
@@ -43,7 +43,7 @@ class FeatureCache:
         try:
             return cls(core, cache_folder() / _FOLDER)
         except NoCacheFolder as error:
-            warn_not_kept(_WHAT, error)
+            warn_not_kept(_SUBJECT, error)
             return cls(core, None)
 
     def read(self, task: TaskKey) -> dict[Outline, Features]:
@@ -54,11 +54,11 @@ class FeatureCache:
                 return {}
             lines = path.read_bytes().split(b"\n")[:-1]
         except OSError as error:
-            warn_not_kept(_WHAT, error)
+            warn_not_kept(_SUBJECT, error)
             return {}
         found = {}
         for line in lines:
-            read = _read(line)
+            read = _parse_line(line)
             if read is not None:
                 found[read[0]] = read[1]
         return found
@@ -68,7 +68,7 @@ class FeatureCache:
         path = self._file(task)
         if path is None or not features:
             return
-        lines = b"".join(_written(outline, row) for outline, row in features.items())
+        lines = b"".join(_encode_line(outline, row) for outline, row in features.items())
         try:
             if path.is_file() and path.stat().st_size + len(lines) > _MOST_BYTES:
                 return
@@ -78,7 +78,7 @@ class FeatureCache:
             with path.open("ab") as file:
                 file.write(lines)
         except OSError as error:
-            warn_not_kept(_WHAT, error)
+            warn_not_kept(_SUBJECT, error)
 
     def _file(self, task: TaskKey) -> Path | None:
         if self._folder is None:
@@ -103,13 +103,13 @@ def made_by() -> str:
     return found.hexdigest()[:16]
 
 
-def _written(outline: Outline, features: Features) -> bytes:
+def _encode_line(outline: Outline, features: Features) -> bytes:
     row = base64.b64encode(np.ascontiguousarray(features, "<f4").tobytes())
     return b"%s %s %s\n" % (outline.structure.encode(), row, outline.decisions.encode())
 
 
-def _read(line: bytes) -> tuple[Outline, Features] | None:
-    """What a line says; None for one that was not written whole."""
+def _parse_line(line: bytes) -> tuple[Outline, Features] | None:
+    """The outline and the features in a line; None for a line that was not written whole."""
     parts = line.split(b" ", 2)
     if len(parts) < 3:
         return None

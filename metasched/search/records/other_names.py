@@ -46,7 +46,7 @@ class OwnNames:
         self._translated: dict[_Group, _Translated | None] = {}
 
     @property
-    def own(self) -> int:
+    def own_number(self) -> int:
         """The number of this program's text; 0, which no text has, if there was no record of it yet."""
         return next((number for number, program in self._written.items() if program is None), 0)
 
@@ -61,10 +61,10 @@ class OwnNames:
         if summary.written not in self._written:
             record = self._record(summary)
             same = record is None or _is_of(record, self._program)
-            self._written[summary.written] = None if same or record is None else _parsed(record)
+            self._written[summary.written] = None if same or record is None else _parse_program_of(record)
         return self._written[summary.written]
 
-    def told(self, summary: Summary) -> Summary:
+    def in_own_names(self, summary: Summary) -> Summary:
         """The record in the program's names; unchanged if it cannot be translated."""
         decisions = json.loads(summary.decisions)
         names = tuple((n, json.dumps(d)) for n, d in enumerate(decisions) if isinstance(d, str | dict))
@@ -95,13 +95,13 @@ class OwnNames:
         return self._database.load(self._task, [summary.number]).get(summary.number)
 
 
-def _parsed(record: Record) -> Program:
+def _parse_program_of(record: Record) -> Program:
     return parse_program(record.program, **dict(record.params))
 
 
 def program_of(record: Record, program: Program) -> Program:
     """The program that a record of a task was made of: `program`, or one that differs from it in names."""
-    return program if _is_of(record, program) else _parsed(record)
+    return program if _is_of(record, program) else _parse_program_of(record)
 
 
 def _is_of(record: Record, program: Program) -> bool:
@@ -122,7 +122,7 @@ def own_trace(record: Record, program: Program) -> Trace:
         ) from error
     if _is_of(record, program):
         return trace
-    return in_names_of(trace, _parsed(record), program)
+    return in_names_of(trace, _parse_program_of(record), program)
 
 
 def applying_trace(record: Record, program: Program) -> Trace | None:

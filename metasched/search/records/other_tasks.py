@@ -27,7 +27,7 @@ from metasched.ir.program import Program
 from metasched.knowledge.anchor import anchor_of
 from metasched.schedule.trace_outline import Outline
 from metasched.search.records.feature_cache import FeatureCache
-from metasched.search.records.record_features import described, program_of
+from metasched.search.records.record_features import describe_records, program_of
 from metasched.search.records.task_records import TaskRecords
 from metasched.support.data_classes import dataclass
 
@@ -40,7 +40,7 @@ MOST_EACH = 64
 # A task with fewer candidates that were timed says little of which are fast.
 LEAST_EACH = 4
 _NO_LIMIT = 1 << 62
-_NOTHING = TaskTimes(np.empty((0, len(NAMES)), np.float32), np.empty(0))
+_NO_TIMES = TaskTimes(np.empty((0, len(NAMES)), np.float32), np.empty(0))
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _Recorded:
     kind: str | None = None
     taught: tuple[tuple[int, ...], TaskTimes] | None = None
 
-    def before(self, limit: int) -> list[Summary]:
+    def summaries_until(self, limit: int) -> list[Summary]:
         """Summaries of the records up to a number that were measured with this version, of equal code the first."""
         by_code: dict[str, Summary] = {}
         for number, summary in self.summaries.items():
@@ -93,8 +93,8 @@ class OtherTasks:
         self._searches.add(search)
 
     @contextmanager
-    def running(self, search: SearchKey, batch: int) -> Iterator[None]:
-        """While a batch of a search is measured."""
+    def measuring_batch(self, search: SearchKey, batch: int) -> Iterator[None]:
+        """Note that a batch of a search is being measured, while the body runs."""
         self._running = (search, batch)
         try:
             yield
@@ -103,7 +103,7 @@ class OtherTasks:
 
     def note(self, task: TaskKey, features: Mapping[Outline, Features]) -> None:
         """Keep the features of candidates that were measured, float32 of shape (F,) each."""
-        recorded = self._of(task)
+        recorded = self._records_of(task)
         known = self._features(recorded)
         new = {o: row for o, row in features.items() if o.structure and o not in known}
         known.update(new)
@@ -112,12 +112,12 @@ class OtherTasks:
     def lessons(self, search: SearchKey, program: Program, known: TaskRecords, batch: int) -> tuple[TaskTimes, ...]:
         """What other tasks on the same target teach a batch of a search."""
         self._pick_up(search.task)
-        limit = known.last_before(batch) if batch else self._limit_of_first(search, known.first())
+        limit = known.last_before(batch) if batch else self._limit_of_first(search, known.first_number())
         left_out = {search.task, *(own.task for own in self._searches if self._at_once() > 1)}
         found = [
             (recorded, summaries)
             for recorded in self._recorded.values()
-            if recorded.key not in left_out and _teaches(summaries := recorded.before(limit))
+            if recorded.key not in left_out and _teaches(summaries := recorded.summaries_until(limit))
         ]
         if not found:
             return ()
@@ -131,22 +131,22 @@ class OtherTasks:
     def _pick_up(self, task: TaskKey) -> None:
         for key in self._database.tasks():
             if key.target == task.target:
-                recorded = self._of(key)
+                recorded = self._records_of(key)
                 last = max(recorded.summaries, default=0)
                 recorded.summaries |= {s.number: s for s in self._database.summaries(key, last)}
 
-    def _of(self, task: TaskKey) -> _Recorded:
+    def _records_of(self, task: TaskKey) -> _Recorded:
         return self._recorded.setdefault(task, _Recorded(task))
 
     def _limit_of_first(self, search: SearchKey, first: int | None) -> int:
         """The number of the last record that a first batch learns from."""
         end = _NO_LIMIT if first is None else first - 1
-        newest = self._running if first is None and self._running is not None else self._newest(search, end)
+        newest = self._running if first is None and self._running is not None else self._newest_batch(search, end)
         if newest is None:
             return end
         return min((number for number in self._numbers(*newest)), default=end + 1) - 1
 
-    def _newest(self, search: SearchKey, end: int) -> tuple[SearchKey, int] | None:
+    def _newest_batch(self, search: SearchKey, end: int) -> tuple[SearchKey, int] | None:
         """The last batch up to a number of the session's other tasks."""
         batches = [
             (summary.number, other, summary.batch)
@@ -158,7 +158,7 @@ class OtherTasks:
         return max(batches, key=lambda one: one[0])[1:] if batches else None
 
     def _numbers(self, search: SearchKey, batch: int) -> list[int]:
-        summaries = self._of(search.task).summaries.values()
+        summaries = self._records_of(search.task).summaries.values()
         return [s.number for s in summaries if s.batch == batch and _is_of(s, search)]
 
     # --- features
@@ -193,7 +193,7 @@ class OtherTasks:
         known = self._describe(recorded, chosen)
         rows = [(s, row) for s in chosen if (row := known[s.outline]) is not None]
         if not rows:
-            return _NOTHING
+            return _NO_TIMES
         return TaskTimes(
             np.stack([row for _, row in rows]),
             np.array([s.search_seconds_or_inf for s, _ in rows]),
@@ -207,7 +207,7 @@ class OtherTasks:
         if missing:
             records = self._database.load(recorded.key, list(missing.values()))
             outlines = [outline for outline, number in missing.items() if number in records]
-            found = described([records[missing[outline]] for outline in outlines], self.core)
+            found = describe_records([records[missing[outline]] for outline in outlines], self.core)
             new = {outlines[at]: row for at, row in zip(found.positions, found.features, strict=True)}
             known.update(dict.fromkeys(missing))
             known.update(new)

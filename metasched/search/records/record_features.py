@@ -38,14 +38,14 @@ class Described:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def described(records: Sequence[Record], core: Core) -> Described:
+def describe_records(records: Sequence[Record], core: Core) -> Described:
     """The features of records, which may be of several programs and targets, by the constants of a core."""
     refused: Counter[str] = Counter()
     groups: defaultdict[tuple[object, ...], list[tuple[int, Trace]]] = defaultdict(list)
     for n, record in enumerate(records):
         try:
             trace = Trace.parse(record.trace)
-            numbers_open = _opened(trace)
+            numbers_open = _open_numbers(trace)
         except (LanguageError, RecursionError):
             refused["the trace does not parse"] += 1
             continue
@@ -71,7 +71,7 @@ def program_of(record: Record) -> Program:
     return parse_program(record.program, **dict(record.params))
 
 
-def _opened(trace: Trace) -> Trace:
+def _open_numbers(trace: Trace) -> Trace:
     """The trace with its numbers left open, and its structure decided."""
     numbers = [
         str(step.address)
@@ -84,7 +84,7 @@ def _opened(trace: Trace) -> Trace:
 def _of_one_sketch(record: Record, traces: Sequence[Trace], core: Core) -> Features:
     """The features of candidates of one sketch, float32 of shape (n, F). Raises ScheduleError, LanguageError."""
     program, target = program_of(record), Target.parse(record.task.target)
-    sketch = space_of(program, _opened(traces[0]), target=target, max_sketches=1, seed=0)[0]
+    sketch = space_of(program, _open_numbers(traces[0]), target=target, max_sketches=1, seed=0)[0]
     rows = np.array([_row(sketch, trace) for trace in traces], np.int64).reshape(len(traces), len(sketch.columns))
     return FeatureProgram(sketch.func, sketch.columns, target, core)(rows)
 

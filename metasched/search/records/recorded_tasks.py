@@ -19,7 +19,7 @@ from metasched.errors import LanguageError
 from metasched.knowledge.anchor import anchor_of
 from metasched.schedule.trace_outline import outline_of
 from metasched.search.records.feature_cache import FeatureCache
-from metasched.search.records.record_features import described, program_of
+from metasched.search.records.record_features import describe_records, program_of
 from metasched.support.data_classes import dataclass
 from metasched.target import Target, TargetError
 
@@ -94,7 +94,7 @@ def _features(key: TaskKey, records: Sequence[Record], core: Core, left_out: Cou
     kept = cache_of_user.read(key)
     outlines = [outline_of(record.trace) for record in records]
     missing = [n for n, outline in enumerate(outlines) if outline not in kept]
-    found = described([records[n] for n in missing], core)
+    found = describe_records([records[n] for n in missing], core)
     new = {outlines[missing[at]]: row for at, row in zip(found.positions, found.features, strict=True)}
     cache_of_user.add(key, new)
     left_out.update(found.refused)

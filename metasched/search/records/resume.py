@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from metasched.search.records.earlier_searches import EarlierSearches, located
+from metasched.search.records.earlier_searches import EarlierSearches, locate_entries
 from metasched.search.records.task_records import Entry, TaskRecords
 from metasched.search.space_protocol import Observation, SearchSpace
 from metasched.support.data_classes import dataclass
@@ -47,8 +47,9 @@ def resume(
     shown = earlier.observations()
     if shown:
         strategy.observe(shown)
-    entries = known.in_order()
-    found = zip(entries, located(space, known, entries), strict=True)  # all at once: much faster than batch by batch
+    entries = known.entries_in_order()
+    # All at once: much faster than batch by batch.
+    found = zip(entries, locate_entries(space, known, entries), strict=True)
     batches = [list(batch) for _, batch in groupby(found, key=lambda pair: pair[0][0])]
     if not batches:
         return Resumed(0, 0, ())

@@ -30,7 +30,8 @@ class TaskRecords:
     where another space is searched, has a say in what is best only; what was recorded in `other` spaces is known,
     and is no trial; what was recorded with `older` versions, or newer ones, is not known before it is timed again.
 
-    Counts and the least time are kept up to date as records come: nothing here but `in_order` looks at all of them.
+    Counts and the least time are kept up to date as records come: nothing here but `entries_in_order` looks at all of
+    them.
     """
 
     def __init__(self, database: Database, search: SearchKey, program: Program) -> None:
@@ -57,7 +58,7 @@ class TaskRecords:
         self.repeated = 0  # of how many that have a time
         self._lows: list[tuple[int, float]] = []  # the trials that were faster than all before them
         self._noise: tuple[int, Noise | None] = (0, None)  # of so many repetitions
-        with collection.put_off():
+        with collection.pause_gc():
             self.pick_up()
 
     # --- taking note
@@ -81,7 +82,7 @@ class TaskRecords:
     def add(self, record: Record, number: int) -> None:
         """Take note of a record that is in the database under a number."""
         self._numbers[record.identity] = number
-        summary = summary_of(record, number, self._names.own)
+        summary = summary_of(record, number, self._names.own_number)
         self._note(summary)
         self._note_low(summary)
 
@@ -93,7 +94,7 @@ class TaskRecords:
         """Take note of records with other visits, all of which were loaded here."""
         for record in records:
             number = self._numbers[record.identity]
-            before = self._kept(number)[number]
+            before = self._group_of(number)[number]
             # What the record says in the names of another program is known in those of this one.
             now = summary_of(record, number, before.written)
             now = now._replace(structure=before.structure, decisions=before.decisions)
@@ -104,14 +105,14 @@ class TaskRecords:
         """Have the records of other names in those of this program, which takes a replay for each structure of them."""
         foreign, self._foreign = self._foreign, []
         for summary in foreign:
-            kept = self._kept(summary.number)
-            kept[summary.number] = told = self._names.told(kept[summary.number])
+            kept = self._group_of(summary.number)
+            kept[summary.number] = told = self._names.in_own_names(kept[summary.number])
             if kept is not self._older:
                 self._by_outline.setdefault(told.outline, told)
                 if self._by_code.get(told.code) == summary:
                     self._by_code[told.code] = told
 
-    def _kept(self, number: int) -> dict[int, Summary]:
+    def _group_of(self, number: int) -> dict[int, Summary]:
         """The records among which one is."""
         return next(kept for kept in (self._trials, self._beside, self._others, self._older) if number in kept)
 
@@ -176,13 +177,13 @@ class TaskRecords:
     # --- counts
 
     @property
-    def made(self) -> int:
-        """How many trials there are."""
+    def trial_count(self) -> int:
+        """The number of trials."""
         return len(self._trials)
 
     @property
-    def observed(self) -> int:
-        """How many proposals have come to something: trials and duplicates."""
+    def proposal_count(self) -> int:
+        """The number of proposals that have come to something: trials and duplicates."""
         return len(self._trials) + len(self._duplicates)
 
     @property
@@ -206,9 +207,9 @@ class TaskRecords:
         if self._noise[0] != self.repeats:
             self._noise = (self.repeats, self.noise())
         noise = self._noise[1]
-        return stagnation_of(self._lows, self.made, least_gain(None if noise is None else noise.deviation))
+        return stagnation_of(self._lows, self.trial_count, least_gain(None if noise is None else noise.deviation))
 
-    def fastest(self) -> Record | None:
+    def fastest_trial(self) -> Record | None:
         """The trial with the least time."""
         found = [] if self._fastest is None else self.load([self._fastest])
         return found[0] if found else None
@@ -239,13 +240,13 @@ class TaskRecords:
         """The largest number of a trial of an earlier batch; 0 where there is none."""
         return max((s.number for s in self._trials.values() if s.batch < batch), default=0)
 
-    def first(self) -> int | None:
+    def first_number(self) -> int | None:
         """The least number of a trial; None where there is none."""
         return min(self._trials, default=None)
 
     # --- asking
 
-    def of(self, trace: str) -> Summary | None:
+    def summary_of(self, trace: str) -> Summary | None:
         """The record of a trace, or that of its code where it is a duplicate."""
         self._tell_foreign()
         outline = outline_of(trace)
@@ -261,7 +262,7 @@ class TaskRecords:
 
     def has_trial(self, trace: str) -> bool:
         """Whether the trace, or what is the same, is a trial of this very search."""
-        found = self.of(trace)
+        found = self.summary_of(trace)
         return found is not None and found.number in self._trials
 
     @property
@@ -274,20 +275,20 @@ class TaskRecords:
         """Whether a guess was measured that a later call would take."""
         return self.has_default or any(number in self._trials for number in self._guesses)
 
-    def in_order(self) -> list[Entry]:
+    def entries_in_order(self) -> list[Entry]:
         """Every proposal with what came of it, in the order of proposal."""
         self._tell_foreign()
         own = [((s.batch, s.place), s.outline, s) for s in self._trials.values()]
         shared = [((d.batch, d.place), o, self._by_code[d.code]) for o, d in self._duplicates.items()]
         return [(at[0], outline, s) for at, outline, s in sorted([*own, *shared], key=lambda entry: entry[0])]
 
-    def others(self) -> list[Summary]:
+    def other_summaries(self) -> list[Summary]:
         """What other spaces have shown, and this one beside its trials, by number: it teaches, and is no trial."""
         self._tell_foreign()
         return sorted([*self._others.values(), *self._beside.values()])
 
-    def older(self) -> list[Summary]:
-        """What was measured with other versions of the code, by number."""
+    def older_summaries(self) -> list[Summary]:
+        """The records of other versions of the code, by number."""
         self._tell_foreign()
         return sorted(self._older.values())
 
@@ -319,7 +320,7 @@ class TaskRecords:
         return found
 
     @property
-    def not_repeated(self) -> Sequence[int]:
+    def unrepeated_numbers(self) -> Sequence[int]:
         """The numbers of the trials that have a time and were not timed again for the noise, as they came."""
         return self._not_repeated
 

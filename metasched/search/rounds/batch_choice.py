@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from metasched.search.rounds.round import Round
-from metasched.search.rounds.selection import spread
+from metasched.search.rounds.selection import choose_unlike
 from metasched.search.short_list import SHORT_LIST
 from metasched.search.space_protocol import Candidate
 
@@ -24,7 +24,7 @@ Choose = Callable[[Round, int, Sequence[Candidate]], list[Candidate]]
 
 def unlike_best(now: Round, count: int, taken: Sequence[Candidate]) -> list[Candidate]:
     """The best rows of a round's pool that are unlike one another, and unlike those taken; twins come last."""
-    return spread(now.pool, count, taken, lambda given: now.twins(given, taken))
+    return choose_unlike(now.pool, count, taken, lambda given: now.twins(given, taken))
 
 
 def with_newcomers(
@@ -46,8 +46,8 @@ def with_newcomers(
 
 def newcomers(now: Round, hopeless: float, count: int) -> list[Candidate]:
     """The best row of each of some arms that were never measured and may be good, the most promising first."""
-    best = [entry for entry in map(now.pool.best, now.pool.arms) if entry is not None]
+    best = [entry for entry in map(now.pool.best_unmeasured, now.pool.arms) if entry is not None]
     found = sorted(best, key=lambda entry: -entry[0])
     good = [c for score, c in found if score >= found[0][0] - np.log2(hopeless)]
-    new = [c for c in good if not now.history.measured(c.arm)]
+    new = [c for c in good if not now.history.measured_count(c.arm)]
     return now.without_twins(new[: 2 * count])[:count]

@@ -95,9 +95,9 @@ class GuidedSearch(ABC):
 
         Returns those structures, and some of the draws.
         """
-        chosen = now.ranked()[:active]
+        chosen = now.ranked_arms()[:active]
         now.add({n: now.start(n, fresh // len(chosen), elite) for n in chosen})
-        return chosen, now.some(EXPLORED)
+        return chosen, now.draw_candidates(EXPLORED)
 
     def _fill(self, now: Round, count: int, taken: Sequence[Candidate]) -> list[Candidate]:
         """Up to `count` more, from wherever there are any: structures not looked at, draws, and what is next to what
@@ -106,7 +106,7 @@ class GuidedSearch(ABC):
         tries = _TRIES
         while len(found) < count and tries:
             self.structures.more(now, max(_MORE_ARMS, count - len(found)))
-            now.add({n: self._more_rows(now, n) for n in now.ranked()[:_LOOKED_INTO]})
+            now.add({n: self._more_rows(now, n) for n in now.ranked_arms()[:_LOOKED_INTO]})
             more = unlike_best(now, count - len(found), [*taken, *found])
             found += more
             tries -= not more
@@ -116,4 +116,4 @@ class GuidedSearch(ABC):
         """Rows of an arm that are not in the pool: draws, and changes of those that were measured."""
         of_arm, measured = self.arms[arm], self.history.rows(arm)
         near = np.concatenate([measured[:0], *(legal(of_arm, of_arm.mutate(now.rng, measured)) for _ in range(_TRIES))])
-        return distinct(np.concatenate([near, draw(now.rng, of_arm, _MORE_ROWS)]), now.pool.known(arm))
+        return distinct(np.concatenate([near, draw(now.rng, of_arm, _MORE_ROWS)]), now.pool.known_keys(arm))

@@ -91,7 +91,7 @@ class History:
         """Every candidate in order, and its time; infinity for a failure."""
         return list(zip(self._seen, self._seconds, strict=True))
 
-    def fastest(self, count: int) -> list[Candidate]:
+    def fastest_candidates(self, count: int) -> list[Candidate]:
         """The `count` fastest candidates, failures left out, those with a bound for a time last."""
         order = sorted(zip(self._is_bound, self._seconds, range(len(self._seen)), strict=True))
         seen = list(self._seen)
@@ -112,7 +112,7 @@ class History:
     @property
     def arms(self) -> list[int]:
         """The arms that something was measured of, the fastest first, then in the order in which they were."""
-        return sorted(self._arms, key=lambda arm: -self.best(arm))
+        return sorted(self._arms, key=lambda arm: -self.best_score(arm))
 
     @property
     def features(self) -> Features:
@@ -132,27 +132,27 @@ class History:
         """Every observation, in order, for a model to learn from."""
         return TaskTimes(self.features, np.array(self._seconds), np.array(self._is_bound, dtype=bool))
 
-    def best(self, arm: int) -> float:
+    def best_score(self, arm: int) -> float:
         """-log2 of the shortest time of an arm, as models score; -inf where there is none."""
         if arm not in self._arms:
             return -np.inf
         return -float(np.log2(min((self._seconds[n] for n in self._arms[arm].positions), default=np.inf)))
 
-    def measured(self, arm: int) -> int:
-        """How many candidates of an arm were measured."""
+    def measured_count(self, arm: int) -> int:
+        """The number of candidates of an arm that were measured."""
         return len(self._arms[arm]) if arm in self._arms else 0
 
     def rows(self, arm: int) -> Rows:
         """The measured rows of an arm."""
-        return self._asked(arm).rows
+        return self._history_of(arm).rows
 
-    def _asked(self, number: int) -> _ArmHistory:
+    def _history_of(self, number: int) -> _ArmHistory:
         """The history of an arm, which is empty where nothing was measured."""
         return self._arms.get(number) or _ArmHistory(self._of[number])
 
     def elite(self, arm: int, count: int) -> Rows:
         """The `count` fastest rows of an arm, failures left out, those with a bound for a time last."""
-        found = self._asked(arm)
+        found = self._history_of(arm)
         seconds = np.array([self._seconds[n] for n in found.positions])
         bounds = np.array([self._is_bound[n] for n in found.positions], dtype=bool)
         order = np.lexsort((seconds, bounds))

@@ -30,7 +30,7 @@ def _factors(count: int) -> Keys:
     return np.random.default_rng(0).integers(0, 1 << 64, count, dtype=np.uint64) | np.uint64(1)
 
 
-def unlike(rows: Rows, known: Keys) -> Positions:
+def positions_unlike(rows: Rows, known: Keys) -> Positions:
     """The positions of the rows whose keys are not in `known`, each once, in order of first appearance."""
     row_keys = keys(rows)
     _, first = np.unique(row_keys, return_index=True)
@@ -42,7 +42,7 @@ def unlike(rows: Rows, known: Keys) -> Positions:
 
 def distinct(rows: Rows, known: Keys) -> Rows:
     """The rows whose keys are not in `known`, each once, in order of first appearance."""
-    fresh: Rows = rows[unlike(rows, known)]
+    fresh: Rows = rows[positions_unlike(rows, known)]
     return fresh
 
 

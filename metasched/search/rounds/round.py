@@ -11,7 +11,7 @@ from metasched.cost.features import Features
 from metasched.cost.footprint import Array
 from metasched.cost.model import Model
 from metasched.search.rounds.history import History
-from metasched.search.rounds.population import Positions, distinct, draw, draw_parents, keys, legal, unlike
+from metasched.search.rounds.population import Positions, distinct, draw, draw_parents, keys, legal, positions_unlike
 from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.rounds.selection import Pool
 from metasched.search.space_protocol import Arms, Candidate, Rows
@@ -62,7 +62,7 @@ class Round:
             return
         scores = self._predict([features for _, features in found.values()])
         for (n, (rows, features)), some in zip(found.items(), scores, strict=True):
-            self._put(n, rows, features, some)
+            self._put_rows(n, rows, features, some)
 
     def describe(self, several: Sequence[Mapping[int, Rows]]) -> None:
         """Have the features of rows at hand that are scored one after another: each arm's are worked out together."""
@@ -78,9 +78,9 @@ class Round:
         features = {n: self.arms[n].features(some) for n, some in given.items()}
         scores = dict(zip(given, self._predict(list(features.values())), strict=True))
         for n, some in given.items():
-            new = unlike(some, self.pool.known(n))
+            new = positions_unlike(some, self.pool.known_keys(n))
             if len(new):
-                self._put(n, some[new], features[n][new], scores[n][new])
+                self._put_rows(n, some[new], features[n][new], scores[n][new])
         return {n: scores.get(n, np.empty(0)) for n in rows}
 
     def _predict(self, features: Sequence[Features]) -> list[Array]:
@@ -90,21 +90,24 @@ class Round:
         scores = self._model.predict(np.concatenate(features))
         return np.split(scores, np.cumsum([len(some) for some in features])[:-1])
 
-    def _put(self, arm: int, rows: Rows, features: Features, scores: Array) -> None:
+    def _put_rows(self, arm: int, rows: Rows, features: Features, scores: Array) -> None:
         if len(rows):
             self.pool.add(arm, rows, scores)
             self._seen.add(arm, rows, features)
 
-    def described(self, arm: int, chosen: Positions | None = None) -> Described:
+    def described_rows(self, arm: int, chosen: Positions | None = None) -> Described:
         """An arm's rows in the pool with their features: all of them, or those at some positions."""
         rows, features = self.pool.rows(arm), self._seen.features(arm)
         return (rows, features) if chosen is None else (rows[chosen], features[chosen])
 
     # --- what is promising
 
-    def ranked(self) -> list[int]:
+    def ranked_arms(self) -> list[int]:
         """The arms of the pool, the most promising first, by prediction or measurement."""
-        hope = [(-max(self.pool.highest(n), self.history.best(n)), place, n) for place, n in enumerate(self.pool.arms)]
+        hope = [
+            (-max(self.pool.highest_score(n), self.history.best_score(n)), place, n)
+            for place, n in enumerate(self.pool.arms)
+        ]
         return [n for _, _, n in sorted(hope)]
 
     def best_rows(self, arm: int, count: int) -> Rows:
@@ -112,7 +115,7 @@ class Round:
         best = self.pool.rows(arm)[np.argsort(-self.pool.scores(arm), kind="stable")[:count]]
         return np.concatenate([self.history.elite(arm, count // 2), best])[:count]
 
-    def some(self, count: int) -> list[Candidate]:
+    def draw_candidates(self, count: int) -> list[Candidate]:
         """Some of the pool's rows, the better ones more often, not distinct."""
         arm_of, row_of, scores = self.pool.population(self.pool.arms)
         picks = draw_parents(self.rng, scores, count) if len(scores) else np.empty(0, np.int64)
@@ -132,7 +135,7 @@ class Round:
 
     # --- rows to begin with
 
-    def adopted(self, rng: np.random.Generator, arm: int, donor: int, rows: Rows) -> Rows:
+    def adopt_rows(self, rng: np.random.Generator, arm: int, donor: int, rows: Rows) -> Rows:
         """Rows of another arm carried over to one, as far as they are legal there."""
         return legal(self.arms[arm], self.arms[arm].adopt(rng, self.arms[donor], rows))
 
@@ -141,5 +144,5 @@ class Round:
         drawn = draw(self.rng, self.arms[arm], max(1, fresh))
         fastest = self.history.elite(arm, elite)
         others = [n for n in self.history.arms[: donors + 1] if n != arm][:donors]
-        adopted = [self.adopted(self.rng, arm, n, self.history.elite(n, elite)) for n in others]
-        return distinct(np.concatenate([fastest, *adopted, drawn]), self.pool.known(arm))
+        adopted = [self.adopt_rows(self.rng, arm, n, self.history.elite(n, elite)) for n in others]
+        return distinct(np.concatenate([fastest, *adopted, drawn]), self.pool.known_keys(arm))

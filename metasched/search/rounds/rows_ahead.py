@@ -35,8 +35,8 @@ def rows_ahead_of(now: Round, opened: Sequence[int], drawn: Sequence[Candidate],
     There are few rows of the others.
     """
     arm_of, row_of, _ = now.pool.population(opened, size)
-    kept = {n: _positions(now, n, row_of[arm_of == n], drawn) for n in opened if now.pool.filled(n)}
-    described = {n: now.described(n, kept.get(n)) for n in now.pool.arms if now.pool.filled(n)}
+    kept = {n: _positions(now, n, row_of[arm_of == n], drawn) for n in opened if now.pool.has_rows(n)}
+    described = {n: now.described_rows(n, kept.get(n)) for n in now.pool.arms if now.pool.has_rows(n)}
     return RowsAhead(len(now.history), described, frozenset(opened), tuple(drawn))
 
 
@@ -45,4 +45,4 @@ def _positions(now: Round, arm: int, best: Positions, drawn: Sequence[Candidate]
     own = [c.row for c in drawn if c.arm == arm]
     picked = np.array(own, np.int64).reshape(len(own), rows.shape[1])
     wanted: Keys = np.concatenate([keys(rows[best]), keys(picked)])
-    return np.flatnonzero(np.isin(now.pool.known(arm), wanted))
+    return np.flatnonzero(np.isin(now.pool.known_keys(arm), wanted))

@@ -32,14 +32,14 @@ class Pool:
     def arms(self) -> list[int]:
         return list(self._rows)
 
-    def _open(self, arm: int) -> None:
+    def _open_arm(self, arm: int) -> None:
         if arm not in self._rows:
             self._measured[arm] = self._measured_of(arm)
             self._rows[arm], self._scores[arm] = [], []
             self._keys[arm] = np.empty(0, np.uint64)
 
     def add(self, arm: int, rows: Rows, scores: Array) -> None:
-        self._open(arm)
+        self._open_arm(arm)
         self._rows[arm].append(rows)
         self._scores[arm].append(scores)
         self._keys[arm] = np.concatenate([self._keys[arm], keys(rows)])
@@ -54,21 +54,21 @@ class Pool:
         self.rows(arm)
         return self._scores[arm][0]
 
-    def known(self, arm: int) -> Keys:
+    def known_keys(self, arm: int) -> Keys:
         """The keys of all rows of an arm in the pool."""
         return self._keys.get(arm, np.empty(0, np.uint64))
 
-    def filled(self, arm: int) -> bool:
+    def has_rows(self, arm: int) -> bool:
         """Whether there are rows of an arm."""
         return bool(self._rows.get(arm))
 
-    def highest(self, arm: int) -> float:
+    def highest_score(self, arm: int) -> float:
         """The best score of an arm, measured rows included."""
         return float(np.max(self.scores(arm)))
 
     def population(self, arms: Sequence[int], size: int | None = None) -> tuple[Positions, Positions, Array]:
         """The best rows of some arms, `size` of them: arm, position in `rows(arm)`, score. Measured rows count."""
-        filled = [arm for arm in arms if self.filled(arm)]
+        filled = [arm for arm in arms if self.has_rows(arm)]
         if not filled:
             empty = np.empty(0, np.int64)
             return empty, empty, np.empty(0)
@@ -84,9 +84,9 @@ class Pool:
             return np.empty(0, np.int64)
         if not len(self._measured[arm]):
             return np.arange(len(self.rows(arm)))
-        return np.flatnonzero(~np.isin(self.known(arm), self._measured[arm]))
+        return np.flatnonzero(~np.isin(self.known_keys(arm), self._measured[arm]))
 
-    def best(self, arm: int) -> tuple[float, Candidate] | None:
+    def best_unmeasured(self, arm: int) -> tuple[float, Candidate] | None:
         """The best row of an arm that was never measured."""
         positions = self.fresh(arm)
         if not len(positions):
@@ -116,7 +116,7 @@ def _candidate(arm: int, row: Rows) -> Candidate:
 FindTwins = Callable[[Sequence[Candidate]], list[bool]]
 
 
-def spread(
+def choose_unlike(
     pool: Pool, count: int, taken: Sequence[Candidate], find_twins: FindTwins = lambda given: [False] * len(given)
 ) -> list[Candidate]:
     """Up to `count` more candidates: high scores, and unlike those taken and one another.

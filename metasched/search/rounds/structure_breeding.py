@@ -15,9 +15,9 @@ from metasched.search.space_protocol import Arms
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
-_NONE: Keys = np.empty(0, np.uint64)
+_NO_KEYS: Keys = np.empty(0, np.uint64)
 # Rows of a parent that a new arm is judged by.
-_ADOPTED = 32
+_ADOPTED_ROWS = 32
 _PROBING, _FIRST, _BORN = 1, 2, 3
 
 
@@ -58,24 +58,24 @@ class StructureBreeding:
         self._probes: dict[int, Described] = {}
 
     @cached_property
-    def first(self) -> list[int]:
+    def first_structures(self) -> list[int]:
         """Structures from the prior, the same in every round."""
         return draw_arms(np.random.default_rng([self._seed, _FIRST]), self._arms, self._config.structures)
 
     def begin(self, now: Round) -> None:
         """Put the structures that a round begins with into its pool: those measured fastest, and the first ones."""
-        parents = dict.fromkeys([*now.history.arms[: self._config.structures], *self.first])
-        now.add_described({n: self._probe(now, n) for n in parents if not now.pool.filled(n)})
+        parents = dict.fromkeys([*now.history.arms[: self._config.structures], *self.first_structures])
+        now.add_described({n: self._probe(now, n) for n in parents if not now.pool.has_rows(n)})
 
     def breed(self, now: Round) -> None:
         """Add new ones to the pool, bred from those that look best, in a few steps: children may be parents."""
         each = -(-self._config.bred // self._config.steps)
         for _ in range(self._config.steps):
-            ranked = now.ranked()
+            ranked = now.ranked_arms()
             born: dict[int, Described] = {}
             for _ in range(2 * each if ranked else 0):
                 mother, child = self._child(now, ranked)
-                if child is not None and child not in born and not now.pool.filled(child) and len(born) < each:
+                if child is not None and child not in born and not now.pool.has_rows(child) and len(born) < each:
                     born[child] = self.newborn(now, mother, child)
             now.add_described(born)
 
@@ -89,7 +89,7 @@ class StructureBreeding:
     def more(self, now: Round, count: int) -> int:
         """Add up to `count` arms from the prior to the pool that are not in it; returns how many were drawn anew."""
         drawn = (self._arms.draw(now.rng) for _ in range(count))
-        new = list(dict.fromkeys(n for n in drawn if n is not None and not now.pool.filled(n)))
+        new = list(dict.fromkeys(n for n in drawn if n is not None and not now.pool.has_rows(n)))
         now.add_described({n: self._probe(now, n) for n in new})
         return len(new)
 
@@ -105,7 +105,7 @@ class StructureBreeding:
     def newborn(self, now: Round, parent: int, arm: int) -> Described:
         """What a new arm is judged by: draws, and its parent's best rows."""
         rng = now.stream(arm, _BORN, len(now.history))
-        adopted = now.adopted(rng, arm, parent, now.best_rows(parent, _ADOPTED))
-        rows = distinct(np.concatenate([adopted, draw(rng, self._arms[arm], self._config.probe // 2)]), _NONE)
+        adopted = now.adopt_rows(rng, arm, parent, now.best_rows(parent, _ADOPTED_ROWS))
+        rows = distinct(np.concatenate([adopted, draw(rng, self._arms[arm], self._config.probe // 2)]), _NO_KEYS)
         now.scored += len(rows)
         return rows, self._arms[arm].features(rows)

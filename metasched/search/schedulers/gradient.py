@@ -50,7 +50,7 @@ class Gradient:
         self._config = config or GradientConfig()
 
     def next(self, tasks: Sequence[TaskProgress], last: int | None) -> int | None:
-        first = self._first(tasks)
+        first = self._first_unmeasured(tasks)
         if first is not None:
             return first
         gains = self.gains(tasks)
@@ -62,7 +62,7 @@ class Gradient:
             return tasks[worth[int(rng.integers(len(worth)))]].number
         return tasks[max(worth, key=lambda n: gains[n])].number
 
-    def _first(self, tasks: Sequence[TaskProgress]) -> int | None:
+    def _first_unmeasured(self, tasks: Sequence[TaskProgress]) -> int | None:
         """The heaviest task that was not measured yet, if there is one that is not light."""
         worth = self._given.objective.worth(tasks, self._given.networks)
         parts = [value * seconds for value, seconds in zip(worth, expected_seconds(tasks), strict=True)]

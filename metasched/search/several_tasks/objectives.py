@@ -55,17 +55,17 @@ class LatencyRequirement:
     seconds: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not self._listed or not all(one > 0 for one in self._listed):
+        if not self._seconds_tuple or not all(one > 0 for one in self._seconds_tuple):
             raise MetaschedError(
                 f"a required latency is {self.seconds!r}; it is in seconds and positive, such as 0.003"
             )
 
     @property
-    def _listed(self) -> tuple[float, ...]:
+    def _seconds_tuple(self) -> tuple[float, ...]:
         return self.seconds if isinstance(self.seconds, tuple) else (self.seconds,)
 
     def worth(self, tasks: Sequence[TaskProgress], networks: Sequence[Weights]) -> list[float]:
-        wanted = self._listed * len(networks) if len(self._listed) == 1 else self._listed
+        wanted = self._seconds_tuple * len(networks) if len(self._seconds_tuple) == 1 else self._seconds_tuple
         if len(wanted) != len(networks):
             raise MetaschedError(f"{len(wanted)} latencies are required, and there are {len(networks)} networks")
         late = [w for w, limit in zip(networks, wanted, strict=True) if not _meets(tasks, w, limit)]

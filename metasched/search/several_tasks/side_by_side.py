@@ -13,7 +13,7 @@ from metasched.search.several_tasks.waiting import Waiting
 T = TypeVar("T")
 
 # More than there ever are: each is a thread that waits.
-_MOST = 256
+_MOST_THREADS = 256
 
 
 class SideBySide(Generic[T]):
@@ -25,21 +25,21 @@ class SideBySide(Generic[T]):
 
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
-        self._threads = ThreadPoolExecutor(_MOST, "metasched-step")
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, "metasched-step")
         self._steps: deque[Future[T]] = deque()
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    def begin(self, step: Callable[[], T]) -> None:
+    def begin_step(self, step: Callable[[], T]) -> None:
         """Begin a step."""
-        self._steps.append(self._threads.submit(self._computing, step))
+        self._steps.append(self._threads.submit(self._compute_step, step))
 
     def end_first(self) -> T:
         """Wait for the step that was begun first, and return its result. Raises its exception."""
         return self._steps.popleft().result()
 
-    def _computing(self, step: Callable[[], T]) -> T:
+    def _compute_step(self, step: Callable[[], T]) -> T:
         with self._waiting.computing():
             return step()
 

@@ -21,7 +21,7 @@ from metasched.target import Target
 _CLOCK_HZ = 3e9
 # A task that was not measured is expected to take so many times as long as no schedule can be faster than, where no
 # other task was measured.
-_USUAL = 2.0
+_USUAL_RATIO = 2.0
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class TaskFacts:
     kind: str
 
     @staticmethod
-    def of(program: Program, target: Target) -> TaskFacts:
-        """What a program says; 10 ms."""
+    def of_program(program: Program, target: Target) -> TaskFacts:
+        """The facts of a program, which takes 10 ms."""
         cycles = least_cycles(program.func, target)
         moved = sum(map(bytes_of, (*program.inputs, *program.outputs))) / (
             DEFAULT_CORE.l3_bytes * max(target.threads, 1)
@@ -114,5 +114,5 @@ def expected_seconds(tasks: Sequence[TaskProgress]) -> list[float]:
     That is as many times the least that is possible as the measured tasks take, by their median.
     """
     ratios = [task.best_s / task.facts.least_s for task in tasks if task.best_s < inf]
-    usual = max(1.0, median(ratios)) if ratios else _USUAL
+    usual = max(1.0, median(ratios)) if ratios else _USUAL_RATIO
     return [task.best_s if task.best_s < inf else usual * task.facts.least_s for task in tasks]

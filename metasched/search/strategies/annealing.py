@@ -20,7 +20,7 @@ from metasched.search.rounds.guided import GuidedSearch
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.seen_features import SeenFeatures
 from metasched.search.space_protocol import Candidate, Strategy
-from metasched.search.strategy_helpers.chains import Chains, counted, gathered, joined, walked
+from metasched.search.strategy_helpers.chains import Chains, count_chains, gather_chains, join_chains, walk_chains
 from metasched.search.strategy_helpers.diverse import diverse
 from metasched.search.strategy_helpers.walk_states import WalkStates
 from metasched.search.strategy_registry import StrategyInputs
@@ -59,7 +59,7 @@ class Annealing(GuidedSearch):
         self._chains: Chains | None = None
 
     def propose(self, count: int) -> list[Candidate]:
-        self._chains = self._kept.before(self.lengths)
+        self._chains = self._kept.state_before(self.lengths)
         return super().propose(count)
 
     def look(self, now: Round, count: int) -> list[Candidate]:
@@ -79,8 +79,8 @@ class Annealing(GuidedSearch):
     def _walk(self, now: Round, active: Sequence[int], chains: Chains | None) -> Chains:
         """Where chains end that go on, as far as their structures are still looked at, or begin anew."""
         kept = {n: rows for n, rows in (chains or {}).items() if n in active}
-        chains = joined(kept, gathered(now, active, self.config.chains - counted(kept)))
-        return walked(now, chains, np.linspace(self.config.hot, 0.0, self.config.steps), self._until_settled(now))
+        chains = join_chains(kept, gather_chains(now, active, self.config.chains - count_chains(kept)))
+        return walk_chains(now, chains, np.linspace(self.config.hot, 0.0, self.config.steps), self._until_settled(now))
 
     def _until_settled(self, now: Round) -> Callable[[int], bool]:
         """Whether the best rows have not changed for a while."""

@@ -38,7 +38,7 @@ class Bandit:
         self.config = config or BanditConfig()
         shared = SharedModel(given.model)
         self._strategies = {
-            name: STRATEGIES.ours(name)(replace(given, model=shared.user())) for name in self.config.among
+            name: STRATEGIES.get_own(name)(replace(given, model=shared.add_user())) for name in self.config.among
         }
         self._uses: list[tuple[str, bool]] = []
         self._seen = 0
@@ -47,7 +47,7 @@ class Bandit:
     def observe(self, results: Sequence[Observation]) -> None:
         fastest = min((r.seconds for r in results if r.seconds is not None and not r.bound), default=inf)
         if results and self._seen:
-            self._uses.append((self.taken(), fastest < self._best))
+            self._uses.append((self.chosen_strategy(), fastest < self._best))
         self._seen += len(results)
         self._best = min(self._best, fastest)
         for strategy in self._strategies.values():
@@ -55,14 +55,14 @@ class Bandit:
 
     def propose(self, count: int) -> list[Candidate]:
         """The candidates of the strategy that is taken; where it finds none, of the others in turn."""
-        taken = self.taken()
+        taken = self.chosen_strategy()
         for name in [taken, *(name for name in self.config.among if name != taken)]:
             found = self._strategies[name].propose(count)
             if found:
                 return found
         return []
 
-    def taken(self) -> str:
+    def chosen_strategy(self) -> str:
         """The name of the strategy that proposes the next batch."""
         return max(self.config.among, key=self._promise)
 

@@ -64,18 +64,18 @@ class BeamSearch(GuidedSearch):
 
     def _extend_structures(self, now: Round) -> None:
         """A pass over the levels of decisions, until none is left or enough structures were made."""
-        beam = self._best(0, now.ranked())
+        beam = self._best_prefixes(0, now.ranked_arms())
         left, level = self.config.made, 0
         while left > 0 and (open_ := [n for n in beam if len(self.arms.choices(n)) > level]):
             born: dict[int, Described] = {}
             for parent in open_:
                 for child in self._children(now, parent, level, -(-left // len(open_))):
-                    if child not in born and not now.pool.filled(child):
+                    if child not in born and not now.pool.has_rows(child):
                         born[child] = self.structures.newborn(now, parent, child)
             now.add_described(born)
             left -= len(born)
             level += 1
-            beam = self._best(level, [n for n in now.ranked() if n in born or n in beam])
+            beam = self._best_prefixes(level, [n for n in now.ranked_arms() if n in born or n in beam])
 
     def _children(self, now: Round, parent: int, level: int, most: int) -> list[int]:
         """Up to `most` arms that decide as a parent does up to a level, and otherwise there."""
@@ -87,8 +87,8 @@ class BeamSearch(GuidedSearch):
         made = (self.arms.of(now.rng, {**decisions, here.address: here.options[n]}) for n in tried)
         return [n for n in made if n is not None]
 
-    def _best(self, level: int, ranked: Sequence[int]) -> list[int]:
-        """For each of the best prefixes up to a level, the best arm that completes it; `ranked` are best first."""
+    def _best_prefixes(self, level: int, ranked: Sequence[int]) -> list[int]:
+        """The best arm of each of the best prefixes up to a level; `ranked` are best first."""
         found: dict[tuple[tuple[str, int], ...], int] = {}
         for n in ranked:
             found.setdefault(tuple((c.address, c.taken) for c in self.arms.choices(n)[: level + 1]), n)
@@ -98,16 +98,16 @@ class BeamSearch(GuidedSearch):
 
     def _extend_rows(self, now: Round, arm: int) -> None:
         """A pass over the variables of an arm."""
-        if not now.pool.filled(arm):
+        if not now.pool.has_rows(arm):
             return
         beam = now.best_rows(arm, self.config.rows)
         for group in self.arms[arm].groups:
-            rows = np.concatenate([beam, self._extended(now, arm, beam, group)])
+            rows = np.concatenate([beam, self._extend_beam(now, arm, beam, group)])
             rows = np.unique(rows, axis=0)
             scores = now.score({arm: rows})[arm]
             beam = rows[np.argsort(-scores, kind="stable")[: self.config.rows]]
 
-    def _extended(self, now: Round, arm: int, beam: Rows, group: Sequence[int]) -> Rows:
+    def _extend_beam(self, now: Round, arm: int, beam: Rows, group: Sequence[int]) -> Rows:
         """Each row with other values of one variable, where that is legal."""
         rows = np.repeat(beam, self.config.values, axis=0)
         drawn = self.arms[arm].sample(now.rng, len(rows))

@@ -40,7 +40,7 @@ class Droplet(GuidedSearch):
         self._descent = Descent(given.arms, self.config.descent)
 
     def look(self, now: Round, count: int) -> list[Candidate]:
-        if now.history.fastest(1):
+        if now.history.fastest_candidates(1):
             return self._descent.choose(now, count)
         self.begin(now, self.config.active, self.config.fresh, 0)
         return unlike_best(now, count, [])

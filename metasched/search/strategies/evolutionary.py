@@ -36,7 +36,7 @@ from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
 # What tells the draws of a round that looks ahead from those of the next one.
-_AHEAD = 1
+_AHEAD_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Evolution(GuidedSearch):
         if self._ahead is not None and self._ahead.length == length:
             return self._ahead
         history = self.history if length == len(self.history) else self.history.until(length)
-        now = self.open_round(history, SeenFeatures(history), [_AHEAD])
+        now = self.open_round(history, SeenFeatures(history), [_AHEAD_SEED])
         active, drawn = self.begin(now, self.config.active, self.config.population, self.config.elite)
         for _ in range(min(self.config.ahead, self.config.generations)):
             self._breed(now, active)
@@ -119,7 +119,7 @@ class Evolution(GuidedSearch):
         config = self.config
         now.add_described(ahead.described)
         self.structures.begin(now)
-        active = now.ranked()[: config.active]
+        active = now.ranked_arms()[: config.active]
         fresh = config.population // len(active)
         now.add({n: now.start(n, 0 if n in ahead.opened else fresh, config.elite) for n in active})
         return active, list(ahead.drawn)
@@ -138,7 +138,7 @@ class Evolution(GuidedSearch):
                 fathers = of_arm[draw_parents(now.rng, scores[of_arm], len(mothers))]
                 rows = now.pool.rows(n)
                 children = self._children(now.rng, self.arms[n], rows[row_of[mothers]], rows[row_of[fathers]])
-                born[n] = distinct(legal(self.arms[n], children), now.pool.known(n))
+                born[n] = distinct(legal(self.arms[n], children), now.pool.known_keys(n))
         now.add(born)
 
     def _children(self, rng: np.random.Generator, arm: Arm, mothers: Rows, fathers: Rows) -> Rows:

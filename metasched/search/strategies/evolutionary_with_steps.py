@@ -33,7 +33,7 @@ class SteppingEvolution(Evolution):
         self._descent = Descent(given.arms, self.steps.descent)
 
     def look(self, now: Round, count: int) -> list[Candidate]:
-        stepped = round(count * self.steps.share) if now.history.fastest(1) else 0
+        stepped = round(count * self.steps.share) if now.history.fastest_candidates(1) else 0
         bred = super().look(now, count - stepped)
         return bred + self._descent.choose(now, stepped, bred)
 

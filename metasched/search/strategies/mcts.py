@@ -53,7 +53,7 @@ class TreeSearch(GuidedSearch):
 
     def look(self, now: Round, count: int) -> list[Candidate]:
         self.structures.begin(now)
-        drawn = now.some(EXPLORED)
+        drawn = now.draw_candidates(EXPLORED)
         simulations = _Simulations(now, self.config)
         for _ in range(self.config.simulations if simulations.completed else 0):
             simulations.run()
@@ -72,13 +72,13 @@ class _Simulations:
     made: int = 0
 
     def __post_init__(self) -> None:
-        for arm in self.now.ranked():
-            self._enter(arm)
-            self.tree.add(structure_path(self.now.arms, arm), self.now.pool.highest(arm))
+        for arm in self.now.ranked_arms():
+            self._enter_structure(arm)
+            self.tree.add(structure_path(self.now.arms, arm), self.now.pool.highest_score(arm))
         for candidate, seconds in self.now.history.seconds():
             self.tree.add(full_path(self.now.arms, candidate), -float(np.log2(seconds)))
 
-    def _enter(self, arm: int) -> None:
+    def _enter_structure(self, arm: int) -> None:
         path = structure_path(self.now.arms, arm)
         for length in range(len(path) + 1):
             self.completed.setdefault(path[:length], arm)
@@ -91,10 +91,10 @@ class _Simulations:
             keys = self._options(arm, path)
             if not keys:
                 break
-            path = (*path, self.tree.best(nodes[-1], keys, self.config.exploration))
+            path = (*path, self.tree.choose_decision(nodes[-1], keys, self.config.exploration))
             nodes.append(nodes[-1].child(path[-1]))
         if arm is None:
-            self.tree.back_up(nodes, self._expanded(path))
+            self.tree.back_up(nodes, self._expand_path(path))
         elif len(structure_path(self.now.arms, arm)) == len(path):
             self._descend_rows(arm, nodes)
         else:
@@ -112,7 +112,7 @@ class _Simulations:
         may_make = self.made < self.config.made
         return [k for k in found if (*path, k) in self.completed or (may_make and (*path, k) not in self.dead)]
 
-    def _expanded(self, path: Path) -> float:
+    def _expand_path(self, path: Path) -> float:
         """Make a structure with the decisions of a path; returns the best score of its draws."""
         self.made += 1
         choices = self.now.arms.choices(self.completed[path[:-1]])
@@ -121,10 +121,10 @@ class _Simulations:
         if arm is None or structure_path(self.now.arms, arm)[: len(path)] != path:
             self.dead.add(path)
             return -np.inf
-        self._enter(arm)
-        if not self.now.pool.filled(arm):
+        self._enter_structure(arm)
+        if not self.now.pool.has_rows(arm):
             self.now.add({arm: self.now.start(arm, self.config.rollouts, self.config.rollouts // 4)})
-        return self.now.pool.highest(arm) if self.now.pool.filled(arm) else -np.inf
+        return self.now.pool.highest_score(arm) if self.now.pool.has_rows(arm) else -np.inf
 
     # --- rows
 
@@ -134,7 +134,7 @@ class _Simulations:
         fixed: list[tuple[int, ...]] = []
         while len(fixed) < len(groups) and len(nodes[-1].children) ** 2 > nodes[-1].visits:
             keys = list(nodes[-1].children)
-            key = self.tree.best(nodes[-1], keys, self.config.exploration)
+            key = self.tree.choose_decision(nodes[-1], keys, self.config.exploration)
             nodes.append(nodes[-1].child(key))
             fixed.append(key)  # type: ignore[arg-type]
         rows = self._rollouts(arm, groups[: len(fixed)], fixed)

@@ -18,9 +18,9 @@ from metasched.search.rounds.batch_choice import unlike_best, with_newcomers
 from metasched.search.rounds.guided import GuidedSearch
 from metasched.search.rounds.population import keys
 from metasched.search.rounds.round import Round
-from metasched.search.rounds.selection import Pool, spread
+from metasched.search.rounds.selection import Pool, choose_unlike
 from metasched.search.space_protocol import Candidate, Strategy
-from metasched.search.strategy_helpers.chains import Chains, gathered, walked
+from metasched.search.strategy_helpers.chains import Chains, gather_chains, walk_chains
 from metasched.search.strategy_registry import StrategyInputs
 from metasched.support.data_classes import dataclass
 
@@ -53,8 +53,8 @@ class Metropolis(GuidedSearch):
     def look(self, now: Round, count: int) -> list[Candidate]:
         config = self.config
         active, drawn = self.begin(now, config.active, config.fresh, config.elite)
-        chains = gathered(now, active, config.chains)
-        chains = walked(now, chains, np.geomspace(config.hot, config.cold, config.steps))
+        chains = gather_chains(now, active, config.chains)
+        chains = walk_chains(now, chains, np.geomspace(config.hot, config.cold, config.steps))
         return with_newcomers(now, drawn, count, config.explore, _Sample(now, chains).choose)
 
 
@@ -69,7 +69,7 @@ class _Sample:
 
     def choose(self, now: Round, count: int, taken: Sequence[Candidate]) -> list[Candidate]:
         """Up to `count` more of them that are unlike; where there are no more, of all that was looked at."""
-        chosen = spread(self._pool, count, taken, lambda given: now.twins(given, taken))
+        chosen = choose_unlike(self._pool, count, taken, lambda given: now.twins(given, taken))
         return chosen + unlike_best(now, count - len(chosen), [*taken, *chosen])
 
 

@@ -13,8 +13,8 @@ from metasched.search.strategy_registry import StrategyInputs
 
 # How often a structure is drawn for each candidate that is wanted, and, where these are too few, with many rows each;
 # the first structure is there where others cannot be made.
-_DRAWS = 20
-_MANY = 1024
+_DRAWS_EACH = 20
+_MANY_ROWS = 1024
 
 
 class RandomSearch:
@@ -33,11 +33,11 @@ class RandomSearch:
     def propose(self, count: int) -> list[Candidate]:
         rng = np.random.default_rng([self.seed, len(self.history)])
         chosen: dict[Candidate, None] = {}
-        for rows in [*[1] * (_DRAWS * count), *[_MANY] * _DRAWS]:
+        for rows in [*[1] * (_DRAWS_EACH * count), *[_MANY_ROWS] * _DRAWS_EACH]:
             if len(chosen) == count:
                 break
             n = self.arms.draw(rng)
-            if n is None and rows == _MANY:
+            if n is None and rows == _MANY_ROWS:
                 n = self.arms.first()
             if n is not None:
                 found = (Candidate(n, tuple(row)) for row in draw(rng, self.arms[n], rows).tolist())

@@ -52,7 +52,7 @@ class DecisionTree:
             node.visits += 1
             node.total += found
 
-    def best(self, node: DecisionNode, keys: Sequence[Key], exploration: float) -> Key:
+    def choose_decision(self, node: DecisionNode, keys: Sequence[Key], exploration: float) -> Key:
         """The decision that PUCT takes at a node, of `keys` which are equally likely beforehand.
 
         That is the highest value plus exploration * prior * sqrt(visits of the node) / (1 + visits of the child), as in

@@ -13,13 +13,13 @@ import numpy as np
 
 from metasched.search.rounds.population import distinct, keys, legal
 from metasched.search.rounds.round import Round
-from metasched.search.rounds.selection import Pool, spread
+from metasched.search.rounds.selection import Pool, choose_unlike
 from metasched.search.space_protocol import Arm, Arms, Candidate, Rows
 from metasched.support.data_classes import dataclass
 
 # A number changes by one of these factors, by a half or a quarter of it, and a small one by one.
 _FACTORS = (2, 3, 4, 8)
-_SMALL = 8
+_SMALL_NUMBER = 8
 
 
 @dataclass(frozen=True)
@@ -45,46 +45,46 @@ class Descent:
 
     def choose(self, now: Round, count: int, taken: Sequence[Candidate] = ()) -> list[Candidate]:
         """Up to `count` candidates next to the best measured, a like share to each; none before any was measured."""
-        centres = now.history.fastest(self.config.best)
+        centres = now.history.fastest_candidates(self.config.best)
         around = [(Pool(lambda arm: keys(now.history.rows(arm))), self._ring(now, centre)) for centre in centres]
-        near = [self._near(pool, ring) for pool, ring in around]
+        near = [self._ring_neighbours(pool, ring) for pool, ring in around]
         now.describe(near)
         chosen: list[Candidate] = []
         for place, (pool, _) in enumerate(around):
             share = -(-(count - len(chosen)) // (len(centres) - place))
-            chosen += self._around(now, pool, near[place], share, [*taken, *chosen])
+            chosen += self._choose_around(now, pool, near[place], share, [*taken, *chosen])
         return chosen
 
-    def _around(
+    def _choose_around(
         self, now: Round, pool: Pool, near: dict[int, Rows], count: int, taken: Sequence[Candidate]
     ) -> list[Candidate]:
         """Up to `count` of the rows `near` a candidate, or of those next to these."""
         chosen: list[Candidate] = []
         for step in range(self.config.steps):
             if step:
-                near = self._near(pool, {n: rows[: self.config.ring] for n, rows in near.items()})
+                near = self._ring_neighbours(pool, {n: rows[: self.config.ring] for n, rows in near.items()})
             for n, scores in now.score(near).items():
                 if len(scores):
                     pool.add(n, near[n], scores)
-            chosen += spread(pool, count - len(chosen), [*taken, *chosen], lambda given: now.twins(given, taken))
+            chosen += choose_unlike(pool, count - len(chosen), [*taken, *chosen], lambda given: now.twins(given, taken))
             if len(chosen) >= count:
                 break
         return chosen
 
     def _ring(self, now: Round, centre: Candidate) -> dict[int, Rows]:
         """A candidate's row, in its own structure and in some that differ in one decision."""
-        return {**self._elsewhere(now, centre), centre.arm: np.array([centre.row], dtype=np.int64).reshape(1, -1)}
+        return {**self._rows_elsewhere(now, centre), centre.arm: np.array([centre.row], dtype=np.int64).reshape(1, -1)}
 
-    def _near(self, pool: Pool, ring: Mapping[int, Rows]) -> dict[int, Rows]:
-        """What is next to the rows of a ring, by arm."""
+    def _ring_neighbours(self, pool: Pool, ring: Mapping[int, Rows]) -> dict[int, Rows]:
+        """The rows that are next to the rows of a ring, by arm."""
         return {n: self._neighbours(pool, n, rows) for n, rows in ring.items()}
 
     def _neighbours(self, pool: Pool, arm: int, rows: Rows) -> Rows:
         """The rows of an arm next to some that are not in a pool."""
         found = [rows, *(neighbours(self.arms[arm], row) for row in rows)]
-        return distinct(np.concatenate(found), pool.known(arm))
+        return distinct(np.concatenate(found), pool.known_keys(arm))
 
-    def _elsewhere(self, now: Round, centre: Candidate) -> dict[int, Rows]:
+    def _rows_elsewhere(self, now: Round, centre: Candidate) -> dict[int, Rows]:
         """The row of a candidate in structures that differ from its own in one decision."""
         choices = self.arms.choices(centre.arm)
         decisions = {choice.address: choice.options[choice.taken] for choice in choices}
@@ -95,26 +95,28 @@ class Descent:
             choice, n = changes[at]
             arm = self.arms.of(now.rng, {**decisions, choice.address: choice.options[n]})
             if arm is not None and arm != centre.arm:
-                found[arm] = now.adopted(now.rng, arm, centre.arm, row)
+                found[arm] = now.adopt_rows(now.rng, arm, centre.arm, row)
         return found
 
 
 def neighbours(arm: Arm, row: Rows) -> Rows:
     """The legal rows a small step away from one: (n, columns), distinct."""
-    changed = [_set(row, {column: value}) for column in range(len(row)) for value in _near(int(row[column]))]
+    changed = [
+        _with_values(row, {column: value}) for column in range(len(row)) for value in _near_values(int(row[column]))
+    ]
     for group in arm.groups:
-        changed += [_set(row, {a: row[a] * 2, b: row[b] // 2}) for a in group for b in group if a != b]
+        changed += [_with_values(row, {a: row[a] * 2, b: row[b] // 2}) for a in group for b in group if a != b]
     if not changed:
         return row[None, :][:0]
     return distinct(legal(arm, np.array(changed)), keys(row[None, :]))
 
 
-def _near(value: int) -> list[int]:
+def _near_values(value: int) -> list[int]:
     near = [value * factor for factor in _FACTORS] + [value // factor for factor in _FACTORS]
-    return [*near, value * 3 // 2, value * 3 // 4, *((value - 1, value + 1) if value <= _SMALL else ())]
+    return [*near, value * 3 // 2, value * 3 // 4, *((value - 1, value + 1) if value <= _SMALL_NUMBER else ())]
 
 
-def _set(row: Rows, values: dict[int, int]) -> Rows:
+def _with_values(row: Rows, values: dict[int, int]) -> Rows:
     out = row.copy()
     for column, value in values.items():
         out[column] = value

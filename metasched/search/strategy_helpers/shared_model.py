@@ -10,7 +10,7 @@ from metasched.cost.model import Model
 from metasched.cost.task_times import TaskTimes
 
 # A model that learns from nothing is as it was made.
-_NOTHING = TaskTimes(np.empty((0, len(NAMES)), np.float32), np.empty(0))
+_NO_TIMES = TaskTimes(np.empty((0, len(NAMES)), np.float32), np.empty(0))
 
 
 class SharedModel:
@@ -20,15 +20,15 @@ class SharedModel:
         self._model = model
         self._of: UsedModel | None = None
 
-    def user(self) -> UsedModel:
+    def add_user(self) -> UsedModel:
         """The model as one user sees it: it knows what that user had it learn, and nothing else."""
         return UsedModel(self)
 
-    def of(self, user: UsedModel) -> Model:
+    def model_of(self, user: UsedModel) -> Model:
         """The model, as one user trained it."""
         if self._of is not user:
             if user.learned is not None or self._of is not None:
-                self._model.fit(_NOTHING if user.learned is None else user.learned)
+                self._model.fit(_NO_TIMES if user.learned is None else user.learned)
             self._of = user
         return self._model
 
@@ -50,4 +50,4 @@ class UsedModel:
         self._shared.learn(self, own)
 
     def predict(self, features: Features) -> Array:
-        return self._shared.of(self).predict(features)
+        return self._shared.model_of(self).predict(features)

@@ -27,7 +27,7 @@ class WalkStates(Generic[State]):
         self._walk = walk
         self._after: dict[int, State] = {}
 
-    def before(self, lengths: Sequence[int]) -> State | None:
+    def state_before(self, lengths: Sequence[int]) -> State | None:
         """The state before the last of some batches; `lengths` are the numbers of observations before each."""
         at = len(lengths) - 1
         if at % EPOCH == 0:

@@ -17,7 +17,7 @@ Connection = psycopg.Connection[Any]
 Search = tuple[int, str, str]
 
 _OF_SEARCH = "task = %s AND space = %s AND code_version = %s"
-_OWN = "host = %s AND pid = %s AND started = %s"
+_OWN_CLAIM = "host = %s AND pid = %s AND started = %s"
 # What a process claims by searching at all, where others claim codes.
 _PRESENCE = ""
 
@@ -26,7 +26,7 @@ def join(connection: Connection, search: Search, claimant: Claimant) -> None:
     """Register a process as working on a search."""
     _drop_void(connection, search)
     connection.execute(
-        f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND code = %s AND {_OWN}",
+        f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND code = %s AND {_OWN_CLAIM}",
         (*search, _PRESENCE, *astuple(claimant)),
     )
     _add(connection, search, _PRESENCE, claimant)
@@ -34,13 +34,15 @@ def join(connection: Connection, search: Search, claimant: Claimant) -> None:
 
 def leave(connection: Connection, search: Search, claimant: Claimant) -> None:
     """Give up whatever a process claimed of a search."""
-    connection.execute(f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND {_OWN}", (*search, *astuple(claimant)))
+    connection.execute(
+        f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND {_OWN_CLAIM}", (*search, *astuple(claimant))
+    )
 
 
 def release(connection: Connection, search: Search, claimant: Claimant) -> None:
     """Give up a process's claims on codes."""
     connection.execute(
-        f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND code != %s AND {_OWN}",
+        f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND code != %s AND {_OWN_CLAIM}",
         (*search, _PRESENCE, *astuple(claimant)),
     )
 
@@ -48,7 +50,7 @@ def release(connection: Connection, search: Search, claimant: Claimant) -> None:
 def claim(connection: Connection, search: Search, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
     """Claim the first `limit` of the codes that have no record and that no other process has claimed."""
     _drop_void(connection, search)
-    held = {code for code, holder, _ in _all(connection, search) if holder != claimant}
+    held = {code for code, holder, _ in _all_claims(connection, search) if holder != claimant}
     rows = connection.execute(
         f"SELECT DISTINCT code FROM metasched.records WHERE {_OF_SEARCH} AND md5(code) IN "
         "(SELECT md5(c) FROM unnest(%s::text[]) AS c)",
@@ -61,8 +63,8 @@ def claim(connection: Connection, search: Search, codes: Sequence[str], limit: i
     return taken
 
 
-def others(connection: Connection, search: Search, claimant: Claimant) -> int:
-    """How many other processes are at a search."""
+def count_others(connection: Connection, search: Search, claimant: Claimant) -> int:
+    """The number of other processes at a search."""
     return sum(code == _PRESENCE for code in _held_by_others(connection, search, claimant))
 
 
@@ -72,11 +74,11 @@ def under_way(connection: Connection, search: Search, claimant: Claimant) -> int
 
 
 def _held_by_others(connection: Connection, search: Search, claimant: Claimant) -> list[str]:
-    claims = _all(connection, search)
+    claims = _all_claims(connection, search)
     return [code for code, holder, since in claims if holder != claimant and not holder.is_gone(since)]
 
 
-def _all(connection: Connection, search: Search) -> list[tuple[str, Claimant, float]]:
+def _all_claims(connection: Connection, search: Search) -> list[tuple[str, Claimant, float]]:
     """Every claim of a search: the code, who holds it, and since when."""
     rows = connection.execute(
         f"SELECT code, claimed, host, pid, started FROM metasched.claims WHERE {_OF_SEARCH} ORDER BY ctid", search
@@ -85,10 +87,10 @@ def _all(connection: Connection, search: Search) -> list[tuple[str, Claimant, fl
 
 
 def _drop_void(connection: Connection, search: Search) -> None:
-    for _, holder, since in _all(connection, search):
+    for _, holder, since in _all_claims(connection, search):
         if holder.is_gone(since):
             connection.execute(
-                f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND {_OWN} AND claimed = %s",
+                f"DELETE FROM metasched.claims WHERE {_OF_SEARCH} AND {_OWN_CLAIM} AND claimed = %s",
                 (*search, *astuple(holder), since),
             )
 

@@ -39,9 +39,9 @@ from metasched.database.rows import (
     ANY_TASK,
     COLUMNS,
     COUNT,
-    DERIVED,
+    DERIVED_COLUMNS,
     IN_SHORT,
-    TIMED,
+    TIMED_COLUMNS,
     RowReader,
     program_name,
     record_of,
@@ -53,7 +53,7 @@ from metasched.ir.source import Setting, settings_from_json
 from metasched.permissions import EVERYTHING, Permission
 from metasched.support import interrupts
 from metasched_postgres import claims
-from metasched_postgres.errors import explained
+from metasched_postgres.errors import explain_errors
 
 Connection = psycopg.Connection[Any]
 
@@ -64,20 +64,21 @@ _TEXTS = frozenset(
     {"program", "params", "trace", "visits", "failure", "phases", "code", "role", "space", "code_version"}
 )
 _INSERT = (
-    f"INSERT INTO metasched.records (task, {COLUMNS}, {DERIVED}) VALUES (%s, {', '.join(['%s'] * COUNT)}) RETURNING id"
+    f"INSERT INTO metasched.records (task, {COLUMNS}, {DERIVED_COLUMNS}) "
+    f"VALUES (%s, {', '.join(['%s'] * COUNT)}) RETURNING id"
 )
-_UPDATE = f"UPDATE metasched.records SET {', '.join(f'{name} = %s' for name in TIMED)}"
+_UPDATE = f"UPDATE metasched.records SET {', '.join(f'{name} = %s' for name in TIMED_COLUMNS)}"
 _IDENTICAL = "task = %s AND trace = %s AND timestamp = %s AND trial = %s AND seed = %s"
 
 
-def _bounded(column: str) -> str:
+def _bounded_column(column: str) -> str:
     """A column, or null for a text that is longer than any that is recorded: it is not even read."""
     if column not in _TEXTS:
         return column
     return f"CASE WHEN octet_length({column}) <= {_MOST_BYTES} THEN {column} END"
 
 
-_RECORD = ", ".join(_bounded(column) for column in COLUMNS.split(", "))
+_RECORD = ", ".join(_bounded_column(column) for column in COLUMNS.split(", "))
 _SUMMARY = ", ".join(
     f"left({column}, {MOST_CHARACTERS})" if column in {"structure", "decisions"} else column
     for column in IN_SHORT.split(", ")
@@ -105,27 +106,27 @@ class PostgresDatabase(BaseDatabase):
 
     def add_all(self, records: Sequence[Record]) -> list[int]:
         with self._transaction() as connection:
-            tasks = {task: self._locked(connection, task) for task in _in_order({r.task for r in records})}
-            return [_number(connection.execute(_INSERT, (tasks[r.task], *values_of(r)))) for r in records]
+            tasks = {task: self._lock_task(connection, task) for task in _in_lock_order({r.task for r in records})}
+            return [_number_in(connection.execute(_INSERT, (tasks[r.task], *values_of(r)))) for r in records]
 
     def update(self, records: Sequence[Record]) -> None:
         with self._transaction() as connection:
-            tasks = {task: self._locked(connection, task) for task in _in_order({r.task for r in records})}
+            tasks = {task: self._lock_task(connection, task) for task in _in_lock_order({r.task for r in records})}
             for record in records:
                 identity = _identity(tasks[record.task], record)
                 connection.execute(f"{_UPDATE} WHERE {_IDENTICAL}", (*timed_values_of(record), *identity))
 
     def remove(self, records: Sequence[Record]) -> None:
         with self._transaction() as connection:
-            for task in _in_order({r.task for r in records}):
-                number = self._locked(connection, task)
+            for task in _in_lock_order({r.task for r in records}):
+                number = self._lock_task(connection, task)
                 for record in (r for r in records if r.task == task):
                     connection.execute(f"DELETE FROM metasched.records WHERE {_IDENTICAL}", _identity(number, record))
                 _drop_duplicates(connection, number)
 
     def add_duplicates(self, search: SearchKey, duplicates: Sequence[Duplicate]) -> None:
         with self._transaction() as connection:
-            key = (self._locked(connection, search.task), search.space, search.code_version)
+            key = (self._lock_task(connection, search.task), search.space, search.code_version)
             for duplicate in duplicates:
                 connection.execute(
                     "INSERT INTO metasched.duplicates (task, space, code_version, trace, code, batch, place) "
@@ -138,7 +139,7 @@ class PostgresDatabase(BaseDatabase):
             rows = connection.execute(
                 "SELECT trace, code, batch, place FROM metasched.duplicates WHERE task = %s AND space = %s AND "
                 "code_version = %s AND octet_length(trace) <= %s ORDER BY id",
-                (_found(connection, search.task), search.space, search.code_version, _MOST_BYTES),
+                (_task_number(connection, search.task), search.space, search.code_version, _MOST_BYTES),
             )
             return [Duplicate(*row) for row in rows.fetchall()]
 
@@ -152,12 +153,12 @@ class PostgresDatabase(BaseDatabase):
 
     def others(self, search: SearchKey, claimant: Claimant) -> int:
         with self._session() as connection:
-            key = (_found(connection, search.task), search.space, search.code_version)
-            return claims.others(connection, key, claimant)
+            key = (_task_number(connection, search.task), search.space, search.code_version)
+            return claims.count_others(connection, key, claimant)
 
     def under_way(self, search: SearchKey, claimant: Claimant) -> int:
         with self._session() as connection:
-            key = (_found(connection, search.task), search.space, search.code_version)
+            key = (_task_number(connection, search.task), search.space, search.code_version)
             return claims.under_way(connection, key, claimant)
 
     def claim(self, search: SearchKey, codes: Sequence[str], limit: int, claimant: Claimant) -> list[str]:
@@ -171,13 +172,13 @@ class PostgresDatabase(BaseDatabase):
     def records(self, task: TaskKey) -> list[Record]:
         with self._session() as connection:
             query = f"SELECT {_RECORD} FROM metasched.records WHERE task = %s ORDER BY id"
-            rows = connection.execute(query, (_found(connection, task),)).fetchall()
+            rows = connection.execute(query, (_task_number(connection, task),)).fetchall()
         return self._read(task, rows)
 
     def summaries(self, task: TaskKey, after: int = 0) -> list[Summary]:
         with self._session() as connection:
             query = f"SELECT {_SUMMARY} FROM metasched.records WHERE task = %s AND id > %s ORDER BY id"
-            return [Summary._make(row) for row in connection.execute(query, (_found(connection, task), after))]
+            return [Summary._make(row) for row in connection.execute(query, (_task_number(connection, task), after))]
 
     def load(self, task: TaskKey, numbers: Iterable[int]) -> dict[int, Record]:
         with self._session() as connection:
@@ -194,7 +195,7 @@ class PostgresDatabase(BaseDatabase):
                 f"SELECT {_RECORD} FROM metasched.records WHERE task = %s AND seconds IS NOT NULL AND settled != 0 "
                 "ORDER BY seconds, id LIMIT %s"
             )
-            rows = connection.execute(query, (_found(connection, task), most)).fetchall()
+            rows = connection.execute(query, (_task_number(connection, task), most)).fetchall()
         return self._read(task, rows)
 
     def best(self, task: TaskKey, allowed: Set[Permission] = EVERYTHING) -> Record | None:
@@ -210,15 +211,15 @@ class PostgresDatabase(BaseDatabase):
     def count(self, task: TaskKey) -> int:
         with self._session() as connection:
             query = "SELECT count(*) FROM metasched.records WHERE task = %s"
-            return _number(connection.execute(query, (_found(connection, task),)))
+            return _number_in(connection.execute(query, (_task_number(connection, task),)))
 
     def damaged(self) -> list[str]:
         with self._session() as connection:
-            return [problem for _, problem in _damaged(connection)]
+            return [problem for _, problem in _damaged_records(connection)]
 
     def remove_damaged(self) -> None:
         with self._transaction() as connection:
-            numbers = [number for number, _ in _damaged(connection)]
+            numbers = [number for number, _ in _damaged_records(connection)]
             connection.execute("DELETE FROM metasched.records WHERE id = ANY(%s)", (numbers,))
 
     def stats(self) -> DatabaseStats:
@@ -279,7 +280,7 @@ class PostgresDatabase(BaseDatabase):
         reader.warn(self._url)
         return found
 
-    def _locked(self, connection: Connection, task: TaskKey) -> int:
+    def _lock_task(self, connection: Connection, task: TaskKey) -> int:
         """The number of a task, which is added if missing, and whose lock is held to the end of the transaction."""
         digest = _digest(task)
         connection.execute(
@@ -287,14 +288,14 @@ class PostgresDatabase(BaseDatabase):
             "VALUES (%s, %s, %s, %s, %s) ON CONFLICT (digest) DO NOTHING",
             (digest, *astuple(task)),
         )
-        number = _number(connection.execute("SELECT id FROM metasched.tasks WHERE digest = %s", (digest,)))
+        number = _number_in(connection.execute("SELECT id FROM metasched.tasks WHERE digest = %s", (digest,)))
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (number,))
         return number
 
     @contextmanager
     def _of_search(self, search: SearchKey) -> Iterator[tuple[Connection, claims.Search]]:
         with self._transaction() as connection:
-            yield connection, (self._locked(connection, search.task), search.space, search.code_version)
+            yield connection, (self._lock_task(connection, search.task), search.space, search.code_version)
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -304,7 +305,7 @@ class PostgresDatabase(BaseDatabase):
 
     @contextmanager
     def _session(self) -> Iterator[Connection]:
-        with interrupts.put_off(), self._lock, explained(self._url):
+        with interrupts.put_off(), self._lock, explain_errors(self._url):
             if self._closed:
                 raise DatabaseError(f"`{self._url}`: Cannot operate on a closed database.")
             if time.monotonic() - self._used > _IDLE_S and not _is_alive(self._connection):
@@ -327,18 +328,18 @@ def _digest(task: TaskKey) -> str:
     return hashlib.sha256(json.dumps(astuple(task)).encode()).hexdigest()
 
 
-def _in_order(tasks: Iterable[TaskKey]) -> list[TaskKey]:
+def _in_lock_order(tasks: Iterable[TaskKey]) -> list[TaskKey]:
     """Tasks in the order in which everybody locks them, so that nobody waits for who waits for them."""
     return sorted(tasks, key=_digest)
 
 
-def _found(connection: Connection, task: TaskKey) -> int:
+def _task_number(connection: Connection, task: TaskKey) -> int:
     """The number of a task; 0, which none has, where there is nothing of it."""
     row = connection.execute("SELECT id FROM metasched.tasks WHERE digest = %s", (_digest(task),)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-def _number(cursor: psycopg.Cursor[Any]) -> int:
+def _number_in(cursor: psycopg.Cursor[Any]) -> int:
     row = cursor.fetchone()
     assert row is not None
     return int(row[0])
@@ -357,7 +358,7 @@ def _drop_duplicates(connection: Connection, task: int) -> None:
     )
 
 
-def _damaged(connection: Connection) -> list[tuple[int, str]]:
+def _damaged_records(connection: Connection) -> list[tuple[int, str]]:
     """The records that cannot be read or whose trace does not parse: their numbers, and what is wrong."""
     found = []
     for number, *row in connection.execute(f"SELECT id, {_RECORD} FROM metasched.records ORDER BY id").fetchall():

@@ -11,7 +11,7 @@ from metasched.database import DatabaseError
 
 
 @contextmanager
-def explained(url: str) -> Iterator[None]:
+def explain_errors(url: str) -> Iterator[None]:
     """Raise DatabaseError for what goes wrong with the database at `url`, which is printed as it is."""
     try:
         yield

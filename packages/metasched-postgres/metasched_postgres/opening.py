@@ -11,7 +11,7 @@ from metasched.database import Access, Database
 from metasched.database.shown_url import shown_url
 from metasched_postgres import schema
 from metasched_postgres.database import Connection, PostgresDatabase
-from metasched_postgres.errors import explained
+from metasched_postgres.errors import explain_errors
 
 _CONNECT_S = 10
 # A server that hangs, or a lock that nobody gives back, ends in an error and not in a wait for ever.
@@ -26,21 +26,21 @@ def opener(url: str, access: Access) -> Database:
     for a server that does not answer, and for tables of another version; NoRecord where there are none.
     """
     where = shown_url(url)
-    connect = partial(_connected, url, access)
-    with explained(where):
+    connect = partial(_connect, url, access)
+    with explain_errors(where):
         connection = connect()
         try:
             if access is Access.CREATE:
-                schema.make(where, connection)
+                schema.make_tables(where, connection)
             else:
-                schema.require(where, connection)
+                schema.require_tables(where, connection)
         except BaseException:
             connection.close()
             raise
     return PostgresDatabase(where, connection, connect)
 
 
-def _connected(url: str, access: Access) -> psycopg.Connection[Any]:
+def _connect(url: str, access: Access) -> psycopg.Connection[Any]:
     options = f"{_OPTIONS} {_READ_ONLY}" if access is Access.READ else _OPTIONS
     found: Connection = psycopg.connect(
         url, autocommit=True, connect_timeout=_CONNECT_S, options=options, application_name="metasched"

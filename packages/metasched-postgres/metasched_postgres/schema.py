@@ -11,7 +11,7 @@ from metasched.errors import NoRecord
 
 VERSION = 1
 # Held while the tables are made, so that two processes do not.
-_MAKING = 0x6D736368
+_LOCK_KEY = 0x6D736368
 
 _RECORDS = """
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -74,17 +74,17 @@ _TABLES = (
 )
 
 
-def make(url: str, connection: psycopg.Connection[Any]) -> None:
+def make_tables(url: str, connection: psycopg.Connection[Any]) -> None:
     """Make the tables unless they are there. Raises DatabaseError for those of a newer metasched."""
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
         if found_version(url, connection) is None:
             for statement in _TABLES:
                 connection.execute(statement)
             connection.execute("INSERT INTO metasched.version VALUES (%s)", (VERSION,))
 
 
-def require(url: str, connection: psycopg.Connection[Any]) -> None:
+def require_tables(url: str, connection: psycopg.Connection[Any]) -> None:
     """Raise NoRecord where there are no tables, DatabaseError for those of a newer metasched."""
     if found_version(url, connection) is None:
         raise NoRecord(f"there are no tables of metasched at `{url}`", hint="`metasched tune` makes them")

@@ -20,7 +20,7 @@ import numpy as np
 from metasched.errors import BuildError, ScheduleError
 from metasched.measure.protocol import Message, MessageKind
 from metasched.measure.records import MeasureCandidate, Reason
-from metasched.measure.worker import Failure, Worker, failed, main
+from metasched.measure.worker import Failure, Worker, failure_message, main
 
 
 def hoard() -> None:
@@ -165,9 +165,9 @@ FAULTS: dict[str, Callable[[], Message | None]] = {
     "bug": bug,
     "schedule": schedule_error,
     "backend": build_error,
-    "wrong": lambda: failed(Failure(Reason.WRONG_RESULT.value, "on purpose")),
-    "inputs": lambda: failed(Failure(Reason.INPUTS_MODIFIED.value, "on purpose")),
-    "pid": lambda: failed(Failure(f"pid {os.getpid()}")),
+    "wrong": lambda: failure_message(Failure(Reason.WRONG_RESULT.value, "on purpose")),
+    "inputs": lambda: failure_message(Failure(Reason.INPUTS_MODIFIED.value, "on purpose")),
+    "pid": lambda: failure_message(Failure(f"pid {os.getpid()}")),
 }
 
 

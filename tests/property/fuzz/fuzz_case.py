@@ -97,7 +97,7 @@ class Oracle:
     def cases_by(self, arithmetic: AllowedArithmetic) -> Cases:
         """The results, with the tolerance of a way to compute them."""
         if arithmetic not in self._cases:
-            by = arithmetic.of(self.program)
+            by = arithmetic.computation_of(self.program)
             self._cases[arithmetic] = prepare(self.program.func, self._given, 0, by=by)
         return self._cases[arithmetic]
 

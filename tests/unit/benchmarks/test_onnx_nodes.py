@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from benchmarks.onnx_nodes import Outcome, Verdict, excluded, node_tests, run_test, summary
+from benchmarks.onnx_nodes import Outcome, Verdict, exclusion, node_tests, run_test, summary
 
 # Files of the node tests; making all of them takes longer than running these.
 FILES = (
@@ -27,7 +27,7 @@ def tests() -> list[Any]:
 
 
 def test_a_part_of_the_node_tests_passes_or_is_refused(tests: list[Any]) -> None:
-    plain = [case for case in tests if not excluded(case)][::PART]
+    plain = [case for case in tests if not exclusion(case)][::PART]
     outcomes = [run_test(case) for case in plain]
     wrong = [f"{outcome.name}: {outcome.reason}" for outcome in outcomes if outcome.verdict is Verdict.WRONG]
     assert not wrong, "\n".join(wrong)
@@ -36,7 +36,7 @@ def test_a_part_of_the_node_tests_passes_or_is_refused(tests: list[Any]) -> None
 
 
 def test_what_is_not_counted(tests: list[Any]) -> None:
-    reasons = {case.name: excluded(case) for case in tests}
+    reasons = {case.name: exclusion(case) for case in tests}
     assert reasons["test_identity_sequence"] == "sequence"
     assert reasons["test_optional_has_element_tensor_input"] == "optional"
     assert reasons["test_bernoulli"] == "random"

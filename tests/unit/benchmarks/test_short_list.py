@@ -11,7 +11,7 @@ import metasched as ms
 from benchmarks import short_list
 from benchmarks.network_shapes import LAYERS
 from benchmarks.registry import Options
-from benchmarks.short_list import _Shape, fastest_unasked
+from benchmarks.short_list import _Shape, fastest_allowed
 from benchmarks.yardstick.data import SPACE, TimedCode, TimedTask
 from metasched.lang import parse_program
 from metasched.measure.records import MeasureCandidate, Measurement
@@ -34,7 +34,7 @@ def test_codes_that_need_a_permission_are_no_rivals() -> None:
     sketches = tuple(text.format(lanes=lanes) for text in (_FAST, _PLAIN) for lanes in (16, 32, 64))
     codes = tuple(TimedCode(n, (), 1e-6 * (n + 1), 2e-6 * (n + 1)) for n in range(6))
     task = TimedTask("small", {}, _PROGRAM, None, "sums", SPACE, str(AVX512), sketches, codes)
-    traces = [Trace.parse(text) for text in fastest_unasked(task, parse_program(_PROGRAM))]
+    traces = [Trace.parse(text) for text in fastest_allowed(task, parse_program(_PROGRAM))]
     assert [trace.permissions for trace in traces] == [frozenset()] * 3
     assert [f"lanes={lanes}" in str(trace) for trace, lanes in zip(traces, (16, 32, 64), strict=True)] == [True] * 3
 
@@ -44,7 +44,8 @@ def test_the_unaided_guess_is_the_first_favourite_that_can_be_run(monkeypatch: p
     refused = iter(["unroll too large"])
     monkeypatch.setattr(short_list, "favourites", lambda arms: iter(traces))
     monkeypatch.setattr(short_list, "obstacle_to", lambda func, target: next(refused, None))
-    assert list(short_list._unaided(ms.Task(parse_program(_PROGRAM), target=AVX512))) == list(map(str, traces[1:]))
+    task = ms.Task(parse_program(_PROGRAM), target=AVX512)
+    assert list(short_list._favourite_traces(task)) == list(map(str, traces[1:]))
 
 
 class _Times:
@@ -66,7 +67,7 @@ def test_of_each_way_the_fastest_is_told_with_what_it_computes_once() -> None:
     runner = cast(LocalRunner, _Times({"slow": (3e-3, None), "packed": (2e-3, 1e-3), "broken": None}))
     task = ms.Task(parse_program(_PROGRAM), target=AVX512)
     ways = {"few": ["slow"], "all": ["slow", "broken", "packed"], "none": ["broken"], "empty": []}
-    found = _Shape(LAYERS[0], None, runner, Options())._timed(task, ways)
+    found = _Shape(LAYERS[0], None, runner, Options())._time_traces(task, ways)
     assert {name: (one.seconds, one.prologue_s) for name, one in found.items()} == {
         "few": (3e-3, None),
         "all": (2e-3, 1e-3),

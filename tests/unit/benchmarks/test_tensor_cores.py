@@ -6,7 +6,7 @@ import pytest
 
 import metasched as ms
 from benchmarks.registry import Options
-from benchmarks.tensor_cores import _packing, run
+from benchmarks.tensor_cores import _packing_times, run
 from tests.support.targets import AVX512
 
 
@@ -22,4 +22,4 @@ def test_what_the_cpu_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_line_says_which_side_had_packed_weights() -> None:
     prologues = {"bf16": 2e-3, "f32": None}
-    assert _packing(prologues, "bf16", "f32") == {"prologue_ms": 2.0, "peer_prologue_ms": None}
+    assert _packing_times(prologues, "bf16", "f32") == {"prologue_ms": 2.0, "peer_prologue_ms": None}

@@ -20,9 +20,9 @@ OPERATOR = _Operator(CASE, 0, TvmFigures(best_s=2e-3, tune_s=240.0), (), Path(),
 
 
 def test_within_two_percent_is_reached() -> None:
-    assert FOUND.reached(2e-3) == 8.0
-    assert FOUND.reached(1e-3) is None
-    assert FOUND.reached(None) is None
+    assert FOUND.seconds_to_reach(2e-3) == 8.0
+    assert FOUND.seconds_to_reach(1e-3) is None
+    assert FOUND.seconds_to_reach(None) is None
 
 
 def test_tuning_is_compared_until_tvm_s_best_is_reached() -> None:

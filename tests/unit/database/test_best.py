@@ -12,7 +12,7 @@ from metasched.database.best import (
     LEAST_PAIRS,
     best_of,
     comparison,
-    fastest,
+    fastest_records,
     finalists,
     guess_of,
     is_faster,
@@ -43,7 +43,7 @@ def test_without_a_guess_it_is_the_fastest_that_has_a_time() -> None:
     bounds = [record(5, 1.0), record(6, 1.0, 1.0, raced=True)]
     assert best_of([*records, *bounds]) is records[1]
     assert best_of(bounds) is None, "one visit is no time, and a raced one is a bound"
-    assert [r.trial for r in fastest([*records, *bounds], 9)] == [2, 3, 1, 5, 6]
+    assert [r.trial for r in fastest_records([*records, *bounds], 9)] == [2, 3, 1, 5, 6]
 
 
 def test_one_that_was_never_compared_with_the_guess_is_not_taken() -> None:

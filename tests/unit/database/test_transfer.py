@@ -17,7 +17,7 @@ from metasched.database.transfer import (
     lines_of,
     new_records,
     read_lines,
-    removable,
+    records_to_remove,
 )
 from metasched.lang import parse_program
 from metasched.target import Target
@@ -245,7 +245,7 @@ def test_lines_that_are_wrong_leave_the_others() -> None:
 def test_what_is_removed(database: Database, removal: Removal, trials: list[int]) -> None:
     records = [record(0, 2e-3), record(1, None), record(2, 1e-3), record(3, 0.5e-3, raced=True)]
     database.add_all(records)
-    found = removable(database, removal)
+    found = records_to_remove(database, removal)
     assert [r.trial for r in found] == trials
     database.remove(found)
     assert database.records(TASK) == [r for r in records if r.trial not in trials]

@@ -91,7 +91,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, *, stolen: float = 0.0) -> Finding:
     used = iter([{7: ("python", 1.0)}, {7: ("python", 1.9), 8: ("make", 0.05)}])
     times = iter([Times(1.0, 0.0), Times(2.0 - stolen, stolen)])
     clock = iter([5.0, 6.0])
-    monkeypatch.setattr(other_work, "_used", lambda: next(used))
+    monkeypatch.setattr(other_work, "_used_seconds", lambda: next(used))
     monkeypatch.setattr(other_work, "psutil", SimpleNamespace(cpu_times=lambda: next(times)))
     monkeypatch.setattr(other_work, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(neighbours, "time", SimpleNamespace(sleep=lambda _: None))

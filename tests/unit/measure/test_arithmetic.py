@@ -16,7 +16,7 @@ def test_what_needs_no_permission_is_computed_as_written() -> None:
     sch.vectorize(sch.get_loops(sch.get_block("c"))[0], lanes=8)
     assert arithmetic_of(str(sch.trace)) == AS_WRITTEN
     assert arithmetic_of("no trace, with fastmath") == AS_WRITTEN
-    assert AS_WRITTEN.of(QUOTIENTS) == Computation(QUOTIENTS.func)
+    assert AS_WRITTEN.computation_of(QUOTIENTS) == Computation(QUOTIENTS.func)
 
 
 def test_quotients_may_be_further_off_with_fastmath() -> None:
@@ -24,7 +24,9 @@ def test_quotients_may_be_further_off_with_fastmath() -> None:
     sch.annotate(sch.get_block("c"), "fastmath", True)
     given = given_inputs(QUOTIENTS.func, None, seed=0)
     (near,) = prepare(QUOTIENTS.func, given, 0).random.tolerance
-    (far,) = prepare(QUOTIENTS.func, given, 0, by=arithmetic_of(str(sch.trace)).of(QUOTIENTS)).random.tolerance
+    (far,) = prepare(
+        QUOTIENTS.func, given, 0, by=arithmetic_of(str(sch.trace)).computation_of(QUOTIENTS)
+    ).random.tolerance
     assert near is not None
     assert far is not None
     assert 1.2 < float(np.median(far / near)) < 4
@@ -38,5 +40,5 @@ def test_only_the_steps_to_the_last_transform_are_replayed() -> None:
     short = arithmetic_of(str(sch.trace))
     sch.parallel(sch.get_loops(block)[0])
     assert arithmetic_of(str(sch.trace)) == short
-    by = short.of(program)
+    by = short.computation_of(program)
     assert by.amplification > by.amplification_of_drawn > 1

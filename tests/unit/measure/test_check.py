@@ -175,7 +175,9 @@ def test_a_program_with_nothing_finite_asks_for_a_range() -> None:
     with pytest.raises(CheckError, match=message) as caught:
         cases_of(text)
     assert str(caught.value).endswith("\n  hint: say what it takes: `inputs={NAME: (low, high)}` for `A`")
-    assert str(caught.value.by("--input NAME=LOW,HIGH")).endswith("say what it takes: `--input NAME=LOW,HIGH` for `A`")
+    assert str(caught.value.with_way("--input NAME=LOW,HIGH")).endswith(
+        "say what it takes: `--input NAME=LOW,HIGH` for `A`"
+    )
     with pytest.raises(CheckError, match=r"`A` in \[0.2\d*, 0.7\d*\] \(given\)"):
         cases_of(text, {"A": (0.25, 0.75)})
     case = cases_of(text, {"A": (1.5, 3.0)}).random

@@ -45,9 +45,9 @@ def test_ours() -> None:
 def test_one_of_another_package_is_named_by_its_scheme() -> None:
     held = OpenedOnce("elsewhere://host:8786", 3)
     assert not held.is_open
-    runner = held.opened()
+    runner = held.open_runner()
     assert (runner.wanted.address, runner.wanted.threads) == ("host:8786", 3)  # type: ignore[attr-defined]
-    assert held.opened() is runner
+    assert held.open_runner() is runner
     held.close()
     assert runner.closed  # type: ignore[attr-defined]
 
@@ -57,13 +57,13 @@ def test_one_that_makes_no_runner() -> None:
     with pytest.raises(
         MetaschedError, match=re.escape("the executor `nowhere` of others 1.0 made None, which is no runner")
     ):
-        OpenedOnce("nowhere", 1).opened()
+        OpenedOnce("nowhere", 1).open_runner()
 
 
 def test_a_runner_that_is_given_stays_open() -> None:
     runner = ToyRunner(ToySpace())
     held = OpenedOnce(runner, 1)
-    assert held.opened() is runner
+    assert held.open_runner() is runner
     held.close()
     assert not runner.closed
 
@@ -74,4 +74,4 @@ def test_mistakes() -> None:
     ):
         OpenedOnce("spark://host:8786", 1)
     with pytest.raises(MetaschedError, match="measuring on this machine takes no address"):
-        OpenedOnce("local://host", 1).opened()
+        OpenedOnce("local://host", 1).open_runner()

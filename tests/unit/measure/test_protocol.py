@@ -21,7 +21,7 @@ def test_messages_survive_a_stream_cut_anywhere(messages: list[Message], piece: 
     read: list[Message] = []
     for start in range(0, len(stream), piece):
         decoder.feed(stream[start : start + piece])
-        while (message := decoder.next()) is not None:
+        while (message := decoder.next_message()) is not None:
             read.append(message)
     assert read == messages
 
@@ -29,7 +29,7 @@ def test_messages_survive_a_stream_cut_anywhere(messages: list[Message], piece: 
 def test_half_a_message_is_none_yet() -> None:
     decoder = Decoder()
     decoder.feed(Message(MessageKind.BUILD, {"a": 1}, b"12345").encode()[:-1])
-    assert decoder.next() is None
+    assert decoder.next_message() is None
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
     decoder = Decoder()
     decoder.feed(data)
     with pytest.raises(ProtocolError):
-        decoder.next()
+        decoder.next_message()

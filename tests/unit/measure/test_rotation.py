@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from metasched.lang import parse_program
-from metasched.measure.candidate_code import loaded
+from metasched.measure.candidate_code import load_code
 from metasched.measure.check import Bench, prepare
 from metasched.measure.compiling import compile_candidate, lower_candidate
 from metasched.measure.inputs import Given
-from metasched.measure.rotation import rotating
+from metasched.measure.rotation import rotate_constants
 from metasched.measure.surroundings import rotation_bytes, surroundings_in
 from metasched.measure.timing import Surroundings, TimingPlan
 from metasched.runtime.threads import state
@@ -59,12 +59,12 @@ def test_each_call_takes_the_next_copy_and_gives_the_same(tmp_path: Path) -> Non
     artefact, text, _ = lower_candidate(func, SMALL, phases)
     artefact, code = compile_candidate(artefact, text, phases)
     bench = Bench(prepare(func, Given({}, {}), 0))
-    divided = loaded(artefact, code)
+    divided = load_code(artefact, code)
     bench.load(bench.cases.random, *divided.scratch)
     bound = divided.bind(bench)
-    held = divided.held(bench)
+    held = divided.constant_arguments(bench)
     assert sorted(guarded.bytes.size for guarded in held.values()) == [2048, 2048], "the weights, and what is packed"
-    run = rotating(bound, held, 16 * 1024)
+    run = rotate_constants(bound, held, 16 * 1024)
     # Copies were made of what is there now: without them, the next calls would find zeros.
     for guarded in held.values():
         guarded.bytes[...] = 0
@@ -78,5 +78,5 @@ def test_each_call_takes_the_next_copy_and_gives_the_same(tmp_path: Path) -> Non
         result = bench._outputs[0].view(expected.shape, np.float32)
         calls.append(bool(np.abs(result - expected).max() < 1e-4))
     assert calls == [False, True, True, True, False, True], "four sets, of which the first is in place"
-    assert rotating(bound, held, 4096) == bound.run, "they do by themselves"
-    assert rotating(bound, {}, 1 << 20) == bound.run, "without constants there is nothing to copy"
+    assert rotate_constants(bound, held, 4096) == bound.run, "they do by themselves"
+    assert rotate_constants(bound, {}, 1 << 20) == bound.run, "without constants there is nothing to copy"

@@ -84,22 +84,22 @@ def test_what_a_stage_does_at_least_is_counted_by_hand() -> None:
     target = Target("generic", frozenset({"avx2", "fma"}), 2, 32768, 1 << 20, 1 << 25, 64)
     func = ms.parse_program(TEXT).func
     limits = StageLimits(func, target)
-    total = limits.of(["total"])
+    total = limits.limit_of(["total"])
     assert (total.operations, total.nbytes) == (64 * 64, 64 * 64 * 4 + 64 * 4)
     assert total.bound in {Bound.ARITHMETIC, Bound.L1}
-    assert StageLimits(ms.parse_program(TEXT, N=256).func, target).of(["first"]).bound is Bound.L2
-    whole = limits.of(["first", "total", "last"])
+    assert StageLimits(ms.parse_program(TEXT, N=256).func, target).limit_of(["first"]).bound is Bound.L2
+    whole = limits.limit_of(["first", "total", "last"])
     assert whole.nbytes == 3 * 64 * 64 * 4 + 64 * 4
     rates = ceilings_of(target).bytes_per_s
     assert sorted(rates.values(), reverse=True) == list(rates.values())
     large = ms.parse_program(TEXT, N=4096).func
-    assert StageLimits(large, target).of(["first"]).bound is Bound.MEMORY
+    assert StageLimits(large, target).limit_of(["first"]).bound is Bound.MEMORY
 
 
 def test_no_more_of_a_table_is_read_than_there_are_iterations() -> None:
     text = "program rows[N=4, M=1000](A: f32[M], I: i32[N]) -> B: f32[N]:\n    rows: B[i] = A[I[i]]\n"
     func = ms.parse_program(text).func
-    assert StageLimits(func, Target.detect(1)).of(["rows"]).nbytes == 3 * 4 * 4
+    assert StageLimits(func, Target.detect(1)).limit_of(["rows"]).nbytes == 3 * 4 * 4
 
 
 def test_a_loop_on_threads_inside_another_is_on_no_more_threads_than_there_are() -> None:

@@ -39,5 +39,5 @@ def test_a_file_is_opened_again(source: RecordSource) -> None:
 
 def test_what_a_server_has_is_kept_as_its_url_has_no_password(source: RecordSource) -> None:
     found = source.records()
-    elsewhere = RecordSource.of(Server(tuple(found)), source.search)  # type: ignore[arg-type]
+    elsewhere = RecordSource.of_search(Server(tuple(found)), source.search)  # type: ignore[arg-type]
     assert elsewhere.records() == tuple(found)

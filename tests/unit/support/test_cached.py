@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from metasched.support.cached import cached_property, keep, kept, kept_with
+from metasched.support.cached import cached_property, find_kept, keep, kept_with
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def test_results_are_kept_by_a_key() -> None:
         return list(made)
 
     first = kept_with(one, "_made", make)
-    assert kept_with(one, "_made", make) is kept(one, "_made") is first
+    assert kept_with(one, "_made", make) is find_kept(one, "_made") is first
     assert kept_with(other, "_made", make) == [0, 1], "an equal object has its own"
-    assert kept(one, "_other") is None
+    assert find_kept(one, "_other") is None
     assert keep(one, "_made", [7]) is first, "what was given out stays"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from metasched.support.calls import lacking_methods, named, takes
+from metasched.support.calls import lacking_methods, name_of, takes
 
 
 def test_what_a_function_can_be_called_with() -> None:
@@ -17,5 +17,5 @@ def test_what_an_object_lacks() -> None:
 
 
 def test_what_a_function_is_called() -> None:
-    assert named(lacking_methods) == "`lacking_methods`"
-    assert named(3) == "`3`"
+    assert name_of(lacking_methods) == "`lacking_methods`"
+    assert name_of(3) == "`3`"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from metasched.support.declared_files import Declarations, DeclaredFiles, several
+from metasched.support.declared_files import Declarations, DeclaredFiles, require_several
 from metasched.support.imports import imports
 
 DECLARED: Declarations[str] = Declarations("letters")
 
 
 def letters(name: str, module: ModuleType) -> Mapping[str, Any]:
-    return several(module, [(letter, function) for function, letter in DECLARED.of_module(module)], "a letter")
+    return require_several(module, [(letter, function) for function, letter in DECLARED.of_module(module)], "a letter")
 
 
 def module(name: str, *declared: tuple[str, ...]) -> ModuleType:
@@ -30,8 +30,8 @@ def module(name: str, *declared: tuple[str, ...]) -> ModuleType:
 def test_a_function_may_be_declared_several_times() -> None:
     found = module("one", ("a", "b"), ())
     assert DECLARED.add(found.f0, "c") is found.f0
-    assert DECLARED.of(found.f0) == ("a", "b", "c")
-    assert DECLARED.of(found.f1) == DECLARED.of(3) == ()
+    assert DECLARED.declared_of(found.f0) == ("a", "b", "c")
+    assert DECLARED.declared_of(found.f1) == DECLARED.declared_of(3) == ()
     assert letters("one", found) == {"a": found.f0, "b": found.f0, "c": found.f0}
 
 
@@ -52,7 +52,7 @@ def test_no_two_files_declare_one_thing(monkeypatch: pytest.MonkeyPatch) -> None
     files = DeclaredFiles("letters", "letter", letters)
     found = {"one": module("one", ("a",)), "two": module("two", ("b", "c"))}
     monkeypatch.setattr(imports, "of_package", lambda package: iter(found.items()))
-    assert list(files.every()) == ["a", "b", "c"]
+    assert list(files.merge()) == ["a", "b", "c"]
     found["three"] = module("three", ("c",))
     with pytest.raises(TypeError, match=r"^letters\.three declares c, which another file declares$"):
-        files.every()
+        files.merge()

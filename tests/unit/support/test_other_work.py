@@ -36,9 +36,9 @@ def test_what_is_used_from_now_on_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     """What a process used before does not, and one that has begun meanwhile counts whole."""
     seen = iter([{1: ("old", 50.0), 2: ("gone", 9.0)}, {1: ("old", 50.5), 3: ("new", 0.25)}])
     clock = iter([10.0, 11.0])
-    monkeypatch.setattr(other_work, "_used", lambda: next(seen))
+    monkeypatch.setattr(other_work, "_used_seconds", lambda: next(seen))
     monkeypatch.setattr(other_work, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    found = Watch().seen()
+    found = Watch().work_seen()
     assert found.cores == pytest.approx(0.75)
     assert found.busiest == (("old", 0.5), ("new", 0.25))
 
@@ -49,7 +49,7 @@ def test_other_processes_are_seen_with_their_time() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        used = other_work._used()
+        used = other_work._used_seconds()
         name = psutil.Process(other.pid).name()
         other.communicate(b"\n")
     assert used[other.pid][0] == name

@@ -92,7 +92,7 @@ def test_a_name_that_two_packages_declare(ours: str, tmp_path: Path) -> None:
     )
     with pytest.raises(MetaschedError, match=re.escape(message)):
         numbers(ours).get("one")
-    assert numbers(ours).ours("one") == 1, "what we use ourselves is ours"
+    assert numbers(ours).get_own("one") == 1, "what we use ourselves is ours"
 
 
 def test_a_package_that_is_found_twice_declares_its_names_once(ours: str, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_is_given_instead_of_a_name_is_checked_too(ours: str) -> None:
     with pytest.raises(MetaschedError, match=re.escape("this is no number: it is 2.5\n  hint: a whole one")):
         registry.resolve(2.5, "a whole one")  # type: ignore[arg-type]
     with pytest.raises(MetaschedError, match=r"^my own is no number: it is None$"):
-        registry.checked("my own", None)
+        registry.require_fit("my own", None)
 
 
 def test_what_a_function_makes_has_the_methods_of_its_kind() -> None:

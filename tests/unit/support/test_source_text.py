@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from metasched.support.source_text import normalised, source_of
+from metasched.support.source_text import normalise_source, source_of
 
 TEXT = '''\
 """A module."""
@@ -71,7 +71,7 @@ def test_a_function_is_its_own_text_normalised(module: ModuleType, name: str) ->
     of = module
     for part in name.split("."):
         of = getattr(of, part)
-    wanted = normalised(textwrap.dedent(inspect.getsource(of)))
+    wanted = normalise_source(textwrap.dedent(inspect.getsource(of)))
     assert source_of(of) == source_of(of) == wanted
     assert "ocumented" not in wanted
 

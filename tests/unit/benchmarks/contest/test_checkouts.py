@@ -14,7 +14,7 @@ import metasched as ms
 from benchmarks import against
 from benchmarks.against import HERE, THERE, _pairs
 from benchmarks.contest.checkouts import Checkout
-from benchmarks.contest.figures import paired
+from benchmarks.contest.figures import paired_ratio
 from benchmarks.contest.live import Search
 from benchmarks.contest.playing import Played
 from benchmarks.registry import OptionError, Options, Result
@@ -127,11 +127,11 @@ def test_pairs_without_a_time_are_left_out(checkout: Checkout, monkeypatch: pyte
     last = list(against.run(Options(checkout=checkout.folder, live=True)))[-1]
     assert (last["case"], last["pairs"], last["left_out"]) == (f"at_16, {HERE} over {THERE}", 3, 1)
     assert last["over_other"] == pytest.approx(0.5), "the mean over operators of .25 and 1"
-    assert last["over_other"] == paired(mine, theirs, 1)["over_other"]
+    assert last["over_other"] == paired_ratio(mine, theirs, 1)["over_other"]
 
 
 def test_an_interval_over_seeds_is_of_pairs() -> None:
     mine, theirs = {"a": np.array([[1.0], [4.0]])}, {"a": np.array([[2.0], [8.0]])}
-    found = paired(mine, theirs, 1)
+    found = paired_ratio(mine, theirs, 1)
     assert found["over_other"] == pytest.approx(0.5)
     assert found["interval_over_seeds"] == pytest.approx((0.5, 0.5)), "seeds differ, pairs do not"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from benchmarks.contest.figures import against, codes_until, interval, mean_at, summary, table, wins
+from benchmarks.contest.figures import codes_until, interval, mean_at, ratio_to_other, summary, table, wins
 from benchmarks.contest.plot import plot
 
 # Two tasks, of which one has more seeds: (seeds, trials).
@@ -24,13 +24,13 @@ def test_an_interval_is_of_seeds_and_one_of_a_comparison_of_tasks() -> None:
     low, high = interval(GOOD, 1)
     assert low < mean_at(GOOD, 1) < high
     assert interval(POOR, 1) == pytest.approx((8**0.5, 8**0.5)), "equal seeds leave no doubt"
-    ratio, (low, high) = against(POOR, GOOD, 2)
+    ratio, (low, high) = ratio_to_other(POOR, GOOD, 2)
     assert (ratio, low, high) == pytest.approx((2.0, 2.0, 2.0))
-    ratio, (low, high) = against(GOOD, {"a": POOR["a"] / 2, "b": POOR["b"]}, 1)
+    ratio, (low, high) = ratio_to_other(GOOD, {"a": POOR["a"] / 2, "b": POOR["b"]}, 1)
     assert ratio == pytest.approx(2**0.5)
     assert (low, high) == pytest.approx((1.0, 2.0))
     with pytest.raises(ValueError, match="are not those of the other"):
-        against(GOOD, {"a": GOOD["a"]}, 1)
+        ratio_to_other(GOOD, {"a": GOOD["a"]}, 1)
 
 
 def test_codes_until_near_the_best_are_a_median_that_may_be_infinite() -> None:

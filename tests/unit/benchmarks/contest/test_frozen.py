@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.contest.described import Table
-from benchmarks.contest.frozen import NEAR, TableArms
+from benchmarks.contest.frozen import NEAR_COUNT, TableArms
 from metasched.search.rounds.population import crossover, draw, legal
 from metasched.search.space_protocol import Candidate
 from tests.unit.benchmarks.contest.conftest import TILES
@@ -48,7 +48,7 @@ def test_a_mutation_is_another_row_and_mostly_one_number_apart(arms: TableArms) 
     apart = (changed != rows).sum(axis=1)
     assert apart.min() == 1
     assert np.mean(apart == 1) > 0.9
-    assert len(np.unique(changed, axis=0)) == NEAR
+    assert len(np.unique(changed, axis=0)) == NEAR_COUNT
     alone = TableArms(Table("one", arms.table.program, (_first_row(arms.table),)))
     assert alone[0].mutate(rng, alone[0].structure.rows).tolist() == [[1, 1]]
     assert alone.mutate(rng, 0) is None

@@ -36,7 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> _Made:
         return QUICK if way is WAYS["quick"] else SLOW
 
     monkeypatch.setattr(module, "search", search)
-    monkeypatch.setattr(module, "_timed", lambda runner, program, target, traces: {t: TIMES[t] for t in traces})
+    monkeypatch.setattr(module, "_time_traces", lambda runner, program, target, traces: {t: TIMES[t] for t in traces})
     return count
 
 
@@ -88,7 +88,7 @@ def test_each_way_searches_by_its_own_model(monkeypatch: pytest.MonkeyPatch) -> 
 
     ways = {"quick": replace(WAYS["quick"], model_of=lambda task: RandomModel), "slow": WAYS["slow"]}
     monkeypatch.setattr(module, "search", search)
-    monkeypatch.setattr(module, "_timed", lambda runner, program, target, traces: {t: TIMES[t] for t in traces})
+    monkeypatch.setattr(module, "_time_traces", lambda runner, program, target, traces: {t: TIMES[t] for t in traces})
     [*live(ways, "quick", Options(only=("GMM",), seeds=(0,), trials=3))]
     assert models == [("quick", RandomModel), ("slow", model_of(DEFAULT_MODEL))]
 

@@ -40,7 +40,7 @@ def pairs(contestant: Contestant, own: Samples | None, judged: Samples) -> float
 @pytest.mark.parametrize("contestant", EVERYONE, ids=lambda one: one.name)
 def test_a_model_learns_from_other_tasks_and_from_own_records(contestant: Contestant) -> None:
     whole = task((333, 256, 128), 9, twist=0.5)
-    own, rest = whole.at(np.arange(64)), whole.at(np.arange(64, len(whole)))
+    own, rest = whole.take(np.arange(64)), whole.take(np.arange(64, len(whole)))
     by_roofline = judge("task", analytic_score(rest.features), None, rest.seconds).pairs
     plain = task((333, 256, 128), 9)
     assert pairs(contestant, None, plain) > judge("", analytic_score(plain.features), None, plain.seconds).pairs + 0.03

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.yardstick.code_features import CODE_NAMES, HEAVIEST, JOINED_NAMES, TOTALS, code_features, joined
+from benchmarks.yardstick.code_features import CODE_NAMES, HEAVIEST, JOINED_NAMES, TOTALS, code_features, join_features
 from metasched.compiler.lower import lower
 from metasched.cost.features import NAMES, Features, features_of
 from metasched.schedule.trace import Schedule
@@ -51,7 +51,7 @@ def test_beside_the_features_of_the_program() -> None:
     schedule = tiled(8, 32)
     program = np.stack([features_of(schedule.func, AVX512)] * 3)
     code = np.stack([of(schedule)] * 3)
-    together = joined(program, code)
+    together = join_features(program, code)
     assert together.shape == (3, len(JOINED_NAMES))
     assert together.dtype == np.float32
     ratio = together[0, JOINED_NAMES.index("code.cycles/roofline")]

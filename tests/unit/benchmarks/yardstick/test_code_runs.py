@@ -129,8 +129,8 @@ def test_conditions_that_depend_on_data_are_taken_half_of_the_time() -> None:
 
 def test_a_loop_that_cannot_be_walked_leaves_no_variable_behind() -> None:
     walk = _Walk(lower(tiled(2, 16).func, AVX512), AVX512)
-    with walk._bound("i", np.zeros(4)):
-        with pytest.raises(RuntimeError, match="inside"), walk._bound("i", np.ones(4)):
+    with walk._with_values("i", np.zeros(4)):
+        with pytest.raises(RuntimeError, match="inside"), walk._with_values("i", np.ones(4)):
             raise RuntimeError("inside")
         assert not walk._env["i"].any()
     assert "i" not in walk._env

@@ -68,7 +68,7 @@ def test_those_of_several_programs_have_room_for_the_most_statements() -> None:
     assert both.statements.shape == (4, two.statements.shape[1], len(DETAILED))
     assert np.array_equal(both.statements[0, :1], one.statements[0])
     assert not both.statements[0, 1:].any()
-    assert np.array_equal(both.at(np.array([2])).curves, two.curves[1:2])
+    assert np.array_equal(both.take(np.array([2])).curves, two.curves[1:2])
     assert joined([]).curves.shape == (0, CURVES)
 
 

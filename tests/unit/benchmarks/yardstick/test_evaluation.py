@@ -12,7 +12,7 @@ from benchmarks.yardstick.alternatives import alternatives
 from benchmarks.yardstick.contestants import Contestant, OwnOnly, Predict, Prediction, Random, Roofline, contestants
 from benchmarks.yardstick.data import NEAR_BEST, SPACE
 from benchmarks.yardstick.evaluation import CEILING, Protocol, agreement, mean_judgement, verdicts
-from benchmarks.yardstick.folds import FEW_OWN, OWN
+from benchmarks.yardstick.folds import FEW_OWN, OWN_RECORDS
 from benchmarks.yardstick.samples import Samples
 from metasched.cost.features import NAMES
 from metasched.cost.model_registry import MODELS
@@ -64,7 +64,7 @@ def test_a_contestant_never_sees_the_family_that_it_is_judged_on(some: list[Samp
     assert len(with_own) == 2 * 2  # a task of 64 has no rest to be judged on
     assert [families for families, _, _ in with_own] == [{"b"}, {"a"}] * 2
     assert [seed for _, _, seed in with_own] == [0, 0, 1, 1]
-    assert all(len(own) == OWN for _, own, _ in with_own)
+    assert all(len(own) == OWN_RECORDS for _, own, _ in with_own)
     assert {*some[0].first, *some[2].first} > with_own[0][1] != with_own[2][1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.yardstick.data import NEAR_BEST
-from benchmarks.yardstick.folds import OWN, by_family, by_task, with_own
+from benchmarks.yardstick.folds import OWN_RECORDS, by_task, folds_by_family, with_own
 from benchmarks.yardstick.tasks import FAMILIES, tasks
 from tests.unit.benchmarks.yardstick.conftest import MakeSamples
 
@@ -17,7 +17,7 @@ def test_no_task_of_the_family_judged_is_among_the_others(made_up: MakeSamples) 
         made_up("a 2", "a", pool=NEAR_BEST),
         made_up("c 1", "c"),
     ]
-    folds = list(by_family(samples))
+    folds = list(folds_by_family(samples))
     assert [fold.family for fold in folds] == ["a", "b", "c"]
     for fold in folds:
         assert {one.family for one in fold.judged} == {fold.family}
@@ -44,9 +44,9 @@ def test_own_records_are_not_judged(made_up: MakeSamples) -> None:
     parts = with_own(pools, seed=3)
     assert parts is not None
     own, rest = parts
-    assert len(own) == OWN
+    assert len(own) == OWN_RECORDS
     assert [one.pool for one in rest] == ["space", NEAR_BEST]
-    assert sum(map(len, rest)) == 300 - OWN
+    assert sum(map(len, rest)) == 300 - OWN_RECORDS
     judged = {time for one in rest for time in one.first}
     assert not set(own.first) & judged
     assert set(own.first) | judged == {time for pool in pools for time in pool.first}
@@ -69,8 +69,8 @@ def test_features_stay_with_their_times(made_up: MakeSamples) -> None:
 
 
 def test_a_task_of_few_candidates_has_no_rest(made_up: MakeSamples) -> None:
-    assert with_own([made_up("a 1", "a", count=OWN + 31)], seed=0) is None
-    assert with_own([made_up("a 1", "a", count=OWN + 32)], seed=0) is not None
+    assert with_own([made_up("a 1", "a", count=OWN_RECORDS + 31)], seed=0) is None
+    assert with_own([made_up("a 1", "a", count=OWN_RECORDS + 32)], seed=0) is not None
 
 
 def test_a_pool_of_which_little_is_left_is_not_judged(made_up: MakeSamples) -> None:

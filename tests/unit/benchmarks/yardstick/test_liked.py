@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 import metasched as ms
-from benchmarks.yardstick.data import TENSOR_DATA, read
-from benchmarks.yardstick.liked import liked
+from benchmarks.yardstick.data import TENSOR_DATA, read_tasks
+from benchmarks.yardstick.liked import liked_candidates
 from benchmarks.yardstick.tensor_tasks import tensor_tasks
 from metasched.cost.trained import read_shipped_model
 from metasched.search.arms.space_arms import SpaceArms
@@ -24,7 +24,7 @@ def space(target: ms.Target) -> SpaceArms:
 
 def test_what_scores_like_is_among_the_first() -> None:
     arms = space(SAPPHIRE)
-    found = liked(arms, np.random.default_rng(0))
+    found = liked_candidates(arms, np.random.default_rng(0))
     assert len(set(found)) == len(found) > 30
     assert all("tensorize(" in arms.trace(candidate) for candidate in found)
     scores = [read_shipped_model().log_seconds(arms[c.arm].features(np.array([c.row])))[0] for c in found]
@@ -32,10 +32,10 @@ def test_what_scores_like_is_among_the_first() -> None:
 
 
 def test_without_such_instructions_there_are_none() -> None:
-    assert liked(space(plain("skylake", frozenset({"avx2", "fma"}))), np.random.default_rng(0)) == []
+    assert liked_candidates(space(plain("skylake", frozenset({"avx2", "fma"}))), np.random.default_rng(0)) == []
 
 
 def test_the_measurements_are_of_the_tasks() -> None:
-    measured = list(read(TENSOR_DATA))
+    measured = list(read_tasks(TENSOR_DATA))
     assert {task.spec.name for task in measured} <= {spec.name for spec in tensor_tasks()}
     assert {task.text for task in measured} <= {spec.text for spec in tensor_tasks()}

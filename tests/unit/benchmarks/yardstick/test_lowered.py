@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.yardstick.code_features import JOINED_NAMES
-from benchmarks.yardstick.lowered import LoweredTask, difference, judged
+from benchmarks.yardstick.lowered import LoweredTask, difference, judge_columns
 from metasched.cost.features import NAMES
 
 
@@ -20,7 +20,7 @@ def made(family: str, seed: int, count: int = 48) -> LoweredTask:
 
 def test_only_code_tells_what_only_code_has() -> None:
     tasks = [made(family, n) for n, family in enumerate("aabbcc")]
-    of_program, both = judged(tasks, slice(len(NAMES))), judged(tasks, slice(None))
+    of_program, both = judge_columns(tasks, slice(len(NAMES))), judge_columns(tasks, slice(None))
     assert of_program == pytest.approx(0.5)
     assert both.shape == (6, 2)
     assert (both[:, 0] > 0.9).all()
@@ -29,4 +29,4 @@ def test_only_code_tells_what_only_code_has() -> None:
 
 
 def test_a_family_alone_is_not_judged() -> None:
-    assert np.isnan(judged([made("a", 0), made("a", 1)], slice(None))).all()
+    assert np.isnan(judge_columns([made("a", 0), made("a", 1)], slice(None))).all()

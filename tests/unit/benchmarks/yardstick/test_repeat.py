@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import metasched as ms
-from benchmarks.yardstick.data import TimedTask, obstacle_to_adding, read
+from benchmarks.yardstick.data import TimedTask, obstacle_to_adding, read_tasks
 from benchmarks.yardstick.repeat import (
-    disturbed,
+    disturbed_codes,
     disturbed_share,
-    lesser,
+    lesser_times,
     main,
+    newer_times,
+    repeat_codes,
     repeat_pools,
-    repeated,
-    replaced,
     write,
 )
 
@@ -40,7 +40,7 @@ class FakeRunner:
 
 @pytest.fixture
 def task(data: Path) -> TimedTask:
-    return next(read(data))
+    return next(read_tasks(data))
 
 
 def with_times(task: TimedTask, longer: dict[int, float]) -> TimedTask:
@@ -50,15 +50,15 @@ def with_times(task: TimedTask, longer: dict[int, float]) -> TimedTask:
 
 
 def test_a_candidate_is_disturbed_if_its_times_differ_by_a_tenth(task: TimedTask) -> None:
-    assert disturbed(task) == []
-    assert disturbed(with_times(task, {3: 1.2, 5: 1 / 1.2})) == [3, 5]
+    assert disturbed_codes(task) == []
+    assert disturbed_codes(with_times(task, {3: 1.2, 5: 1 / 1.2})) == [3, 5]
     assert disturbed_share(with_times(task, {3: 1.2, 5: 1 / 1.2})) == 2 / len(task.codes)
     assert disturbed_share(replace(task, codes=())) == 0.0
 
 
 def test_only_what_was_disturbed_has_new_times(task: TimedTask) -> None:
     runner, before = FakeRunner(), with_times(task, {3: 1.2, 5: 1.3, 7: 0.5})
-    after = repeated(before, runner, disturbed(before))  # type: ignore[arg-type]
+    after = repeat_codes(before, runner, disturbed_codes(before))  # type: ignore[arg-type]
     assert len(set(runner.traces)) == 3
     assert after.codes[3] == before.codes[3], "what fails now keeps its times"
     changed = [n for n, (a, b) in enumerate(zip(before.codes, after.codes, strict=True)) if a != b]
@@ -69,17 +69,17 @@ def test_only_what_was_disturbed_has_new_times(task: TimedTask) -> None:
 
 
 def test_a_file_is_written_whole(task: TimedTask, data: Path) -> None:
-    tasks = list(read(data))
+    tasks = list(read_tasks(data))
     write(tasks[::-1], data)
-    assert list(read(data)) == tasks[::-1]
+    assert list(read_tasks(data)) == tasks[::-1]
     assert [path.name for path in data.parent.iterdir()] == [data.name]
 
 
 def test_all_candidates_of_named_pools_have_new_times(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tasks, before = list(read(data)), list(read(data))
+    tasks, before = list(read_tasks(data)), list(read_tasks(data))
     named = tasks[0].spec.name
-    repeat_pools(tasks, [named], FakeRunner(), data, replaced)  # type: ignore[arg-type]
-    assert list(read(data)) == tasks
+    repeat_pools(tasks, [named], FakeRunner(), data, newer_times)  # type: ignore[arg-type]
+    assert list(read_tasks(data)) == tasks
     for old, new in zip(before, tasks, strict=True):
         changed = sum(a != b for a, b in zip(old.codes, new.codes, strict=True))
         assert changed == (len(old.codes) - (old is before[0]) if named in old.spec.name else 0)
@@ -87,10 +87,10 @@ def test_all_candidates_of_named_pools_have_new_times(data: Path, capsys: pytest
 
 
 def test_of_a_pool_that_was_disturbed_the_lesser_times_are_kept(data: Path) -> None:
-    tasks, before = list(read(data)), list(read(data))
+    tasks, before = list(read_tasks(data)), list(read_tasks(data))
     tasks[0] = with_times(tasks[0], {3: 1e-9})
     was_less, earlier = tasks[0].codes[3].second_s, tasks[0].codes
-    repeat_pools(tasks, [tasks[0].spec.name], FakeRunner(), data, lesser)  # type: ignore[arg-type]
+    repeat_pools(tasks, [tasks[0].spec.name], FakeRunner(), data, lesser_times)  # type: ignore[arg-type]
     assert tasks[0].codes[3].second_s == was_less < 2.1e-6
     assert [(code.sketch, code.row) for code in tasks[0].codes] == [(code.sketch, code.row) for code in before[0].codes]
     for old, new in zip(earlier[1:], tasks[0].codes[1:], strict=True):
@@ -100,7 +100,7 @@ def test_of_a_pool_that_was_disturbed_the_lesser_times_are_kept(data: Path) -> N
 def test_times_of_two_cpus_are_not_put_into_one_file(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tasks, before = list(read(data)), data.read_bytes()
+    tasks, before = list(read_tasks(data)), data.read_bytes()
     here = ms.Target.parse(tasks[0].target)
     assert obstacle_to_adding(tasks, replace(here, threads=here.threads + 1)) is None
     assert obstacle_to_adding([], here) is None

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.yardstick import replay
-from benchmarks.yardstick.data import read
+from benchmarks.yardstick.data import read_tasks
 from benchmarks.yardstick.tasks import tasks
 from metasched.operators import TWELVE
 
-MEASURED = list(read())
+MEASURED = list(read_tasks())
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -53,4 +53,4 @@ def test_what_is_measured_is_what_the_list_of_tasks_has() -> None:
 @pytest.mark.parametrize("number", range(0, len(MEASURED), 12))
 def test_a_sketch_of_the_measurements_replays(number: int) -> None:
     """Of every twelfth task the first one; the command of this module looks at all."""
-    assert list(replay.broken(MEASURED[number], sketches=1)) == []
+    assert list(replay.problems_of(MEASURED[number], sketches=1)) == []

@@ -10,9 +10,9 @@ import pytest
 
 import metasched as ms
 from benchmarks.yardstick import samples as module
-from benchmarks.yardstick.data import NEAR_BEST, SPACE, TimedCode, TimedTask, append, read
+from benchmarks.yardstick.data import NEAR_BEST, SPACE, TimedCode, TimedTask, append, read_tasks
 from benchmarks.yardstick.details import CYCLES
-from benchmarks.yardstick.replay import broken
+from benchmarks.yardstick.replay import problems_of
 from benchmarks.yardstick.samples import features_of, kept_features, samples, sketch_of
 from metasched.cost.core import DEFAULT_CORE, Core, default_core
 from metasched.cost.features import NAMES, FeatureProgram
@@ -123,22 +123,22 @@ def test_kept_features_are_not_those_of_other_constants_rows_or_sources(
 
 def test_a_file_of_measurements_is_read_as_it_was_written(task: TimedTask, tmp_path: Path) -> None:
     path = tmp_path / "times.jsonl"
-    assert list(read(path)) == []
+    assert list(read_tasks(path)) == []
     near = timed(NEAR_BEST, TimedCode(0, (4, 8), 9e-7, 8e-7))
     append(task, path)
     append(near, path)
-    assert list(read(path)) == [task, near]
+    assert list(read_tasks(path)) == [task, near]
     path.write_text(path.read_text() + '{"operator": "half', encoding="utf-8")
-    assert list(read(path)) == [task, near]
+    assert list(read_tasks(path)) == [task, near]
 
 
 def test_sketches_that_replay_are_not_broken(task: TimedTask) -> None:
-    assert list(broken(task)) == []
+    assert list(problems_of(task)) == []
 
 
 def test_a_sketch_that_does_not_replay_is_named(task: TimedTask) -> None:
     gone = TimedTask(**{**vars(task), "sketches": (SKETCH.replace("reorder(i0, j0, k", "reorder(i1, j0, k"), EXPERT)})
-    (line,) = broken(gone)
+    (line,) = problems_of(gone)
     assert line.startswith("tiny (space), sketch 0: its trace does not replay: ")
     with pytest.raises((ScheduleError, ms.LanguageError)):
         features_of(gone)
@@ -149,16 +149,16 @@ def test_a_sketch_that_does_not_replay_is_named(task: TimedTask) -> None:
     [((4,), "it has 2 numbers left open, and row [4] has 1"), ((4, 99), "row [4, 99] is not among what its variables")],
 )
 def test_a_row_that_is_none_of_its_sketch_is_named(row: tuple[int, ...], message: str) -> None:
-    (line,) = broken(timed(SPACE, TimedCode(0, row, 1.0, 1.0)))
+    (line,) = problems_of(timed(SPACE, TimedCode(0, row, 1.0, 1.0)))
     assert message in line
 
 
 def test_a_program_that_is_refused_is_named(task: TimedTask) -> None:
-    (line,) = broken(TimedTask(**{**vars(task), "text": TEXT.replace("sum[k]", "sum[")}))
+    (line,) = problems_of(TimedTask(**{**vars(task), "text": TEXT.replace("sum[k]", "sum[")}))
     assert line.startswith("tiny (space): the program is refused: ")
 
 
 def test_only_sketches_that_have_candidates_replay(task: TimedTask) -> None:
     unused = TimedTask(**{**vars(task), "sketches": (SKETCH, EXPERT, "no trace")})
-    assert list(broken(unused)) == []
+    assert list(problems_of(unused)) == []
     assert len(features_of(unused)[0]) == 3

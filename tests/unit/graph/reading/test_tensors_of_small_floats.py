@@ -33,8 +33,8 @@ def kept_in_range(x: Any, dtype: DType) -> Any:
     distances = np.abs(known - np.nan_to_num(x)[..., None])
     # Of two that are as near, the even one: its step from zero is a whole number of twice the digits.
     nearest = distances.min(-1, keepdims=True)
-    steps = known / np.exp2(np.floor(np.log2(np.where(known == 0, 1, np.abs(known)))) - float_format(dtype).kept)
-    lowest = np.exp2(float_format(dtype).smallest_exponent - float_format(dtype).kept)
+    steps = known / np.exp2(np.floor(np.log2(np.where(known == 0, 1, np.abs(known)))) - float_format(dtype).kept_bits)
+    lowest = np.exp2(float_format(dtype).smallest_exponent - float_format(dtype).kept_bits)
     steps = np.where(np.abs(known) < dtype.smallest_normal, known / lowest, steps)
     odd = np.where(distances == nearest, np.abs(steps) % 2, 2)
     return np.where(np.isnan(x), np.nan, known[odd.argmin(-1)])

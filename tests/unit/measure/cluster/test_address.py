@@ -70,9 +70,9 @@ def test_mistakes(text: str, message: str) -> None:
 
 
 def test_no_files_are_no_tls() -> None:
-    assert TLSFiles.of(None, None, None) is None
+    assert TLSFiles.from_paths(None, None, None) is None
 
 
 def test_the_executor_refuses_before_it_connects() -> None:
     with pytest.raises(MetaschedError, match="is not this machine"):
-        OpenedOnce("dask://10.0.0.7:8786", 1).opened()
+        OpenedOnce("dask://10.0.0.7:8786", 1).open_runner()

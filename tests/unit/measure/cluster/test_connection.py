@@ -27,7 +27,7 @@ class Client:
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> connection.Connection:
-    monkeypatch.setattr(connection, "distributed", lambda: SimpleNamespace(Client=Client))
+    monkeypatch.setattr(connection, "require_distributed", lambda: SimpleNamespace(Client=Client))
     return connection.Connection(SchedulerAddress.parse("127.0.0.1:9"), 1.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metasched.measure.cluster.yardstick import MachinePace, most_agreeing
+from metasched.measure.cluster.yardstick import MachinePace, most_agreed_pace
 
 
 def pace(factor: float, stream: float = 1.0) -> MachinePace:
@@ -19,6 +19,6 @@ def test_paces_agree_within_a_tenth(factor: float, agree: bool) -> None:
 
 def test_most_machines_decide_and_of_two_groups_the_faster_one() -> None:
     slow, fast = [pace(2.0), pace(2.02), pace(2.04)], [pace(1.0), pace(1.02)]
-    assert most_agreeing([*fast, *slow]).agrees(slow[1])
-    assert most_agreeing([*slow[:2], *fast]).agrees(fast[0])
-    assert most_agreeing([slow[0]]) == slow[0]
+    assert most_agreed_pace([*fast, *slow]).agrees(slow[1])
+    assert most_agreed_pace([*slow[:2], *fast]).agrees(fast[0])
+    assert most_agreed_pace([slow[0]]) == slow[0]

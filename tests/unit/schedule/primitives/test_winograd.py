@@ -52,7 +52,7 @@ def applied(program: ms.Program, tile: int) -> ms.Schedule:
 
 def wrong(program: ms.Program, sch: ms.Schedule, func: Func | None = None) -> list[str]:
     """What the machine code of a transformed program computes that is further off than rounding is."""
-    by = arithmetic_of(str(sch.trace)).of(program)
+    by = arithmetic_of(str(sch.trace)).computation_of(program)
     cases = prepare(program.func, given_inputs(program.func, None, seed=0), seed=0, by=by)
     out = []
     kernel = Kernel(build(sch.func if func is None else func, Target.detect(threads=2)))
@@ -194,7 +194,7 @@ def test_the_tolerance_is_for_what_was_transformed_only() -> None:
     program, sch = transformed(PLANE, 4)
     given = given_inputs(program.func, None, seed=0)
     plain = prepare(program.func, given, seed=0)
-    loose = prepare(program.func, given, seed=0, by=arithmetic_of(str(sch.trace)).of(program))
+    loose = prepare(program.func, given, seed=0, by=arithmetic_of(str(sch.trace)).computation_of(program))
     assert plain.integers.tolerance == (None,)
     assert loose.integers.tolerance[0] is not None
     (near,), (far,) = plain.random.tolerance, loose.random.tolerance
@@ -204,7 +204,7 @@ def test_the_tolerance_is_for_what_was_transformed_only() -> None:
     assert (far / near).max() < 1000
     unrelated = ms.Schedule(program)
     unrelated.parallel(unrelated.get_loops(unrelated.get_block("conv"))[0])
-    assert arithmetic_of(str(unrelated.trace)).of(program) == Computation(program.func)
+    assert arithmetic_of(str(unrelated.trace)).computation_of(program) == Computation(program.func)
 
 
 def done() -> ms.Schedule:

@@ -251,8 +251,8 @@ def test_a_neighbour_that_is_not_legal_here_is_left_out_and_counted_by_the_reaso
     space = ms.space(PRODUCT, [moved], target=AVX512)
     illegal = replace(ENTRY, structure=(("moved({anchor})/place", "nowhere"),), numbers=())
     arms = SpaceArms(space, AVX512, DEFAULT_CORE, Knowledge((illegal, replace(illegal, extents=(48, 64, 60)))))
-    assert len(arms.transferred) == 0
-    (reason,) = arms.transferred.reasons
+    assert len(arms.transfer_result) == 0
+    (reason,) = arms.transfer_result.reasons
     assert reason.startswith("compute_inline: ")
     assert arms.refused[reason] == 2
     found = guess(PRODUCT, AVX512, [moved], knowledge=Knowledge((illegal,)))
@@ -276,11 +276,11 @@ def test_neighbours_beyond_the_structures_that_are_looked_at_are_counted() -> No
 def test_what_is_carried_over_is_an_arm_to_search_from() -> None:
     space = ms.space(PRODUCT, RULES, target=AVX512, max_sketches=1)
     arms = SpaceArms(space, AVX512, DEFAULT_CORE, KNOWN)
-    candidate = arms.locate(str(arms.transferred[0].trace))
+    candidate = arms.locate(str(arms.transfer_result[0].trace))
     assert candidate is not None
     assert candidate.arm in arms.known()
     assert SpaceArms(space, AVX512).known() == []
-    assert arms.trace(candidate) == str(arms.transferred[0].trace)
+    assert arms.trace(candidate) == str(arms.transfer_result[0].trace)
 
 
 # --- guesses
@@ -328,8 +328,8 @@ def test_a_task_measures_the_guess_first_and_then_its_neighbours() -> None:
     other = replace(ENTRY, extents=(48, 64, 60), numbers=_with(2))
     task = Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge=Knowledge((ENTRY, other)))
     guesses = task.guesses()
-    assert guesses.own == str(task.arms.transferred[0].trace)
-    assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.transferred[1:4])
+    assert guesses.own == str(task.arms.transfer_result[0].trace)
+    assert guesses.neighbours == tuple(str(one.trace) for one in task.arms.transfer_result[1:4])
     assert guesses.with_roles()[0][0] == guesses.own
     assert Task(ms.parse_program(RENAMED), RULES, AVX512, knowledge="none").guesses().neighbours == ()
 

@@ -50,7 +50,7 @@ def test_the_outline_of_one_that_does_not_apply_stays_as_it_is(caplog: pytest.Lo
         fresh, stale = sorted(database.summaries(RECORD.task), key=lambda s: s.number)
         names = OwnNames(database, RECORD.task, OTHER)
         with caplog.at_level(logging.INFO, logger="metasched"):
-            assert names.told(fresh) != fresh
+            assert names.in_own_names(fresh) != fresh
             assert not caplog.messages
-            assert names.told(stale) == stale
+            assert names.in_own_names(stale) == stale
     assert "gone" in caplog.text

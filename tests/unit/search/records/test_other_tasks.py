@@ -61,7 +61,7 @@ def test_a_first_batch_leaves_out_what_may_be_measured_while_it_is_proposed(data
     add(database, records_of(THIRD, 8))
     assert counts(database, 0, others) == [8], "the last batch of the session's other tasks"
     add(database, [replace(r, batch=1, code=f"1 {n}") for n, r in enumerate(records_of(OTHER, 4, seed=7))])
-    with others.running(search_of(OTHER), 1):
+    with others.measuring_batch(search_of(OTHER), 1):
         assert counts(database, 0, others) == [8, 8], "while a batch is measured"
     add(database, records_of(MINE, 2))
     add(database, [replace(r, batch=1, code=f"2 {n}") for n, r in enumerate(records_of(THIRD, 4, seed=7))])
@@ -92,6 +92,6 @@ def test_features_are_kept_and_the_same_lessons_are_the_same_objects(
     (first,) = others.lessons(search_of(MINE), MINE, known, 0)
     (again,) = others.lessons(search_of(MINE), MINE, known, 0)
     assert first is again
-    monkeypatch.setattr("metasched.search.records.other_tasks.described", None)
+    monkeypatch.setattr("metasched.search.records.other_tasks.describe_records", None)
     (kept,) = others_of(database, tmp_path).lessons(search_of(MINE), MINE, known, 0)
     assert (kept.features == first.features).all()

@@ -9,14 +9,14 @@ import numpy as np
 from metasched.cost.core import DEFAULT_CORE
 from metasched.cost.features import features_of
 from metasched.schedule.trace import Trace
-from metasched.search.records.record_features import described, program_of
+from metasched.search.records.record_features import describe_records, program_of
 from tests.support.recorded import dense, records_of
 from tests.support.targets import AVX512
 
 
 def test_features_of_records_are_those_of_their_scheduled_programs() -> None:
     records = [*records_of(dense(), 6), *records_of(dense(N=48), 2)]
-    found = described(records, DEFAULT_CORE)
+    found = describe_records(records, DEFAULT_CORE)
     assert found.positions == tuple(range(8))
     assert not found.refused
     for record, features in zip(records, found.features, strict=True):
@@ -28,8 +28,8 @@ def test_what_no_longer_applies_is_counted_and_left_out() -> None:
     first, second, third = records_of(dense(), 3)
     damaged = replace(first, trace="no trace")
     other = replace(second, program=second.program.replace("dense:", "product:"))
-    found = described([damaged, other, third], DEFAULT_CORE)
+    found = describe_records([damaged, other, third], DEFAULT_CORE)
     assert found.positions == (2,)
     assert found.refused.total() == 2
     assert found.refused["the trace does not parse"] == 1
-    assert described([], DEFAULT_CORE).positions == ()
+    assert describe_records([], DEFAULT_CORE).positions == ()

@@ -36,8 +36,8 @@ def test_batches_are_as_good_as_all_at_once() -> None:
     for arm in range(2):
         assert np.array_equal(whole.rows(arm), parts.rows(arm))
         assert np.array_equal(whole.elite(arm, 5), parts.elite(arm, 5))
-        assert whole.best(arm) == parts.best(arm)
-        assert whole.measured(arm) == parts.measured(arm) == len(parts.rows(arm))
+        assert whole.best_score(arm) == parts.best_score(arm)
+        assert whole.measured_count(arm) == parts.measured_count(arm) == len(parts.rows(arm))
 
 
 def test_features_and_times_stand_in_the_order_of_observation() -> None:
@@ -62,15 +62,15 @@ def test_the_elite_are_the_fastest_and_bounds_come_last() -> None:
     assert history.elite(0, 9).tolist() == [[4, 4], [1, 1], [2, 2], [5, 5]]
     assert history.elite(0, 2).tolist() == [[4, 4], [1, 1]]
     assert history.elite(1, 9).shape == (0, 3)
-    assert history.best(0) == 0.0, "-log2 of a second"
+    assert history.best_score(0) == 0.0, "-log2 of a second"
 
 
 def test_nothing_was_fast_before_the_first_success() -> None:
     history = History(ARMS)
     assert len(history.times) == 0
-    assert history.best(0) == -np.inf
+    assert history.best_score(0) == -np.inf
     history.add([Observation(Candidate(0, (1, 1)), None)])
-    assert history.best(0) == -np.inf
+    assert history.best_score(0) == -np.inf
     assert history.times.seconds.tolist() == [np.inf]
 
 
@@ -101,5 +101,5 @@ def test_the_fastest_are_candidates_in_order_and_bounds_come_last() -> None:
     candidates = [Candidate(0, (n, n)) for n in range(1, 5)]
     times = [(3.0, False), (1.0, True), (None, False), (2.0, False)]
     history.add([Observation(c, s, bound) for c, (s, bound) in zip(candidates, times, strict=True)])
-    assert history.fastest(8) == [candidates[3], candidates[0], candidates[1]]
-    assert history.fastest(1) == [candidates[3]]
+    assert history.fastest_candidates(8) == [candidates[3], candidates[0], candidates[1]]
+    assert history.fastest_candidates(1) == [candidates[3]]

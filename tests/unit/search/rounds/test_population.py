@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metasched.search.rounds.population import crossover, distinct, draw_parents, keys
-from metasched.search.rounds.selection import Pool, spread
+from metasched.search.rounds.selection import Pool, choose_unlike
 from metasched.search.space_protocol import Candidate
 from tests.support.toys import Toy
 
@@ -49,9 +49,9 @@ def test_a_batch_is_spread_out() -> None:
     twins = np.array([[8, 8, 8, n] for n in range(1, 9)])
     other = np.array([[4, 4, 4, 4], [1, 2, 3, 4]])
     pool.add(0, np.concatenate([twins, other]), np.array([1.0, 0.99, 0.98, 0.97, 0.96, 0.95, 0.94, 0.93, 0.98, 0.1]))
-    chosen = spread(pool, 2, [])
+    chosen = choose_unlike(pool, 2, [])
     assert chosen[0].row == (8, 8, 8, 1)
-    assert spread(pool, 3, [])[:2] == chosen
+    assert choose_unlike(pool, 3, [])[:2] == chosen
     assert chosen[1].row == (4, 4, 4, 4)
 
 
@@ -59,7 +59,7 @@ def test_what_was_measured_or_taken_is_not_chosen() -> None:
     rows = np.array([[1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]])
     pool = Pool([keys(rows[:1])].__getitem__)
     pool.add(0, rows, np.array([3.0, 2.0, 1.0]))
-    assert spread(pool, 5, [Candidate(0, (2, 2, 2, 2))]) == [Candidate(0, (3, 3, 3, 3))]
-    best = pool.best(0)
+    assert choose_unlike(pool, 5, [Candidate(0, (2, 2, 2, 2))]) == [Candidate(0, (3, 3, 3, 3))]
+    best = pool.best_unmeasured(0)
     assert best is not None
     assert best[1].row == (2, 2, 2, 2)

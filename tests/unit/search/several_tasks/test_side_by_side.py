@@ -165,7 +165,7 @@ def test_steps_end_in_the_order_of_their_beginning(waiting: Waiting) -> None:
 
     with SideBySide[int](waiting) as steps:
         for n in range(3):
-            steps.begin(step(n))
+            steps.begin_step(step(n))
         for n in (2, 1, 0):
             futures[n].set_result(n)
         assert [steps.end_first() for _ in range(3)] == [0, 1, 2]
@@ -185,7 +185,7 @@ def test_steps_compute_one_at_a_time(waiting: Waiting) -> None:
 
     with SideBySide[int](waiting) as steps:
         for _ in range(5):
-            steps.begin(step)
+            steps.begin_step(step)
         assert sum(steps.end_first() for _ in range(5)) == 5
 
 
@@ -202,8 +202,8 @@ def test_an_interrupt_ends_what_waits_and_later_steps_may_wait_again(waiting: Wa
 
     def pressed() -> None:
         with SideBySide[None](waiting) as steps:
-            steps.begin(step)
-            steps.begin(step)
+            steps.begin_step(step)
+            steps.begin_step(step)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -258,14 +258,14 @@ def test_what_takes_long_lets_those_go_on_whose_results_are_there_and_is_before_
         answer.set_result(None)
         while not waiting._turn._back:
             time.sleep(1e-3)
-        steps.begin(lambda: order.append("begins"))
+        steps.begin_step(lambda: order.append("begins"))
         waiting.give_way()
         order.append("takes long")
 
     with SideBySide[None](waiting) as steps:
-        steps.begin(asks)
+        steps.begin_step(asks)
         begun.wait()
-        steps.begin(takes_long)
+        steps.begin_step(takes_long)
         while steps:
             steps.end_first()
     assert order == ["goes on", "takes long", "begins"]

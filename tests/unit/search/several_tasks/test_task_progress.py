@@ -33,9 +33,9 @@ def test_what_is_not_measured_is_expected_by_the_median_of_the_others() -> None:
 
 
 def test_facts_of_a_program() -> None:
-    small, large = (TaskFacts.of(parse_program(MATMUL, N=n), TARGET) for n in (64, 128))
+    small, large = (TaskFacts.of_program(parse_program(MATMUL, N=n), TARGET) for n in (64, 128))
     assert small.operations == 2 * 64**3
     assert small.kind == large.kind
     assert large.least_s == pytest.approx(8 * small.least_s)
     copy = parse_program("program c[N=65536](A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
-    assert TaskFacts.of(copy, TARGET).least_s > 1e-6, "bytes take their time, too"
+    assert TaskFacts.of_program(copy, TARGET).least_s > 1e-6, "bytes take their time, too"

@@ -30,7 +30,7 @@ def taken(one: Bandit, gains: Sequence[str], batches: int) -> list[str]:
     best = 1.0
     one.observe(batch(1, best))
     for number in range(2, batches + 2):
-        out.append(one.taken())
+        out.append(one.chosen_strategy())
         best = best * 0.9 if out[-1] in gains else best
         one.observe(batch(number, best))
     return out

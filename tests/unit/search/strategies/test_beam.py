@@ -41,7 +41,7 @@ def test_a_pass_over_decisions_comes_to_the_best_structure_and_makes_no_more_tha
     for made in (4, 64):
         model = Knows()
         strategy = beam(arms, model, config=BeamConfig(made=made, fresh=16))
-        first = len(strategy.structures.first)
+        first = len(strategy.structures.first_structures)
         batch = strategy.propose(16)
         assert len({arm.name for arm in arms if arm.drawn}) <= first + made
         if made == 64:

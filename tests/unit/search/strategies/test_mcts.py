@@ -31,10 +31,10 @@ def test_of_many_structures_it_makes_a_few_and_goes_to_good_ones() -> None:
     arms = Toys([Peaked(abs(n - 170) // 8) for n in range(256)])
     for made in (0, 16):
         strategy = tree_search(arms, Knows(), config=TreeConfig(rollouts=8, made=made, explore=0.0))
-        looked = len(strategy.structures.first)
+        looked = len(strategy.structures.first_structures)
         now = [c.arm for c in strategy.propose(32)]
         assert len(set(now)) <= looked + made
-        assert (set(now) <= set(strategy.structures.first)) is (made == 0)
+        assert (set(now) <= set(strategy.structures.first_structures)) is (made == 0)
     strategy = tree_search(arms, Knows(), config=TreeConfig(rollouts=8))
     late = [arms[c.arm].flavour for batch in batches(strategy, arms, 12)[6:] for c in batch]
     assert sorted(late)[len(late) // 2] <= 2, "of structures that are up to 21 times as slow"

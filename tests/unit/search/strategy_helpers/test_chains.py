@@ -10,7 +10,7 @@ from metasched.cost.task_times import TaskTimes
 from metasched.search.rounds.history import History
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.seen_features import SeenFeatures
-from metasched.search.strategy_helpers.chains import Chains, counted, gathered, joined, walked
+from metasched.search.strategy_helpers.chains import Chains, count_chains, gather_chains, join_chains, walk_chains
 from tests.support.toys import Toy, Toys
 
 
@@ -37,8 +37,8 @@ def test_cold_chains_never_get_worse_and_hot_ones_wander() -> None:
     rows = np.full((64, 4), 8)
     rows[32:] = 1
     cold, hot = (begun(arms) for _ in range(2))
-    still = scores(cold, walked(cold, {0: rows}, [0.0] * 24))
-    wild = scores(hot, walked(hot, {0: rows}, [100.0] * 24))
+    still = scores(cold, walk_chains(cold, {0: rows}, [0.0] * 24))
+    wild = scores(hot, walk_chains(hot, {0: rows}, [100.0] * 24))
     assert (still[:32] == 0).all()
     assert (still[32:] > -10).all()  # they began at -12
     assert still[32:].mean() > -4
@@ -49,8 +49,8 @@ def test_chains_change_to_better_arms_and_none_is_lost() -> None:
     arms = Toys([Toy(flavour=5), Toy(), Toy(flavour=3)])
     now = begun(arms)
     begin = {n: np.full((20, 4), 8) for n in range(3)}
-    after = walked(now, begin, [0.01] * 80)
-    assert counted(after) == 60
+    after = walk_chains(now, begin, [0.01] * 80)
+    assert count_chains(after) == 60
     assert len(after[1]) > 40
     assert set(now.pool.arms) == {0, 1, 2}
 
@@ -58,28 +58,28 @@ def test_chains_change_to_better_arms_and_none_is_lost() -> None:
 def test_a_walk_ends_when_it_is_told_to() -> None:
     arms = Toys([Toy()])
     now, steps = begun(arms), []
-    walked(now, {0: np.ones((4, 4), np.int64)}, [1.0] * 50, lambda step: steps.append(step) or step == 3)
+    walk_chains(now, {0: np.ones((4, 4), np.int64)}, [1.0] * 50, lambda step: steps.append(step) or step == 3)
     assert steps == [1, 2, 3]
 
 
 def test_illegal_changes_are_not_accepted() -> None:
     arms = Toys([Toy(most=4)])
     now = begun(arms)
-    after = walked(now, {0: np.ones((32, 4), np.int64)}, [100.0] * 10)
+    after = walk_chains(now, {0: np.ones((32, 4), np.int64)}, [100.0] * 10)
     assert (after[0].prod(axis=1) <= 4).all()
 
 
 def test_chains_begin_at_good_rows() -> None:
     arms = Toys([Toy(), Toy(flavour=40)])
     now = begun(arms)
-    assert gathered(now, [0, 1], 8) == {}
+    assert gather_chains(now, [0, 1], 8) == {}
     now.add({n: np.unique(arms[n].sample(now.rng, 200), axis=0) for n in (0, 1)})
-    begin = gathered(now, [0, 1], 64)
-    assert counted(begin) == 64
+    begin = gather_chains(now, [0, 1], 64)
+    assert count_chains(begin) == 64
     assert len(begin[0]) > 50
     assert scores(now, begin).mean() > now.pool.scores(0).mean()
 
 
 def test_joined_chains_are_all_of_both() -> None:
     one, two = np.ones((2, 4), np.int64), np.ones((3, 4), np.int64) * 2
-    assert {n: len(rows) for n, rows in joined({0: one, 1: one}, {1: two, 2: two}).items()} == {0: 2, 1: 5, 2: 3}
+    assert {n: len(rows) for n, rows in join_chains({0: one, 1: one}, {1: two, 2: two}).items()} == {0: 2, 1: 5, 2: 3}

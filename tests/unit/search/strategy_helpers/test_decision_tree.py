@@ -10,7 +10,7 @@ from metasched.search.strategy_helpers.decision_tree import DecisionTree
 def visits(tree: DecisionTree, values: dict[str, float], times: int, exploration: float) -> dict[str, int]:
     """How often each key was taken below the root."""
     for _ in range(times):
-        key = tree.best(tree.root, list(values), exploration)
+        key = tree.choose_decision(tree.root, list(values), exploration)
         tree.add([key], values[key])
     return {str(key): child.visits for key, child in tree.root.children.items()}
 
@@ -29,7 +29,7 @@ def test_failures_are_the_lowest_and_leave_the_range_alone() -> None:
     tree.add(["good"], 5.0)
     tree.add(["fair"], 4.0)
     tree.add(["worse"], -np.inf)
-    assert tree.best(tree.root, ["bad", "good", "fair", "worse"], 0.0) == "good"
+    assert tree.choose_decision(tree.root, ["bad", "good", "fair", "worse"], 0.0) == "good"
     assert tree.root.children["worse"].total == 4.0
 
 

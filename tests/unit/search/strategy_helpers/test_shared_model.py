@@ -33,7 +33,7 @@ def times(count: int) -> TaskTimes:
 def test_each_user_sees_what_it_trained() -> None:
     model = Counting()
     shared = SharedModel(model)
-    one, two, three = (shared.user() for _ in range(3))
+    one, two, three = (shared.add_user() for _ in range(3))
     assert one.predict(ROWS)[0] == 0
     one.fit(times(3))
     two.fit(times(5))
@@ -43,7 +43,7 @@ def test_each_user_sees_what_it_trained() -> None:
 def test_it_is_trained_again_only_after_another() -> None:
     model = Counting()
     shared = SharedModel(model)
-    one, two = shared.user(), shared.user()
+    one, two = shared.add_user(), shared.add_user()
     one.predict(ROWS)
     one.fit(times(3))
     one.predict(ROWS)

@@ -15,10 +15,10 @@ def test_a_lost_state_is_walked_again_within_its_epoch() -> None:
     whole, lost = WalkStates(walk), WalkStates(walk)
     lengths = list(range(0, 80, 8))
     for n in range(1, len(lengths) + 1):
-        before = whole.before(lengths[:n])
-        assert before == lost.before(lengths[:n])
+        before = whole.state_before(lengths[:n])
+        assert before == lost.state_before(lengths[:n])
         assert len(before or ()) == (n - 1) % EPOCH
         whole.leave(lengths[n - 1], (*(before or ()), lengths[n - 1]))
     walks.clear()
-    assert WalkStates(walk).before(lengths) == whole.before(lengths)
+    assert WalkStates(walk).state_before(lengths) == whole.state_before(lengths)
     assert len(walks) < EPOCH
