@@ -81,7 +81,7 @@ class Beside:
     def __init__(self, cores: Iterable[float]) -> None:
         self._cores = iter(cores)
 
-    def seen(self) -> OtherWork:
+    def work_seen(self) -> OtherWork:
         used = next(self._cores, 0.0)
         return OtherWork(used, 0.0, (("cc1plus", used),))
 
@@ -94,7 +94,7 @@ def test_what_a_host_takes_all_the_time_is_no_reason(
     """One that takes much for a while is waited for."""
     first, rounds = iter([OtherWork(0.0, stolen)]), []
     always = OtherWork(0.0, min(stolen, 0.05))
-    watch = SimpleNamespace(seen=lambda: next(first, always))
+    watch = SimpleNamespace(work_seen=lambda: next(first, always))
     monkeypatch.setattr(measuring, "Watch", lambda: rounds.append(1) or watch)
     ms.calibrate(2)
     assert len(rounds) == measuring._ROUNDS + repeated
