@@ -1,7 +1,8 @@
 """Whole quotients and remainders of f64, which nothing wider computes.
 
 The remainder |a| - q |b| is exact where q has no more than 24 bits: |b| is taken apart into its first 24 bits and the
-rest, whose products with q are exact, and so are the two differences (Sterbenz). Larger quotients are rounded.
+rest, whose products with q are exact, and so are the two differences (Sterbenz). Larger quotients are rounded, and of
+those that have no digit for the units left nothing remains.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from metasched.graph.builder import GraphValue
 
 # The names of NumPy's ufuncs.
 DIVISIONS = ("floor_divide", "fmod", "remainder")
+# Of a quotient without a digit for the units.
+NOTHING_LEFT = f"abs({{0}} / {{1}}) >= {2.0**53} and abs({{0}}) < inf and {{1}} != 0.0"
 _PART = "(f64(f32(abs({0}))) if abs({0}) > 1e-30 and abs({0}) < 1e30 else abs({0}))"
-_LEFT = "(abs({0}) if abs({1}) == inf and abs({0}) < inf else (abs({0}) - {2} * {3}) - {2} * (abs({1}) - {3}))"
+_LEFT = (
+    f"(0.0 if {NOTHING_LEFT} else abs({{0}}) if abs({{1}}) == inf and abs({{0}}) < inf"
+    " else (abs({0}) - {2} * {3}) - {2} * (abs({1}) - {3}))"
+)
 # A quotient may have been rounded to the next whole number.
 _INSIDE = "({0} + abs({1}) if {0} < 0.0 else {0} - abs({1}) if {0} >= abs({1}) else {0})"
 _SIGNED = "(-{0} if {1} < 0.0 or 1.0 / {1} < 0.0 else {0})"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from metasched.doors.exact_division import divided
+from metasched.doors.exact_division import NOTHING_LEFT, divided
 from metasched.doors.jit.promotion import resolved, weak_type
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
@@ -36,10 +36,10 @@ _FLOORED = (
 )
 _REMAINDER = (
     f"(({{0}} if {{0}} == 0.0 or ({{0}} > 0.0) == ({{1}} > 0.0) else {{1}}) if {_FINITE_BY_INFINITE} "
-    "else {0} - floor({0} / {1}) * {1})"
+    f"else 0.0 if {NOTHING_LEFT} else {{0}} - floor({{0}} / {{1}}) * {{1}})"
 )
 _FMOD = (
-    f"({{0}} if {_FINITE_BY_INFINITE} else "
+    f"({{0}} if {_FINITE_BY_INFINITE} else 0.0 if {NOTHING_LEFT} else "
     "{0} - (floor({0} / {1}) if {0} / {1} >= 0.0 else ceil({0} / {1})) * {1})"
 )
 # The larger one is taken out, so that no square overflows.

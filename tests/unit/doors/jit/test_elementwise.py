@@ -153,6 +153,16 @@ def test_whole_quotients_of_zeros_and_infinities(dtype: Any) -> None:
     check(lambda a: a // 0.0, a)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_quotients_without_units_nothing_remains(dtype: Any) -> None:
+    a, b = (x.ravel() for x in np.meshgrid(np.array([1e30, -1e30, np.finfo(dtype).max]), [1e-20, 0.1, 7, -7]))
+    a, b = a.astype(dtype), b.astype(dtype)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run_graph(ms.jit(np.floor_divide).graph(a, b), [a, b])[0], np.floor_divide(a, b))
+    for ufunc in (np.remainder, np.fmod):
+        assert not run_graph(ms.jit(ufunc).graph(a, b), [a, b])[0].any()
+
+
 def test_zeros_and_other_numbers_are_literals() -> None:
     assert "max(A[i0, i1], 0.0)" in str(ms.jit(lambda x: np.maximum(x, 0)).graph(F32))
 
