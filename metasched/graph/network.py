@@ -23,7 +23,7 @@ from metasched.graph.loops.flat_graph import flat
 from metasched.graph.members import NetworkBase
 from metasched.graph.passes.constant_folding import constant_folding
 from metasched.graph.passes.declaration import PassContext
-from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
+from metasched.graph.passes.pipeline import PassOptions, PassReport, optimise_graph, run_passes
 from metasched.graph.passes.strips import StripGroup, strip_groups, strips
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
@@ -121,10 +121,10 @@ class Network(NetworkBase):
     @cached_property
     def optimised(self) -> Graph:
         """The graph after the passes, which is what runs."""
-        return optimised(self.graph, self._options)
+        return optimise_graph(self.graph, self._options)
 
     def _again(self) -> Graph:
-        return optimised(self.graph, self._options)
+        return optimise_graph(self.graph, self._options)
 
     def passes(self) -> tuple[PassReport, ...]:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
@@ -333,7 +333,7 @@ class Network(NetworkBase):
                 return StripSettlement()
 
             def in_ways(ways: Mapping[str, bool]) -> Executable:
-                graph = optimised(self.graph, self._options_with(ways))
+                graph = optimise_graph(self.graph, self._options_with(ways))
                 return executable(graph, kernels(graph, self._schedules(), self.target), self.target, self.weights)
 
             found, taken = settle_groups(self.compiled(), in_ways, groups, self._trial_inputs())

@@ -14,7 +14,7 @@ from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.passes.constant_folding import computed
+from metasched.graph.passes.constant_folding import compute_outputs
 from metasched.graph.value_type import ValueType
 from metasched.target import Target
 
@@ -93,5 +93,5 @@ def _computed(
         whole = merged(graph, nodes, (made,))
     except PlaceByData:
         return None
-    (array,) = computed(whole.program, [constants[given] for given in whole.inputs], Target.detect())
+    (array,) = compute_outputs(whole.program, [constants[given] for given in whole.inputs], Target.detect())
     return array.reshape(types[name].shape)
