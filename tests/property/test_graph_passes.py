@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.fusion.stages import parsed
+from metasched.graph.fusion.stages import parse_once
 from metasched.graph.ir import Compute
 from metasched.graph.passes.declaration import PassOptions
 from metasched.graph.passes.pipeline import optimise_graph
@@ -138,4 +138,4 @@ def test_networks_compute_the_same_after_the_passes(seed: int) -> None:
     require_equal(graph, after, rtol=2e-4, atol=2e-4)
     for one in after.nodes:
         if isinstance(one, Compute):
-            assert parsed(str(one.program)).definition == one.program.definition
+            assert parse_once(str(one.program)).definition == one.program.definition

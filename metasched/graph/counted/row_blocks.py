@@ -13,7 +13,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import ValueCount
 from metasched.graph.counted.filled_rows import RowGroup, is_outermost, row_groups
-from metasched.graph.fusion.stages import parsed, program_of
+from metasched.graph.fusion.stages import parse_once, program_of
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
@@ -194,7 +194,7 @@ class _Contraction:
         type_, limit = self._types[number], self._fresh("blocks", _NUMBER)
         element = at("S", ["0"] * type_.rank)
         text = f"program blocks(S: {type_}) -> Y: i64[]:\n    Y[] = (i64({element}) + {rows - 1}) // {rows}\n"
-        self._around.append(Compute(self._origin.name, self._origin.op, parsed(text), (number,), (limit,)))
+        self._around.append(Compute(self._origin.name, self._origin.op, parse_once(text), (number,), (limit,)))
         return limit
 
     def _copied(self, name: str, made: str) -> str:
@@ -204,7 +204,7 @@ class _Contraction:
         pairs = zip(over, given.shape, wanted.shape, strict=True)
         read = [i if n >= m else f"min({i}, {n - 1})" for i, n, m in pairs]
         text = f"program rows(A: {given}) -> Y: {wanted}:\n    {at('Y', over)} = {at('A', read)}\n"
-        self._around.append(Compute(self._origin.name, self._origin.op, parsed(text), (name,), (made,)))
+        self._around.append(Compute(self._origin.name, self._origin.op, parse_once(text), (name,), (made,)))
         return made
 
     def _loop(self, nodes: Sequence[Node], made: Sequence[str], limit: str) -> tuple[LoopNode, list[Node]]:

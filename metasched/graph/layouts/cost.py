@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metasched.graph.fusion.expressions import names_in
-from metasched.graph.fusion.indices import IndexSum, linear
+from metasched.graph.fusion.indices import IndexSum, linear_form
 from metasched.graph.fusion.stages import Stages
 from metasched.graph.layouts.orders import Order, identity_order, permute_items
 from metasched.graph.layouts.preferences import Preference, weight_order
@@ -51,7 +51,7 @@ def cost(stages: Stages, wish: Preference, orders: Mapping[str, Order], target: 
 def _factor(stages: Stages, wish: Preference, read: Read, order: Order, axis: str, lanes: int) -> float:
     """How many times as long a sum takes for how neighbours along an index lie in one of its operands."""
     extents = stages.extents(wish.stage)
-    indices = [linear(index, extents) for index in permute_items(read.indices, order)]
+    indices = [linear_form(index, extents) for index in permute_items(read.indices, order)]
     if any(index is None for index in indices):
         return _STRIDED_FACTOR
     divided = max((_group_factor(index, axis, lanes) for index in indices if index is not None), default=1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from metasched.graph.fusion.expressions import names_in
-from metasched.graph.fusion.views import Shape, aligned
+from metasched.graph.fusion.views import Shape, align_dimensions
 from metasched.graph.layouts.preferences import Last
 from metasched.ir.source import Read, Stage
 
@@ -34,7 +34,7 @@ def last_through_view(last: Last, given: Shape, made: Shape) -> Last | None:
     None where the view would be none any more: it joins dimensions that are to be innermost with others that are not.
     """
     out: list[int] = []
-    for own, other in aligned(given, made):
+    for own, other in align_dimensions(given, made):
         moved = [dim in last for dim in own if given[dim] > 1]
         if any(moved) and not all(moved):
             return None

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from itertools import pairwise
 
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.expressions import map_reads, reads, substitute_names
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.by_identity import remembered_by_identity
 from metasched.support.data_classes import dataclass
@@ -43,7 +43,7 @@ def _drop_innermost_units(stages: Stages) -> Stages:
         gone = dropped[stage.buffer]
         zeros = {axis.name: IntLit(0) for dim, axis in enumerate(stage.axes) if dim in gone}
         kept = tuple(axis for dim, axis in enumerate(stage.axes) if dim not in gone)
-        out.append(replace(stage, axes=kept, value=substituted(stage.value, zeros)))
+        out.append(replace(stage, axes=kept, value=substitute_names(stage.value, zeros)))
     return _drop_dimensions(replace(stages, stages=tuple(out)), dropped)
 
 
@@ -81,7 +81,7 @@ def _drop_dimensions(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
         name: replace(type_, shape=tuple(n for d, n in enumerate(type_.shape) if d not in dropped.get(name, ())))
         for name, type_ in stages.types.items()
     }
-    made = tuple(replace(stage, value=with_reads(stage.value, change)) for stage in stages.stages)
+    made = tuple(replace(stage, value=map_reads(stage.value, change)) for stage in stages.stages)
     return replace(stages, types=types, stages=made)
 
 
@@ -134,7 +134,7 @@ class _Joining:
                 bound[name or ""] = bound.get(name or "", 0) + 1
         uses = _uses(stage)
         free = {name for name in extents if uses.get(name, 0) == bound.get(name, 0)}
-        inner = tuple(reduced(stage))
+        inner = tuple(reduced_extents(stage))
         if isinstance(stage.value, Reduce) and stage.value.reducer.is_arg:
             inner = ()
         neighbours = [*pairwise(own), *pairwise(inner)]
@@ -173,7 +173,7 @@ class _Joining:
             gone = {d + 1 for d in self.dims[read.buffer]}
             return replace(read, indices=tuple(e for d, e in enumerate(read.indices) if d not in gone))
 
-        made = tuple(replace(stage, value=with_reads(stage.value, change)) for stage in out)
+        made = tuple(replace(stage, value=map_reads(stage.value, change)) for stage in out)
         return replace(self.stages, types=types, stages=made)
 
     def _shape(self, name: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from metasched.graph.fusion.expressions import names_in, reads, with_reads
+from metasched.graph.fusion.expressions import map_reads, names_in, reads
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.source import Axis, Read, Reduce, Stage
 
@@ -74,7 +74,7 @@ def _reorder_stage(stage: Stage, orders: Mapping[str, Order]) -> Stage:
             replace(read, indices=permute_items(read.indices, orders[read.buffer])) if read.buffer in orders else read
         )
 
-    value = with_reads(stage.value, change)
+    value = map_reads(stage.value, change)
     if isinstance(value, Reduce) and not value.reducer.is_arg:
         value = replace(value, axes=_memory_ordered_axes(value))
     axes = permute_items(stage.axes, orders[stage.buffer]) if stage.buffer in orders else stage.axes

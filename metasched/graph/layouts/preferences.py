@@ -9,7 +9,7 @@ convolution, it is what all three share.
 from __future__ import annotations
 
 from metasched.graph.fusion.expressions import names_in, reads
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.layouts.orders import Order, innermost_order, moves_elements, permute_items
 from metasched.ir.nodes import Reducer
 from metasched.ir.source import Name, Read, Reduce, Stage
@@ -77,7 +77,7 @@ def preference(stages: Stages, stage: Stage, weights: frozenset[str]) -> Prefere
         return None
     data, weight = light[0], heavy[0]
     shared = frozenset().union(*map(names_in, weight.indices))
-    summed = frozenset(reduced(stage))
+    summed = frozenset(reduced_extents(stage))
     if not shared & summed:
         return None
     inner = [dim for dim, e in enumerate(data.indices) if (own := names_in(e)) and own <= shared]

@@ -13,10 +13,10 @@ from dataclasses import field, replace
 from itertools import pairwise
 
 from metasched.graph.fusion.canonical import index_text
-from metasched.graph.fusion.expressions import reads, substituted
+from metasched.graph.fusion.expressions import reads, substitute_names
 from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, modulo
-from metasched.graph.fusion.stages import Stages, reduced
-from metasched.graph.fusion.views import Shape, aligned, through_view
+from metasched.graph.fusion.stages import Stages, reduced_extents
+from metasched.graph.fusion.views import Shape, align_dimensions, indices_through_view
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Axis, IntLit, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
@@ -53,7 +53,7 @@ def has_quotients(e: SourceExpr) -> bool:
 def is_read_by_quotients(viewed: Shape, source: Shape) -> bool:
     """Whether the element at some place of a view is found by quotients."""
     names = [f"v{d}" for d in range(len(viewed))]
-    found = through_view([Name(n) for n in names], viewed, source, dict(zip(names, viewed, strict=True)))
+    found = indices_through_view([Name(n) for n in names], viewed, source, dict(zip(names, viewed, strict=True)))
     return any(has_quotients(e) for e in found)
 
 
@@ -74,7 +74,7 @@ class _Digit:
 def _digits(given: Shape, made: Shape) -> tuple[_Digit, ...] | None:
     """The parts of which the dimensions of both shapes are made; None where there are none: [4, 6] and [6, 4]."""
     out: list[_Digit] = []
-    for own, other in aligned(given, made):
+    for own, other in align_dimensions(given, made):
         a, b = _ends(given, own), _ends(made, other)
         ends = sorted({*a, *b, 1})
         for low, high in pairwise(ends):
@@ -177,7 +177,7 @@ class _Reshaping:
         if value.cond is not None or value.reducer not in _STEPWISE_REDUCERS:
             raise _CannotReshapeError
         along = self._variables_along(stage, value.operand)
-        inner = reduced(stage)
+        inner = reduced_extents(stage)
         gone = {dim for dim, name in enumerate(along) if name in inner}
         if {along[dim] for dim in gone} != inner.keys():
             raise _CannotReshapeError
@@ -193,7 +193,7 @@ class _Reshaping:
             renamed = {
                 self._names[digit.made]: Name(along[digit.given] or "") for digit in self.digits if digit.made in kept
             }
-            yield replace(stage, value=replace(value, axes=ranges, operand=substituted(operand, renamed)))
+            yield replace(stage, value=replace(value, axes=ranges, operand=substitute_names(operand, renamed)))
             return
         type_ = self.stages.types[stage.buffer]
         if type_.dtype.compute is not type_.dtype or not ranges:

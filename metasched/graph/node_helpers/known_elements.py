@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphBuilder, GraphValue
-from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
@@ -90,7 +90,7 @@ def _computed(
     while made in views:
         made = views[made]
     try:
-        whole = merged(graph, nodes, (made,))
+        whole = merge_nodes(graph, nodes, (made,))
     except PlaceByData:
         return None
     (array,) = compute_outputs(whole.program, [constants[given] for given in whole.inputs], Target.detect())

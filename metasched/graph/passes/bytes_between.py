@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
+from metasched.graph.fusion.expressions import map_reads, reads, substitute_names
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
@@ -156,7 +156,7 @@ def _dequantise_input(
         def change(read: Read) -> SourceExpr:
             return Read(own[""], indices) if read.buffer == "" else replace(read, buffer=own[read.buffer])
 
-        return with_reads(substituted(handed.floats, places), change)
+        return map_reads(substitute_names(handed.floats, places), change)
 
     apart = any(isinstance(s.value, Reduce) and any(r.buffer == name for r in reads(s.value)) for s in stages.stages)
     if apart:
@@ -178,4 +178,4 @@ def _change_reads(stages: Stages, name: str, change: Callable[[Read], SourceExpr
     def change_read(read: Read) -> SourceExpr:
         return change(read) if read.buffer == name else read
 
-    return replace(stages, stages=tuple(replace(s, value=with_reads(s.value, change_read)) for s in stages.stages))
+    return replace(stages, stages=tuple(replace(s, value=map_reads(s.value, change_read)) for s in stages.stages))

@@ -29,8 +29,8 @@ from dataclasses import replace
 from metasched.graph.fusion.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, is_reduction, kind_of
-from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
-from metasched.graph.fusion.rows import rows
+from metasched.graph.fusion.merge import canonical_compute, merge_nodes, merge_stages, replace_nodes
+from metasched.graph.fusion.rows import count_rows
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
@@ -292,7 +292,7 @@ class _Grouping:
         """The stages of nodes as those of one program, or why there is none: places that data decide are in the way."""
         nodes = [self._graph.nodes[n] for n in members]
         try:
-            return stages_together(self._graph, nodes, nodes[-1].outputs)
+            return merge_stages(self._graph, nodes, nodes[-1].outputs)
         except PlaceByData as e:
             return str(e)
 
@@ -309,7 +309,7 @@ class _Grouping:
             return together
         if (
             sum(type_.size for type_ in together.types.values()) <= _MOST_CACHED_ELEMENTS
-            or rows(together) >= _LEAST_ROWS
+            or count_rows(together) >= _LEAST_ROWS
         ):
             return ""
         return "their stages do not go along the same rows"
@@ -365,9 +365,11 @@ class _Grouping:
             assert isinstance(final, Compute)
             members.update(group.members)
             made[group.members[-1]] = (
-                merged(self._graph, nodes, final.outputs) if len(nodes) > 1 else canonical_compute(self._graph, final)
+                merge_nodes(self._graph, nodes, final.outputs)
+                if len(nodes) > 1
+                else canonical_compute(self._graph, final)
             )
-        return without_dead_code(replaced(self._graph, made, members))
+        return without_dead_code(replace_nodes(self._graph, made, members))
 
 
 def _numbers_by_task(graph: Graph) -> list[list[int]]:

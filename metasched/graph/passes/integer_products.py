@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads, substituted
+from metasched.graph.fusion.expressions import reads, substitute_names
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
@@ -120,7 +120,7 @@ class _Integers:
         self._add_node(replace(node, program=program, inputs=(found.value,), outputs=(value,)))
         assert isinstance(stage.value, Read)
         places = dict(zip(found.axes, stage.value.indices, strict=True))
-        zero, scale = (None if part is None else substituted(part, places) for part in (found.zero, found.scale))
+        zero, scale = (None if part is None else substitute_names(part, places) for part in (found.zero, found.scale))
         return replace(found, value=value, axes=tuple(axis.name for axis in stage.axes), zero=zero, scale=scale)
 
     def _add_node(self, node: Node) -> None:

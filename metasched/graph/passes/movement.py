@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from metasched.graph.fusion.copies import copied_boxes
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.indices import linear
-from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.indices import linear_form
+from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
@@ -111,7 +111,9 @@ def _is_movement(stages: Stages) -> bool:
     (stage,) = stages.stages
     assert isinstance(stage.value, Read)
     extents = stages.extents(stage)
-    return all(linear(index, extents) is not None for index in stage.value.indices) and not _count_quotients(stages)
+    return all(linear_form(index, extents) is not None for index in stage.value.indices) and not _count_quotients(
+        stages
+    )
 
 
 def _merge_chain(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
@@ -120,7 +122,7 @@ def _merge_chain(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | 
     if before is None:
         return None
     try:
-        made = merged(graph, nodes, reader.outputs)
+        made = merge_nodes(graph, nodes, reader.outputs)
     except PlaceByData:
         return None
     after = stages_of(made.program)

@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import conjunction, names_in, substituted
-from metasched.graph.fusion.indices import linear
+from metasched.graph.fusion.expressions import conjunction, names_in, substitute_names
+from metasched.graph.fusion.indices import linear_form
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -76,7 +76,7 @@ def _rows_inside(found: ProductSum, form: Stages, weights: Mapping[str, Array]) 
         if len(by_axis) > 1 and _is_finite(other, form, weights):
             for axis, conditions in list(by_axis.items())[:-1]:
                 at = data.indices[[own.name for own in padding.axes].index(axis)]
-                yield conjunction([substituted(condition, {axis: at}) for condition in conditions])
+                yield conjunction([substitute_names(condition, {axis: at}) for condition in conditions])
 
 
 def _conditions_of_axes(padding: Stage, condition: SourceExpr) -> dict[str, list[SourceExpr]]:
@@ -118,7 +118,7 @@ def comparison_mask(part: SourceExpr, grid: Mapping[str, Array], extents: Mappin
     """Where a comparison of indices holds; None where it is none of `_COMPARISONS`, or they are not linear."""
     if not isinstance(part, Operation) or part.op not in _COMPARISONS:
         return None
-    a, b = linear(part.a, extents), linear(part.b, extents)
+    a, b = linear_form(part.a, extents), linear_form(part.b, extents)
     difference = None if a is None or b is None else a.plus(b, -1)
     if difference is None or not all(isinstance(atom, Name) for atom, _ in difference.terms):
         return None

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from metasched.graph.fusion.indices import linear
-from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.indices import linear_form
+from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
@@ -55,7 +55,7 @@ def _merge_parts(graph: Graph, node: Compute, producer: Mapping[str, Node]) -> C
     parts = [part for name in node.inputs if isinstance(part := producer.get(name), Compute) and is_movement(part)]
     if len(node.inputs) != 2 or len(parts) != 2 or parts[0].inputs != parts[1].inputs:
         return None
-    return merged(graph, [*parts, node], node.outputs)
+    return merge_nodes(graph, [*parts, node], node.outputs)
 
 
 def _rotation(stages: Stages, stage: Stage) -> Read | None:
@@ -85,7 +85,7 @@ def _rotation(stages: Stages, stage: Stage) -> Read | None:
 
 def _offset(index: SourceExpr, axis: str, extents: dict[str, int]) -> int | None:
     """What is added to an index of a stage; None where it is anything else."""
-    found = linear(index, extents)
+    found = linear_form(index, extents)
     return found.constant if found is not None and found.terms == ((Name(axis), 1),) else None
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.affine import Affine, affine, is_known
+from metasched.graph.fusion.affine import Affine, affine_form, is_known
 from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import names_in, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
@@ -136,7 +136,7 @@ def _fold_one_chain(stages: Stages, given: dict[str, str], weights: _Weights) ->
         site = _Site(stages, stage, given, constants, stages.extents(stage))
         for part in stage.value.walk():
             if isinstance(part, SourceExpr):
-                found = affine(part, lambda read: read.buffer in constants)
+                found = affine_form(part, lambda read: read.buffer in constants)
                 made = _fold_chain(site, part, found, weights) if found.steps else None
                 if made is not None:
                     return made

@@ -14,7 +14,7 @@ import numpy as np
 
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.kinds import Kind, kind_of
-from metasched.graph.fusion.stages import Stages, parsed, program_of, stages_of
+from metasched.graph.fusion.stages import Stages, parse_once, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -115,7 +115,7 @@ def _slice(node: Compute, whole: str, joined: ValueType, own: ValueType, place: 
     begin = number * own.shape[dimension]
     read = [f"{name} + {begin}" if d == dimension and begin else name for d, name in enumerate(over)]
     text = f"program slice(A: {joined}) -> Y: {own}:\n    {at('Y', over)} = {at('A', read)}\n"
-    return Compute(node.name, "Slice", parsed(text), (whole,), node.outputs)
+    return Compute(node.name, "Slice", parse_once(text), (whole,), node.outputs)
 
 
 def _dimensions(stages: Stages, dimension: int, same: set[str]) -> _Dimensions | None:

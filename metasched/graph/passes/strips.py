@@ -18,7 +18,7 @@ from dataclasses import replace
 from metasched.cost.caches import last_cache
 from metasched.cost.core import DEFAULT_CORE
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.merge import merged, replaced
+from metasched.graph.fusion.merge import merge_nodes, replace_nodes
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.live_graph import without_dead_code
@@ -122,7 +122,7 @@ class _Joining:
             if not self._is_refused(chain, joined):
                 made[chain[-1]] = joined
                 members.update(chain)
-        return without_dead_code(replaced(self._graph, made, members)) if made else self._graph
+        return without_dead_code(replace_nodes(self._graph, made, members)) if made else self._graph
 
     def groups(self) -> tuple[StripGroup, ...]:
         """See `strip_groups`."""
@@ -195,7 +195,7 @@ class _Joining:
 
     def _merge_chain(self, chain: list[int]) -> Compute:
         nodes = [self._graph.nodes[n] for n in chain]
-        return merged(self._graph, nodes, nodes[-1].outputs)
+        return merge_nodes(self._graph, nodes, nodes[-1].outputs)
 
     def _key(self, node: Compute) -> str:
         return node.program.structural_hash()

@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from metasched.graph.fusion.expressions import conjunction, names_in, reads, substituted, with_reads
-from metasched.graph.fusion.indices import IndexSum, linear
+from metasched.graph.fusion.expressions import conjunction, map_reads, names_in, reads, substitute_names
+from metasched.graph.fusion.indices import IndexSum, linear_form
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -90,7 +90,7 @@ def _rows_read(index: SourceExpr, reader: Stage, form: Stages) -> tuple[int, int
     asked = [part for part in conjuncts(condition) if names_in(part) <= names] if condition is not None else []
     if not asked or prod(extents[name] for name in names) > _MOST_CASES:
         return None
-    at = linear(index, extents)
+    at = linear_form(index, extents)
     if at is None or not all(isinstance(atom, Name) for atom, _ in at.terms):
         return None
     grid = dict(zip(sorted(names), np.indices([extents[name] for name in sorted(names)]), strict=True))
@@ -109,8 +109,10 @@ def _copy_kept_rows(form: Stages, kept: _KeptRows) -> Stages:
     name = stage.axes[kept.axis].name
     extents = form.extents(stage)
     moved = _shift_index(Name(name), kept.first, extents)
-    shorter = replace(stage, value=_value_in_kept_rows(substituted(stage.value, {name: moved}), name, kept, extents))
-    reader = replace(kept.reader, value=with_reads(kept.reader.value, lambda read: _shift_read(read, form, kept)))
+    shorter = replace(
+        stage, value=_value_in_kept_rows(substitute_names(stage.value, {name: moved}), name, kept, extents)
+    )
+    reader = replace(kept.reader, value=map_reads(kept.reader.value, lambda read: _shift_read(read, form, kept)))
     shape = list(form.types[buffer].shape)
     shape[kept.axis] = kept.end - kept.first
     types = {**form.types, buffer: replace(form.types[buffer], shape=tuple(shape))}
@@ -130,7 +132,7 @@ def _value_in_kept_rows(value: SourceExpr, row: str, kept: _KeptRows, extents: M
     def at_rows(read: Read) -> Read:
         return replace(read, indices=tuple(_shift_index(index, 0, extents) for index in read.indices))
 
-    value = with_reads(value, at_rows)
+    value = map_reads(value, at_rows)
     left = [part for part in conjuncts(value.cond) if not is_met(part)]
     return replace(value, cond=conjunction(left)) if left else value.then
 
@@ -144,5 +146,5 @@ def _shift_read(read: Read, form: Stages, kept: _KeptRows) -> Read:
 
 def _shift_index(index: SourceExpr, by: int, extents: Mapping[str, int]) -> SourceExpr:
     """An index so many rows later, in short; as it is where it is not linear, which no row is."""
-    found = linear(index, extents)
+    found = linear_form(index, extents)
     return index if found is None else found.plus(IndexSum((), by)).expression()

@@ -13,8 +13,8 @@ from dataclasses import replace
 from math import prod
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import names_in, reads, substituted, with_reads
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.expressions import map_reads, names_in, reads, substitute_names
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.precision.products import (
     ProductSum,
     cast,
@@ -193,7 +193,7 @@ class _Rewriting:
         if part is None:
             return None
         names = {name: self._input(f"{name}q", value) for name, value in of.given.items()}
-        return substituted(with_reads(part, lambda read: replace(read, buffer=names[read.buffer])), places)
+        return substitute_names(map_reads(part, lambda read: replace(read, buffer=names[read.buffer])), places)
 
     def _signed(self, factor: _Factor) -> _Factor:
         """A factor of unsigned bytes as one of signed ones."""
@@ -230,7 +230,9 @@ class _Rewriting:
                 value = Operation(BinOp.SUB, value, summed if ahead else Operation(BinOp.MUL, own.zero, summed))
         if first.zero is not None and second.zero is not None:
             zeros = Operation(BinOp.MUL, first.zero, second.zero)
-            value = Operation(BinOp.ADD, value, Operation(BinOp.MUL, IntLit(prod(reduced(stage).values())), zeros))
+            value = Operation(
+                BinOp.ADD, value, Operation(BinOp.MUL, IntLit(prod(reduced_extents(stage).values())), zeros)
+            )
         value = value if made.dtype is TOTAL else cast(value, made.dtype)
         scales = [factor.scale for factor in (first, second) if factor.scale is not None]
         if scales:
@@ -293,7 +295,7 @@ class _Rewriting:
 
 def _fits(product: ProductSum, first: _Factor, second: _Factor) -> bool:
     """Whether totals are exact, and the same zero points and scales are for all that is added up."""
-    summed = reduced(product.stage)
+    summed = reduced_extents(product.stage)
     if prod(summed.values()) * _LARGEST_PRODUCT > _LARGEST_TOTAL:
         return False
     if product.reduction.cond is not None and first.zero is not None and second.zero is not None:

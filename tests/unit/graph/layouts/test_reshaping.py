@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metasched.graph.fusion.stages import Stages, parsed, program_of, stages_of
+from metasched.graph.fusion.stages import Stages, parse_once, program_of, stages_of
 from metasched.graph.layouts.reshaping import is_read_by_quotients, reshape_stages
 from metasched.reference.execution import reference
 
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 def _stages(text: str) -> Stages:
-    found = stages_of(parsed(text))
+    found = stages_of(parse_once(text))
     assert found is not None
     return found
 
