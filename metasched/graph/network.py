@@ -232,12 +232,12 @@ class Network(NetworkBase):
 
     def _whole_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
         """What runs, with all of its constants, and its kernels."""
-        from metasched.graph.code.kernels import made_graph_and_kernels
+        from metasched.graph.code.kernels import build_graph_and_kernels
 
         if "optimised" in vars(self):
             graph = self._whole()
             return graph, kernels(graph, self._schedules(), self.target)
-        return made_graph_and_kernels(self.graph, self._whole, self._schedules, self.target)
+        return build_graph_and_kernels(self.graph, self._whole, self._schedules, self.target)
 
     @property
     def members(self) -> tuple[Network, ...]:

@@ -17,7 +17,7 @@ from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.precision.narrowing import WIDE, FloatFlow, narrowed
+from metasched.graph.precision.narrowing import WIDE_TYPE, FloatFlow, narrow_stages
 from metasched.graph.value_type import ValueType
 
 NARROW_TYPE = DType.BF16
@@ -77,7 +77,7 @@ class _Narrowing:
         for node, flow in self._nodes_with_flows():
             coming = [own for own, value in node.by_input(flow.stages.inputs).items() if self._root(value) in known]
             outputs = dict(zip(flow.stages.outputs, node.outputs, strict=True))
-            known.update(self._root(outputs[name]) for name in flow.from_products(coming))
+            known.update(self._root(outputs[name]) for name in flow.outputs_of_products(coming))
             summed.update(self._root(value) for value in _values_of_inputs(flow.inputs_of_sums, flow.stages, node))
         return frozenset((factors | known - summed) - fixed)
 
@@ -100,7 +100,7 @@ class _Narrowing:
         return replace(type_, dtype=NARROW_TYPE) if self._becomes_narrow(name) else type_
 
     def _becomes_narrow(self, name: str) -> bool:
-        return self._graph.types[name].dtype is WIDE and self._root(name) in self._narrow
+        return self._graph.types[name].dtype is WIDE_TYPE and self._root(name) in self._narrow
 
     def _rewrite_node(self, node: Node) -> Node:
         flow = self._flows.get(id(node))
@@ -113,7 +113,7 @@ class _Narrowing:
         if not boundary and not flow.factors:
             return node
         inputs = tuple(self._narrow_constant(value) if name in weights else value for name, value in given.items())
-        program = program_of(narrowed(flow.stages, boundary, NARROW_TYPE), node.program.name)
+        program = program_of(narrow_stages(flow.stages, boundary, NARROW_TYPE), node.program.name)
         return replace(node, program=program, inputs=inputs)
 
     def _narrow_constant(self, name: str) -> str:

@@ -16,7 +16,7 @@ from metasched.graph.ir import Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import new_name
-from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised
+from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised_form
 from metasched.graph.value_type import ValueType
 from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.data_classes import dataclass
@@ -75,7 +75,7 @@ class _Handing:
         if len(stages.outputs) != 1 or node.outputs[0] in self._fixed:
             return node
         stage = stages.stages[-1]
-        found = dequantised(stage.value) if stage.buffer == stages.outputs[0] else None
+        found = dequantised_form(stage.value) if stage.buffer == stages.outputs[0] else None
         if found is None or found.scale is None or not self._may_write_bytes(stages, found):
             return node
         given = node.by_input(stages.inputs)
@@ -87,11 +87,11 @@ class _Handing:
                 return node
             if inner.indices != tuple(map(Name, axes)):
                 return node
-            self._handed[node.outputs[0]] = _Handed(given[inner.buffer], axes, found.of(_BYTE), needed)
+            self._handed[node.outputs[0]] = _Handed(given[inner.buffer], axes, found.replace_byte(_BYTE), needed)
             return node  # Nothing reads it any more.
         dtype = DType(inner.func)
         value = self._add_value(node.outputs[0], dtype)
-        self._handed[node.outputs[0]] = _Handed(value, axes, found.of(_BYTE), needed)
+        self._handed[node.outputs[0]] = _Handed(value, axes, found.replace_byte(_BYTE), needed)
         types = {**stages.types, stage.buffer: replace(stages.types[stage.buffer], dtype=dtype)}
         made = (*stages.stages[:-1], replace(stage, value=inner))
         return self._replace_program(node, replace(stages, types=types, stages=made), given, (value,))

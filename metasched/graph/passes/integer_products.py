@@ -252,7 +252,7 @@ class _Integers:
             own = new_name(stages, "Z")
             given[own] = raised
             zero = replace(found.zero, buffer=own) if self._constants[raised].any() else None
-        value = found.unsigned(zero)
+        value = found.unsigned_bytes(zero)
         names = tuple(dict.fromkeys(read.buffer for read in reads(value)))
         types = {**stages.types, **{name: self._types[value] for name, value in given.items()}}
         types[stage.buffer] = replace(types[stage.buffer], dtype=DType.U8)

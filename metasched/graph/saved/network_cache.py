@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
-from metasched.graph.code.owned_files import opened_own_file, remove_oldest, safe_folder
+from metasched.graph.code.owned_files import open_own_file, remove_oldest, safe_folder
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory import MappedMemory
 from metasched.graph.running.weights import Weights, WeightStore
@@ -192,7 +192,7 @@ class NetworkCache:
         if self.folder is None:
             return None
         path = self._path(self.folder, key)
-        file = opened_own_file(path)
+        file = open_own_file(path)
         if file is None and (path.is_symlink() or path.exists()):
             self._ignore("it is no file that is this user's alone")
         return file
