@@ -32,7 +32,7 @@ from metasched.graph.running.executable import Executable
 from metasched.graph.running.execution_plan import StepInfo
 from metasched.graph.running.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.running.planning import executable
-from metasched.graph.running.profile import NetworkProfile, profiled
+from metasched.graph.running.profile import NetworkProfile, profile_network
 from metasched.graph.running.state import NetworkState
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
@@ -406,7 +406,7 @@ class Network(NetworkBase):
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
         given = self._with(state.copy(), self._checked(inputs))
-        return profiled(self.compiled(), self.optimised, given, self.target, runs)
+        return profile_network(self.compiled(), self.optimised, given, self.target, runs)
 
     def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
         """Everything that the graph takes, in its order."""
