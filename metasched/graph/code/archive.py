@@ -38,7 +38,7 @@ def from_bytes(data: bytes) -> TaskCode:
 
 
 def describe_part(part: StepCode) -> dict[str, Any]:
-    """What a part is but for its bytes, as JSON takes it."""
+    """The description of a part without its bytes, as JSON values."""
     return {
         "bytes": len(part.data),
         "arguments": [(a.kind.value, a.number, a.nbytes) for a in part.arguments],

@@ -26,8 +26,8 @@ _FEW_PROGRAMS = 3
 def build_graph_and_kernels(
     graph: Graph, passes: Callable[[], Graph], choices: Callable[[], Choices], target: Target
 ) -> tuple[Graph, dict[str, TaskCode]]:
-    """What passes make of a graph, with its kernels' machine code. Builder processes get ready while they run, on the
-    other cores.
+    """Run passes on a graph and build its kernels' machine code. Builder processes get ready while the passes run, on
+    the other cores.
 
     Raises what `kernels` does.
     """

@@ -154,7 +154,7 @@ def _stretch_stages(stages: Stages, position: str, stretch: _Stretch) -> Stages:
 
 
 def _stretch_value(stages: Stages, final: Stage, position: str, stretch: _Stretch) -> SourceExpr:
-    """What the elements of a stretch are, by indices that begin with it."""
+    """The value of the elements of a stretch, by indices that are counted from its beginning."""
     assert isinstance(final.value, IfElse)
     axis, first, _ = stretch
     name = final.axes[axis].name

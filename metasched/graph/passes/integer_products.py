@@ -77,7 +77,7 @@ class _Integers:
     # --- quantised values
 
     def _quantised_value(self, name: str) -> Quantised | None:
-        """What bytes a value is of, None where it is of none. Bytes that no node computes so far are computed now."""
+        """The bytes that a value is made of, or None. Bytes that no node computes so far are computed now."""
         if name not in self._forms:
             self._forms[name] = self._find_quantised(name)
         return self._forms[name]
@@ -106,7 +106,7 @@ class _Integers:
         return replace(found, value=value, axes=axes)
 
     def _move_bytes(self, node: Compute, stages: Stages) -> Quantised | None:
-        """What a program moves, such as a transposition: the bytes are moved, too."""
+        """The bytes of a value that a program moves, such as a transposition, moved in the same way."""
         if len(stages.stages) != 1 or len(stages.inputs) != 1 or not isinstance(stages.stages[0].value, Read):
             return None
         found = self._quantised_value(node.inputs[0])
@@ -183,7 +183,7 @@ class _Integers:
     # --- signed bytes as unsigned ones
 
     def _unsigned_value(self, name: str) -> Quantised | None:
-        """As `_quantised_value`, of unsigned bytes where it is of signed ones that are no constant."""
+        """The quantised form of a value, made of unsigned bytes where its signed ones are no constant."""
         found = self._quantised_value(name)
         if found is None and self._types[name].dtype is DType.I8:
             found = Quantised(name, tuple(f"i{n}" for n in range(self._types[name].rank)))
@@ -199,9 +199,9 @@ class _Integers:
         return self._raising[signed].outputs[0]
 
     def _unsigned_maker(self, signed: str) -> Node:
-        """What makes signed bytes unsigned: what quantises them, to unsigned ones at once, where that is a node.
+        """The node that makes signed bytes unsigned: what quantises them, to unsigned ones at once, if a node does.
 
-        What views or moves them does so with unsigned ones.
+        A node that views or moves them does so with unsigned ones.
         """
         maker = self._makers.get(signed)
         if isinstance(maker, ShapeView):
@@ -225,7 +225,7 @@ class _Integers:
         return replace(self._types[name], dtype=DType.U8)
 
     def _move_unsigned(self, node: Compute) -> Compute | None:
-        """What moves signed bytes, of unsigned ones; None where a node does something else."""
+        """A node that moves signed bytes, as one that moves unsigned ones; None for any other node."""
         stages = stages_of(node.program)
         if stages is None or len(stages.stages) != 1 or len(stages.inputs) != 1 or stages.consts:
             return None
@@ -238,7 +238,7 @@ class _Integers:
         return replace(node, program=program, inputs=(source,), outputs=(value,))
 
     def _quantise_unsigned(self, node: Compute) -> Compute | None:
-        """What quantises to signed bytes, to unsigned ones at once; None where a node does something else."""
+        """A node that quantises to signed bytes, as one that quantises to unsigned ones; None for any other node."""
         stages = stages_of(node.program)
         if stages is None:
             return None
@@ -283,7 +283,7 @@ class _Integers:
         return replace(found, value=value, zero=Operation(BinOp.ADD, found.zero, IntLit(_SIGN_OFFSET)))
 
     def _read_unsigned(self, node: Node) -> Node:
-        """What only dequantises signed bytes does so with the unsigned ones, where there are any."""
+        """A node that only dequantises signed bytes, as one that reads the unsigned ones, where there are any."""
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return node

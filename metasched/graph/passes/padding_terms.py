@@ -87,7 +87,7 @@ def _conditions_of_axes(padding: Stage, condition: SourceExpr) -> dict[str, list
 
 
 def conjuncts(condition: SourceExpr) -> Iterator[SourceExpr]:
-    """What a condition asks for, all of which has to hold."""
+    """The conditions that all have to hold for a condition to hold."""
     if isinstance(condition, Operation) and condition.op is BinOp.AND:
         yield from conjuncts(condition.a)
         yield from conjuncts(condition.b)

@@ -121,7 +121,7 @@ def _copy_kept_rows(form: Stages, kept: _KeptRows) -> Stages:
 
 
 def _value_in_kept_rows(value: SourceExpr, row: str, kept: _KeptRows, extents: Mapping[str, int]) -> SourceExpr:
-    """What a copy has in the rows that are kept, without what its condition asks of the row alone: if all have it."""
+    """The value of a copy in the kept rows, without the parts of its condition that hold in all of these rows."""
     assert isinstance(value, IfElse)
     grid = {row: np.arange(kept.end - kept.first)}
 

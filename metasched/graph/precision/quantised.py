@@ -110,7 +110,7 @@ _Parts = tuple[Read | Apply, SourceExpr | None, SourceExpr | None]
 
 
 def _match_scaled(value: SourceExpr) -> _Parts | None:
-    """The byte, the zero point and the scale."""
+    """The byte, the zero point and the scale of an expression that dequantises; None for any other."""
     match value:
         case Apply("f32", (Operation(BinOp.MUL) as inner,)):
             return _match_scaled(inner)

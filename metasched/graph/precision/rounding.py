@@ -136,7 +136,7 @@ def _known_numbers(graph: Graph, part: SourceExpr | None, given: Mapping[str, st
 
 
 def _strip_casts(part: SourceExpr) -> SourceExpr:
-    """What is cast."""
+    """The expression without the casts around it."""
     while isinstance(part, Apply) and len(part.args) == 1:
         part = part.args[0]
     return part

@@ -123,7 +123,7 @@ class Executable:
         return new
 
     def _take_memory(self) -> _CallMemory:
-        """What a call has for itself, from an earlier one that has ended, or new."""
+        """Take the memory that one call has for itself: that of an earlier call that has ended, or new memory."""
         try:
             return self._free.pop()
         except IndexError:

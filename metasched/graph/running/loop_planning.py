@@ -259,7 +259,7 @@ class LoopActions:
         self._where = locations
 
     def actions_before(self, number: int) -> Iterator[Action]:
-        """What a loop, by its number, needs before it."""
+        """The actions that come before a loop, which is given by its number."""
         loop, at = self._flat.loops[number], self._where.locate
         if loop.limit is None:
             yield Action(TableAction.STORE, (at(_cell("limit", loop, number)),), (loop.most,))
@@ -300,7 +300,7 @@ class LoopActions:
         return Action(TableAction.LOOP, places, (count, loop.most))
 
     def actions_after_step(self, number: int) -> Iterator[Action]:
-        """What is to be done after a step: first what reads its values, then what moves them."""
+        """The actions after each step of a loop: first those that read its values, then those that move them."""
         loop, at = self._flat.loops[number], self._where.locate
         if loop.goes_on is not None and self._flag(number) != loop.goes_on:
             yield Action(TableAction.COPY, (at(self._flag(number)), at(loop.goes_on)), (_BYTE,))
@@ -328,7 +328,7 @@ class LoopActions:
             yield Action(TableAction.SWAP, (), (self._number(name), self._number(_spare_root(name))))
 
     def place_part(self, name: str) -> Action:
-        """What finds the place of a part of a state, before the kernel that writes it."""
+        """The action that finds the place of a part of a state, before the kernel that writes it."""
         graph, at = self._flat.graph, self._where.locate
         part = graph.parts[name]
         assert part.position is not None, name

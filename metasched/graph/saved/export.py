@@ -79,7 +79,7 @@ def _write(path: Path, parts: Sequence[Any]) -> None:
 def _describe_network(
     network: NetworkExport, plans: Sequence[ExecutionPlan], target: Target
 ) -> tuple[dict[str, Any], bytes]:
-    """What `network.json` says, and the machine code that it is about."""
+    """The content of `network.json`, and the machine code that it describes."""
     import_code_generator()
     from metasched.compiler.cpu.codegen import compile_text
 

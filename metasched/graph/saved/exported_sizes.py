@@ -51,7 +51,7 @@ class NetworkOfBuckets(Protocol):
 
 
 def export_sizes(net: NetworkOfBuckets) -> NetworkExport:
-    """What an export of a network of sizes has; all buckets are compiled.
+    """Compile all buckets of a network of sizes, and return what its export has.
 
     Raises NetworkError where what calls of some sizes take cannot be said without reading the model.
     """
@@ -65,7 +65,7 @@ def export_sizes(net: NetworkOfBuckets) -> NetworkExport:
 
 
 def _export_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
-    """What calls of a bucket's sizes run on, as an export has it."""
+    """The parts of an export that calls of a bucket's sizes run on."""
     own = net.bucket(**{name: high for name, (_, high) in bounds.items()})
     if own is None:
         return _export_single_sizes(

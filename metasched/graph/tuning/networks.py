@@ -108,7 +108,7 @@ def tune_networks(
 def settle_networks(
     members: Sequence[TunedMember], choices: Sequence[Choices], db: DatabaseLike
 ) -> tuple[Settlement, ...]:
-    """What came of timing tuned kernels in each network's own call.
+    """Time tuned kernels in each network's own call, and return what came of it.
 
     Networks that share weights run the same kernel for a task, so that its weights have one layout: that which the
     first of them decides for.
