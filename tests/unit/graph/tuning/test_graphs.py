@@ -126,14 +126,14 @@ def tuned_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
 class AllFaster:
     seconds = 2e-3, 1e-3
 
-    def of_steps(self, numbers: list[int]) -> tuple[float, float]:
+    def seconds_of_steps(self, numbers: list[int]) -> tuple[float, float]:
         return 2e-6 * len(numbers), 1e-6 * len(numbers)
 
 
 class AllSlower(AllFaster):
     seconds = 1e-3, 2e-3
 
-    def of_steps(self, numbers: list[int]) -> tuple[float, float]:
+    def seconds_of_steps(self, numbers: list[int]) -> tuple[float, float]:
         return 1e-6 * len(numbers), 2e-6 * len(numbers)
 
 
