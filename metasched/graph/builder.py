@@ -19,7 +19,7 @@ import numpy as np
 from metasched.errors import LanguageError
 from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.errors import Unsupported
-from metasched.graph.fusion.stages import parsed
+from metasched.graph.fusion.stages import parse_once
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.value_type import ValueType
@@ -350,7 +350,7 @@ class GraphBuilder:
 
     def _parsed(self, text: str) -> Program:
         try:
-            return parsed(text)
+            return parse_once(text)
         except LanguageError as error:
             first = error.diagnostics[0]
             raise Unsupported(f"the language has no such program: {first.message}\n{text}") from error

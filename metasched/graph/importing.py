@@ -12,7 +12,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import Folding, GraphBuilder, GraphValue, NodeOrigin, ValueCount
-from metasched.graph.counted.row_blocks import in_row_blocks
+from metasched.graph.counted.row_blocks import run_in_row_blocks
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import run_on_sizes
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
@@ -95,7 +95,7 @@ def import_in_blocks(model: ModelFile, binding: Binding) -> Graph:
     Graphs that are compared with those of other sizes have no such loops.
     """
     importer = _Importer(model, None)
-    return in_row_blocks(importer.graph(binding), importer.counts)
+    return run_in_row_blocks(importer.graph(binding), importer.counts)
 
 
 def open_sizes(model: ModelFile) -> dict[str, tuple[str, ...]]:

@@ -23,7 +23,7 @@ from metasched.graph.loops.flat_graph import flat
 from metasched.graph.members import NetworkBase
 from metasched.graph.passes.constant_folding import constant_folding
 from metasched.graph.passes.declaration import PassContext
-from metasched.graph.passes.pipeline import PassOptions, PassReport, optimised, run_passes
+from metasched.graph.passes.pipeline import PassOptions, PassReport, optimise_graph, run_passes
 from metasched.graph.passes.strips import StripGroup, strip_groups, strips
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.error import PrecisionError, differences
@@ -32,7 +32,7 @@ from metasched.graph.running.executable import Executable
 from metasched.graph.running.execution_plan import StepInfo
 from metasched.graph.running.packed_constants import let_constants_go, return_free_memory
 from metasched.graph.running.planning import executable
-from metasched.graph.running.profile import NetworkProfile, profiled
+from metasched.graph.running.profile import NetworkProfile, profile_network
 from metasched.graph.running.state import NetworkState
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, NetworkExport
@@ -121,10 +121,10 @@ class Network(NetworkBase):
     @cached_property
     def optimised(self) -> Graph:
         """The graph after the passes, which is what runs."""
-        return optimised(self.graph, self._options)
+        return optimise_graph(self.graph, self._options)
 
     def _again(self) -> Graph:
-        return optimised(self.graph, self._options)
+        return optimise_graph(self.graph, self._options)
 
     def passes(self) -> tuple[PassReport, ...]:
         """What each pass did, in order: print one for its remarks; `before` and `after` of it are graphs."""
@@ -232,12 +232,12 @@ class Network(NetworkBase):
 
     def _whole_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
         """What runs, with all of its constants, and its kernels."""
-        from metasched.graph.code.kernels import made_graph_and_kernels
+        from metasched.graph.code.kernels import build_graph_and_kernels
 
         if "optimised" in vars(self):
             graph = self._whole()
             return graph, kernels(graph, self._schedules(), self.target)
-        return made_graph_and_kernels(self.graph, self._whole, self._schedules, self.target)
+        return build_graph_and_kernels(self.graph, self._whole, self._schedules, self.target)
 
     @property
     def members(self) -> tuple[Network, ...]:
@@ -333,7 +333,7 @@ class Network(NetworkBase):
                 return StripSettlement()
 
             def in_ways(ways: Mapping[str, bool]) -> Executable:
-                graph = optimised(self.graph, self._options_with(ways))
+                graph = optimise_graph(self.graph, self._options_with(ways))
                 return executable(graph, kernels(graph, self._schedules(), self.target), self.target, self.weights)
 
             found, taken = settle_groups(self.compiled(), in_ways, groups, self._trial_inputs())
@@ -406,7 +406,7 @@ class Network(NetworkBase):
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
         given = self._with(state.copy(), self._checked(inputs))
-        return profiled(self.compiled(), self.optimised, given, self.target, runs)
+        return profile_network(self.compiled(), self.optimised, given, self.target, runs)
 
     def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
         """Everything that the graph takes, in its order."""

@@ -43,7 +43,7 @@ from metasched.graph.running.profile import NetworkProfile
 from metasched.graph.running.state import NetworkState
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.exported_parts import NetworkExport
-from metasched.graph.saved.exported_sizes import exported_sizes
+from metasched.graph.saved.exported_sizes import export_sizes
 from metasched.graph.saved.network_cache import CachePlace
 from metasched.graph.signature import DeferredGraph, Signature
 from metasched.lang.call_arguments import order_arguments
@@ -537,7 +537,7 @@ class NetworkOfSizes(NetworkBase):
 
         Raises NetworkError where what calls of some sizes take cannot be said without reading the model.
         """
-        return exported_sizes(self)
+        return export_sizes(self)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in type(self).OF_MEMBERS:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.graph.fusion.stages import parsed
+from metasched.graph.fusion.stages import parse_once
 from metasched.graph.ir import Compute
 from metasched.graph.passes.declaration import PassOptions
-from metasched.graph.passes.pipeline import optimised
+from metasched.graph.passes.pipeline import optimise_graph
 from metasched.target import Target
 from tests.support.graphs import require_equal
 from tests.support.onnx_models import model, node, value
@@ -134,8 +134,8 @@ def test_networks_compute_the_same_after_the_passes(seed: int) -> None:
     made = _RandomNetwork(seed).model()
     graph = ms.load_onnx(made).graph
     # What is in place in memory has no meaning for the reference.
-    after = optimised(graph, PassOptions(Target.detect(), frozenset({"parts"})))
+    after = optimise_graph(graph, PassOptions(Target.detect(), frozenset({"parts"})))
     require_equal(graph, after, rtol=2e-4, atol=2e-4)
     for one in after.nodes:
         if isinstance(one, Compute):
-            assert parsed(str(one.program)).definition == one.program.definition
+            assert parse_once(str(one.program)).definition == one.program.definition

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import metasched as ms
 from metasched.graph.passes.declaration import PassOptions
-from metasched.graph.passes.pipeline import optimised
+from metasched.graph.passes.pipeline import optimise_graph
 from metasched.target import Target
 from tests.support.graphs import by_reference
 from tests.support.onnx_models import model, node, value
@@ -133,7 +133,7 @@ def test_loops_compute_what_the_reference_evaluator_does(seed: int) -> None:
     made, inputs = _network(seed)
     wanted = ReferenceEvaluator(made).run(None, inputs)
     net = ms.load_onnx(made)
-    after = optimised(net.graph, PassOptions(Target.detect(), frozenset({"parts", "states"})))
+    after = optimise_graph(net.graph, PassOptions(Target.detect(), frozenset({"parts", "states"})))
     counts = {label: n for n, (label, _) in enumerate(net.graph.outputs)}
     both = [by_reference(graph, inputs) for graph in (net.graph, after)]
     for again in range(2):

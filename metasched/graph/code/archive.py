@@ -14,7 +14,7 @@ _LENGTH = struct.Struct("<Q")
 def to_bytes(code: TaskCode) -> bytes:
     """The bytes of a task's machine code."""
     parts = [part for part in (code.main, code.prologue) if part is not None]
-    said = {"origin": code.origin, "trace": code.trace, "parts": [described(part) for part in parts]}
+    said = {"origin": code.origin, "trace": code.trace, "parts": [describe_part(part) for part in parts]}
     text = json.dumps(said).encode()
     return b"".join([_LENGTH.pack(len(text)), text, *(part.data for part in parts)])
 
@@ -37,8 +37,8 @@ def from_bytes(data: bytes) -> TaskCode:
         raise ValueError(f"no machine code of a task: {error!r}") from error
 
 
-def described(part: StepCode) -> dict[str, Any]:
-    """What a part is but for its bytes, as JSON takes it."""
+def describe_part(part: StepCode) -> dict[str, Any]:
+    """The description of a part without its bytes, as JSON values."""
     return {
         "bytes": len(part.data),
         "arguments": [(a.kind.value, a.number, a.nbytes) for a in part.arguments],
@@ -48,7 +48,7 @@ def described(part: StepCode) -> dict[str, Any]:
 
 
 def part_of(said: dict[str, Any], data: bytes) -> StepCode:
-    """A part by what `described` said, and its bytes."""
+    """A part by what `describe_part` said, and its bytes."""
     arguments = tuple(
         StepArgument(StepArgumentKind(kind), number, nbytes) for kind, number, nbytes in said["arguments"]
     )

@@ -57,11 +57,11 @@ class TaskBuilder(Worker):
     def warm(cls) -> None:
         from metasched.compiler.cpu.first_use import import_code_generator
         from metasched.cost.trained import read_shipped_model
-        from metasched.graph.code.default_choice import read_what_guesses_need
+        from metasched.graph.code.default_choice import load_guess_data
 
         import_code_generator()
         read_shipped_model()
-        read_what_guesses_need()
+        load_guess_data()
 
     def preload(self) -> None:
         self.warm()

@@ -49,7 +49,7 @@ class BuilderProcesses:
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
 
-    def begin(self, wanted: int) -> None:
+    def start_processes(self, wanted: int) -> None:
         """Have no fewer processes than this, of those that there may be: they get ready by themselves.
 
         Raises ResourceError where there can be none.
@@ -83,7 +83,7 @@ class BuilderProcesses:
         that was handed over. Raises ScheduleError and BuildError where a chosen schedule cannot be applied or compiled,
         ResourceError where there can be no processes.
         """
-        self.begin(len(wanted))
+        self.start_processes(len(wanted))
         order = sorted(wanted, key=lambda key: _length(wanted[key].program), reverse=True)
         done: queue.SimpleQueue[tuple[str, TaskCode]] = queue.SimpleQueue()
         idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
@@ -93,7 +93,7 @@ class BuilderProcesses:
         def build(key: str) -> None:
             worker = idle.get()
             try:
-                done.put((key, _built(worker, wanted[key], target)))
+                done.put((key, _build_code(worker, wanted[key], target)))
             finally:
                 idle.put(worker)
 
@@ -122,17 +122,17 @@ def most_builders() -> int:
     return min(len(os.sched_getaffinity(0)), _MOST_BUILDERS)
 
 
-def _built(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:
+def _build_code(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:
     """The code of a task, by a builder; as it is written where two processes end over its schedule."""
     program = wanted.program
     try:
-        return _answered(worker, wanted, target)
+        return _request_code(worker, wanted, target)
     except WorkerLost as first:
         if not first.how.may_pass and first.how is not Loss.TIMEOUT:
             lost = first
         else:
             try:
-                return _answered(worker, wanted, target)
+                return _request_code(worker, wanted, target)
             except WorkerLost as second:
                 lost = second
     warnings.warn(
@@ -144,10 +144,10 @@ def _built(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCod
         stacklevel=callers_level(),
     )
     as_written = Choice(None, ScheduleOrigin.AS_WRITTEN, lost.reason)
-    return _answered(worker, replace(wanted, choice=as_written), target)
+    return _request_code(worker, replace(wanted, choice=as_written), target)
 
 
-def _answered(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:
+def _request_code(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:
     program = wanted.program
     answer = worker.request(request(wanted, target), _LIMITS.build_s)
     if answer.kind is MessageKind.DONE:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
 from metasched.graph.code.archive import from_bytes, to_bytes
-from metasched.graph.code.owned_files import own_file, remove_oldest, safe_folder
+from metasched.graph.code.owned_files import read_own_file, remove_oldest, safe_folder
 from metasched.graph.code.step_code import TaskCode
 from metasched.support.data_classes import dataclass
 
@@ -43,7 +43,7 @@ class CodeCache:
         """The code of a key; None where there is none, or what is there is damaged or not this user's own."""
         if self.folder is None:
             return None
-        data = own_file(self.folder / (key + _SUFFIX))
+        data = read_own_file(self.folder / (key + _SUFFIX))
         if data is None or hashlib.sha256(data[_HASH_BYTES:]).digest() != data[:_HASH_BYTES]:
             return None
         try:

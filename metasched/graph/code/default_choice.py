@@ -17,7 +17,7 @@ from metasched.target import Target
 
 # A program of no more than so many elements and operations is not worth the whole space, nor tuning: even a guess
 # takes longer to find than a thousand of its calls.
-_SMALL = 50_000
+_MOST_SMALL_OPERATIONS = 50_000
 # No more than so many, a math function counting as what it takes: it runs as it is written, in a microsecond or two.
 _TINY = 2_000
 # What puts loops into vectors and sums into registers. A guess among these takes .03 to .22 s of a core, and its kernel
@@ -44,7 +44,7 @@ def default_choice(program: Program, target: Target) -> Choice:
     return Choice(found.trace, ScheduleOrigin.GUESS, chosen, found.func)
 
 
-def read_what_guesses_need() -> None:
+def load_guess_data() -> None:
     """Import what the first guess would import, and read the rules and the knowledge that it goes by."""
     from metasched.knowledge.library import shipped
     from metasched.lang.syntax import grammar
@@ -57,7 +57,7 @@ def read_what_guesses_need() -> None:
 
 def is_small(program: Program) -> bool:
     """Whether a program's schedule matters too little to look for one in the whole space."""
-    return _size(program) <= _SMALL
+    return _size(program) <= _MOST_SMALL_OPERATIONS
 
 
 def _rules(program: Program) -> str | None:

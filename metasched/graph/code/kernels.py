@@ -20,20 +20,20 @@ from metasched.ir.program import Program
 from metasched.target import Target
 
 # With so few programs that take time to be made, none of them is worth starting a process for, which takes 2 seconds.
-_FEW = 3
+_FEW_PROGRAMS = 3
 
 
-def made_graph_and_kernels(
+def build_graph_and_kernels(
     graph: Graph, passes: Callable[[], Graph], choices: Callable[[], Choices], target: Target
 ) -> tuple[Graph, dict[str, TaskCode]]:
-    """What passes make of a graph, with its kernels' machine code. Builder processes get ready while they run, on the
-    other cores.
+    """Run passes on a graph and build its kernels' machine code. Builder processes get ready while the passes run, on
+    the other cores.
 
     Raises what `kernels` does.
     """
     with BuilderProcesses() as builders:
-        if _is_much({id(node.program): node.program for node in flat(graph).graph.computes}.values()):
-            builders.begin(most_builders() - 1)
+        if _is_worth_processes({id(node.program): node.program for node in flat(graph).graph.computes}.values()):
+            builders.start_processes(most_builders() - 1)
         made = passes()
         return made, kernels(made, choices(), target, builders=builders)
 
@@ -63,28 +63,28 @@ def kernels(
     found = {key: code for key in wanted if (code := cache.get(keys[key])) is not None}
     missing = {key: one for key, one in wanted.items() if key not in found}
 
-    def made(key: str, code: TaskCode) -> None:
+    def store_code(key: str, code: TaskCode) -> None:
         found[key] = code
         cache.put(keys[key], code)
 
-    if _is_much(one.program for one in missing.values()):
+    if _is_worth_processes(one.program for one in missing.values()):
         with builders or BuilderProcesses() as own:
-            own.build(missing, target, made)
+            own.build(missing, target, store_code)
     else:
         for key, one in missing.items():
             choice = one.choice or default_choice(one.program, target)
-            made(key, compile_task(one.program, choice, target, one.strides))
+            store_code(key, compile_task(one.program, choice, target, one.strides))
     if missing:
         cache.remove_oldest()
-    return {key: _named(found[key], one.choice) for key, one in wanted.items()}
+    return {key: _set_origin(found[key], one.choice) for key, one in wanted.items()}
 
 
-def _is_much(programs: Iterable[Program]) -> bool:
+def _is_worth_processes(programs: Iterable[Program]) -> bool:
     """Whether processes are worth being started for some programs."""
-    return sum(not is_small(program) for program in programs) > _FEW
+    return sum(not is_small(program) for program in programs) > _FEW_PROGRAMS
 
 
-def _named(code: TaskCode, choice: Choice | None) -> TaskCode:
+def _set_origin(code: TaskCode, choice: Choice | None) -> TaskCode:
     return code if choice is None or choice.trace is None else replace(code, origin=choice.told)
 
 

@@ -19,7 +19,7 @@ LOGGER = logging.getLogger(__name__)
 _OWNER_ONLY = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # A file that is not there, and a link, which is not followed, are what the caller expects.
-_NOT_THERE = (errno.ENOENT, errno.ELOOP)
+_MISSING_ERRNOS = (errno.ENOENT, errno.ELOOP)
 # Packages whose versions decide what code there is.
 _PACKAGES = ("llvmlite", "numba", "numpy")
 
@@ -64,21 +64,21 @@ def safe_folder(folder: Path) -> Path:
     return folder
 
 
-def own_file(path: Path) -> bytes | None:
+def read_own_file(path: Path) -> bytes | None:
     """The bytes of a plain file of this user's that nobody else can write; None without one. It counts as used now."""
-    file = opened_own_file(path)
+    file = open_own_file(path)
     if file is None:
         return None
     with file:
         return file.read()
 
 
-def opened_own_file(path: Path) -> BinaryIO | None:
+def open_own_file(path: Path) -> BinaryIO | None:
     """Open a plain file of this user's that nobody else can write; None without one. It counts as used now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno not in _NOT_THERE:
+        if error.errno not in _MISSING_ERRNOS:
             LOGGER.info("a file of the cache is not used: %s", error)
         return None
     file = os.fdopen(descriptor, "rb", buffering=0)

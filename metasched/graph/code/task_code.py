@@ -31,7 +31,7 @@ def compile_task(
 
     `strides` are those of arguments that have gaps between their rows, in elements, by name.
     """
-    func = set_strides(_scheduled(program, choice), strides)
+    func = set_strides(_scheduled_func(program, choice), strides)
     division = divide(func, constants(func))
     made = () if division.prologue is None else tuple(b.name for b in division.prologue.outputs)
     kinds = {
@@ -45,7 +45,7 @@ def compile_task(
     return TaskCode(main, prologue, choice.told, None if choice.trace is None else str(choice.trace))
 
 
-def _scheduled(program: Program, choice: Choice) -> Func:
+def _scheduled_func(program: Program, choice: Choice) -> Func:
     """The program by the choice's schedule."""
     if choice.func is not None:
         return choice.func

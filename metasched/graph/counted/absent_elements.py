@@ -7,7 +7,7 @@ from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices
 
 
-def with_absent(site: NodeSite, x: GraphValue, text: str) -> GraphValue:
+def fill_absent(site: NodeSite, x: GraphValue, text: str) -> GraphValue:
     """A value in which each element that is not there is what a text says, in a program of its element type.
 
     All of its room has a meaning then. A value that has no size that only a call knows stays what it is.

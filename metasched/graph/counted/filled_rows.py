@@ -106,7 +106,7 @@ class _Finding:
                         heappush(waiting, -makers[name])
         if self._group(self._members).terms < least:
             return
-        found = (self._group(members) for members in self._apart() if self._is_whole(members))
+        found = (self._group(members) for members in self._connected_members() if self._is_whole(members))
         yield from (group for group in found if group.terms >= least)
 
     def _group(self, members: Collection[int]) -> RowGroup:
@@ -121,7 +121,7 @@ class _Finding:
         axes = {name: axis for name in node.outputs if (axis := self._axis(name)) is not None}
         if len(axes) < len(node.outputs) or self._order.needs(self._number, number):
             return False
-        uses = self._used(number, axes)
+        uses = self._input_rows(number, axes)
         if uses is None:
             return False
         self._axes |= axes
@@ -129,7 +129,7 @@ class _Finding:
             self._uses.setdefault(name, set()).add(along)
         return True
 
-    def _used(self, number: int, axes: Mapping[str, int]) -> Sequence[int | None] | None:
+    def _input_rows(self, number: int, axes: Mapping[str, int]) -> Sequence[int | None] | None:
         """How a node reads its inputs whose outputs have rows along such dimensions; None where it can be no member."""
         node, types = self._graph.nodes[number], self._graph.types
         if isinstance(node, ShapeView):
@@ -164,7 +164,7 @@ class _Finding:
         readers = self._order.readers.get(name, ())
         return name in self._order.results or any(number not in members for number in readers)
 
-    def _apart(self) -> Iterator[Sequence[int]]:
+    def _connected_members(self) -> Iterator[Sequence[int]]:
         """Members that are read by one another, and not by way of others."""
         nodes, members, makers = self._graph.nodes, self._members, self._order.makers
         level = self._levels()

@@ -18,10 +18,10 @@ from metasched.graph.text import at, indices, number, place_within
 from metasched.graph.value_type import ValueType
 
 # Values that one program joins; more are joined in turns.
-_JOINED = 16
+_MOST_JOINED_VALUES = 16
 
 
-def joined_rows(site: NodeSite, operands: Sequence[GraphValue], axis: int) -> GraphValue:
+def join_rows(site: NodeSite, operands: Sequence[GraphValue], axis: int) -> GraphValue:
     """Values one behind another along an axis, of which some have so many elements along it as data decide.
 
     Raises Unsupported where data decide how many one has along another axis.
@@ -31,11 +31,14 @@ def joined_rows(site: NodeSite, operands: Sequence[GraphValue], axis: int) -> Gr
         if part.count is not None and part.count.axis != axis:
             raise Unsupported(f"data decide how many elements {part.type} has along its dimension {part.count.axis}")
     while len(parts) > 1:
-        parts = [_joined(site, parts[n : n + _JOINED], axis) for n in range(0, len(parts), _JOINED)]
+        parts = [
+            _join_parts(site, parts[n : n + _MOST_JOINED_VALUES], axis)
+            for n in range(0, len(parts), _MOST_JOINED_VALUES)
+        ]
     return parts[0]
 
 
-def _joined(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
+def _join_parts(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
     if len(parts) == 1:
         return parts[0]
     ends, first = _ends(site, parts, axis), parts[0]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from metasched.graph.builder import GraphValue
-from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import sliced
@@ -41,13 +41,13 @@ def parts_along(site: NodeSite, axis: int, sizes: Sequence[int]) -> tuple[GraphV
                 f"the axis {axis} of {x.type}, along which data decide how many elements there are, has no parts of "
                 f"{sizes}: there are {x.shape[axis]} elements at most"
             )
-        return _sliced(site, with_absent(site, x, str(number(0, x.type.dtype))), axis, sizes)
+        return _slice_parts(site, fill_absent(site, x, str(number(0, x.type.dtype))), axis, sizes)
     if min(sizes, default=0) < 0 or sum(sizes) != x.shape[axis]:
         raise Unsupported(f"the axis {axis} of {x.type} has no parts of {sizes}")
-    made = run_on_rows(lambda site: _sliced(site, x, axis, sizes), site)
+    made = run_on_rows(lambda site: _slice_parts(site, x, axis, sizes), site)
     return tuple(part for part in made if part is not None)
 
 
-def _sliced(site: NodeSite, x: GraphValue, axis: int, sizes: Sequence[int]) -> tuple[GraphValue, ...]:
+def _slice_parts(site: NodeSite, x: GraphValue, axis: int, sizes: Sequence[int]) -> tuple[GraphValue, ...]:
     starts = accumulate(sizes, initial=0)
     return tuple(sliced(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=False))

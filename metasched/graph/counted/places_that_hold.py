@@ -33,7 +33,7 @@ class PlacesThatHold:
     number: GraphValue
 
 
-def that_are_there(site: NodeSite, condition: GraphValue) -> GraphValue:
+def mask_absent(site: NodeSite, condition: GraphValue) -> GraphValue:
     """A condition that does not hold for elements that are not there, where a call decides how many there are."""
     if condition.count is None:
         return condition

@@ -13,7 +13,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import ValueCount
 from metasched.graph.counted.filled_rows import RowGroup, is_outermost, row_groups
-from metasched.graph.fusion.stages import parsed, program_of
+from metasched.graph.fusion.stages import parse_once, program_of
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
@@ -22,14 +22,14 @@ from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # Blocks of a room at most, and so many at least where fewer would fill it without a rest.
-_MOST, _FEW = 8, 4
+_MOST_BLOCKS, _FEWEST_BLOCKS = 8, 4
 # Elements and terms of a block: in all, which take about as long as starting its kernels ten times over, and for each
 # byte that every block reads, such as of weights.
-_TERMS, _TERMS_OF_BYTE = 1 << 22, 8
+_LEAST_TERMS, _LEAST_TERMS_PER_BYTE = 1 << 22, 8
 _NUMBER = ValueType(DType.I64, ())
 
 
-def in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> Graph:
+def run_in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> Graph:
     """A graph in which nodes that go by rows run in blocks of them, where that is worth a loop.
 
     `counts`: of values of the graph, how many rows there are. What no output needs is left out.
@@ -41,7 +41,7 @@ def in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> Graph:
     # Numbers that nothing reads so far have to be there.
     numbers = dict.fromkeys(count.number.name for count in known.values())
     made = without_dead_code(replace(graph, outputs=(*graph.outputs, *((name, name) for name in numbers))))
-    while (blocks := _worthwhile(made, known)) is not None:
+    while (blocks := _find_blocks(made, known)) is not None:
         made = without_dead_code(_Contraction(made, blocks).graph())
         known = {name: count for name, count in known.items() if name in made.types}
     return without_dead_code(replace(made, outputs=graph.outputs))
@@ -60,18 +60,20 @@ class _Blocks:
         return self.blocks * self.rows == self.group.room
 
 
-def _worthwhile(graph: Graph, counts: Mapping[str, ValueCount]) -> _Blocks | None:
-    groups = row_groups(graph, counts, 2 * _TERMS)
+def _find_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> _Blocks | None:
+    groups = row_groups(graph, counts, 2 * _LEAST_TERMS)
     return next((found for group in groups if (found := _blocks(graph, group)) is not None), None)
 
 
 def _blocks(graph: Graph, group: RowGroup) -> _Blocks | None:
     """The most blocks that a group is worth; None where it is worth none."""
     sizes = [
-        _Blocks(group, -(-group.room // rows), rows) for n in range(_MOST, 1, -1) for rows in [-(-group.room // n)]
+        _Blocks(group, -(-group.room // rows), rows)
+        for n in range(_MOST_BLOCKS, 1, -1)
+        for rows in [-(-group.room // n)]
     ]
     fitting = [size for size in sizes if _is_worth(graph, size)]
-    exact = [size for size in fitting if size.is_exact and size.blocks >= _FEW]
+    exact = [size for size in fitting if size.is_exact and size.blocks >= _FEWEST_BLOCKS]
     return next(iter([*exact, *fitting]), None)
 
 
@@ -81,14 +83,14 @@ def _is_worth(graph: Graph, blocks: _Blocks) -> bool:
     read: dict[str, int] = {}
     for number, own in group.programs.items():
         for place, name in enumerate(graph.nodes[number].inputs):
-            if name not in group.axes and _along(graph, group, number, place) is None:
+            if name not in group.axes and _blocked_axis(graph, group, number, place) is None:
                 type_ = graph.types[name]
                 once = min(type_.nbytes, own.terms * rows // group.room * type_.dtype.bytes)
                 read[name] = max(once, read.get(name, 0))
-    return group.terms * rows // group.room >= max(_TERMS, _TERMS_OF_BYTE * sum(read.values()))
+    return group.terms * rows // group.room >= max(_LEAST_TERMS, _LEAST_TERMS_PER_BYTE * sum(read.values()))
 
 
-def _along(graph: Graph, group: RowGroup, number: int, place: int) -> int | None:
+def _blocked_axis(graph: Graph, group: RowGroup, number: int, place: int) -> int | None:
     node = graph.nodes[number]
     name = node.inputs[place]
     if number in group.programs:
@@ -113,21 +115,21 @@ class _Contraction:
         self._whole: dict[str, None] = {}
         self._names: dict[str, str] = {}  # of what members make, for a block
         self._origin = graph.nodes[self._group.members[-1]]
-        self._turn = self._fresh("block", _NUMBER)
+        self._turn = self._add_value("block", _NUMBER)
 
     def graph(self) -> Graph:
         graph, members = self._graph, {*self._group.members}
-        body = [self._member(number) for number in self._group.members]
+        body = [self._block_node(number) for number in self._group.members]
         limit = self._limit()
         others = (node.inputs for n, node in enumerate(graph.nodes) if n not in members)
         read = {*(name for names in others for name in names), *(name for _, name in graph.outputs)}
         made = [name for name in self._names if name in read]
         loop, after = self._loop(body, made, limit)
-        first, last = self._parted(members)
+        first, last = self._split_nodes(members)
         nodes = (*first, *self._around, loop, *after, *last)
         return replace(graph, nodes=nodes, types=self._types)
 
-    def _parted(self, members: set[int]) -> tuple[list[Node], list[Node]]:
+    def _split_nodes(self, members: set[int]) -> tuple[list[Node], list[Node]]:
         """The other nodes, without and with a need for what members compute."""
         first, last, after = list[Node](), list[Node](), set[str]()
         for number, node in enumerate(self._graph.nodes):
@@ -142,11 +144,11 @@ class _Contraction:
 
     # --- the body
 
-    def _member(self, number: int) -> Node:
+    def _block_node(self, number: int) -> Node:
         """A member for one block."""
         node, group, rows = self._graph.nodes[number], self._group, self._blocks.rows
-        given = [self._read(number, place) for place in range(len(node.inputs))]
-        made = [self._fresh(name, self._resized(name, group.axes[name], rows)) for name in node.outputs]
+        given = [self._read_in_block(number, place) for place in range(len(node.inputs))]
+        made = [self._add_value(name, self._resize_type(name, group.axes[name], rows)) for name in node.outputs]
         self._names |= dict(zip(node.outputs, made, strict=True))
         if isinstance(node, ShapeView):
             return replace(node, input=given[0], output=made[0])
@@ -154,7 +156,7 @@ class _Contraction:
         own = group.programs[number]
         pairs = zip(own.stages.inputs, given, strict=True)
         whole = frozenset(buffer for buffer, name in pairs if name in self._whole or name in self._graph.constants)
-        form = own.of_block(whole, rows)
+        form = own.block_stages(whole, rows)
         if len(form.inputs) > len(given):
             given.append(self._turn)
         program = program_of(form, node.program.name)
@@ -162,28 +164,30 @@ class _Contraction:
         inputs = tuple(order[buffer.name] for buffer in program.inputs)
         return replace(node, program=program, inputs=inputs, outputs=tuple(made))
 
-    def _read(self, number: int, place: int) -> str:
-        """What a member reads in a block."""
+    def _read_in_block(self, number: int, place: int) -> str:
+        """The name of the value that a member reads in a block."""
         name = self._graph.nodes[number].inputs[place]
         if name in self._names:
             return self._names[name]
-        along = _along(self._graph, self._group, number, place)
+        along = _blocked_axis(self._graph, self._group, number, place)
         if along is not None:
-            return self._element(name, along)
+            return self._add_block(name, along)
         if name not in self._graph.constants:
             self._whole[name] = None
         return name
 
-    def _element(self, name: str, axis: int) -> str:
+    def _add_block(self, name: str, axis: int) -> str:
         """A block of a value that other nodes make."""
         if name not in self._elements:
             blocks, given = self._blocks, name
             if not blocks.is_exact:
-                given = self._copied(name, self._fresh(name, self._resized(name, axis, blocks.blocks * blocks.rows)))
-            one = self._resized(name, axis, blocks.rows)
-            all_ = self._fresh(name, replace(one, shape=(blocks.blocks, *one.shape)))
+                given = self._copy_rows(
+                    name, self._add_value(name, self._resize_type(name, axis, blocks.blocks * blocks.rows))
+                )
+            one = self._resize_type(name, axis, blocks.rows)
+            all_ = self._add_value(name, replace(one, shape=(blocks.blocks, *one.shape)))
             self._around.append(ShapeView(self._origin.name, self._origin.op, given, all_))
-            self._elements[name] = all_, self._fresh(name, one)
+            self._elements[name] = all_, self._add_value(name, one)
         return self._elements[name][1]
 
     # --- around it
@@ -191,20 +195,20 @@ class _Contraction:
     def _limit(self) -> str:
         """How many blocks the rows fill."""
         number, rows = self._group.number, self._blocks.rows
-        type_, limit = self._types[number], self._fresh("blocks", _NUMBER)
+        type_, limit = self._types[number], self._add_value("blocks", _NUMBER)
         element = at("S", ["0"] * type_.rank)
         text = f"program blocks(S: {type_}) -> Y: i64[]:\n    Y[] = (i64({element}) + {rows - 1}) // {rows}\n"
-        self._around.append(Compute(self._origin.name, self._origin.op, parsed(text), (number,), (limit,)))
+        self._around.append(Compute(self._origin.name, self._origin.op, parse_once(text), (number,), (limit,)))
         return limit
 
-    def _copied(self, name: str, made: str) -> str:
+    def _copy_rows(self, name: str, made: str) -> str:
         """The rows of a value as another that has room for more or fewer; returns its name."""
         given, wanted = self._types[name], self._types[made]
         over = indices(wanted.rank)
         pairs = zip(over, given.shape, wanted.shape, strict=True)
         read = [i if n >= m else f"min({i}, {n - 1})" for i, n, m in pairs]
         text = f"program rows(A: {given}) -> Y: {wanted}:\n    {at('Y', over)} = {at('A', read)}\n"
-        self._around.append(Compute(self._origin.name, self._origin.op, parsed(text), (name,), (made,)))
+        self._around.append(Compute(self._origin.name, self._origin.op, parse_once(text), (name,), (made,)))
         return made
 
     def _loop(self, nodes: Sequence[Node], made: Sequence[str], limit: str) -> tuple[LoopNode, list[Node]]:
@@ -221,7 +225,7 @@ class _Contraction:
         outputs = tuple((name, block) for name, block in one.items())
         body = Graph(origin.name, types, inputs, outputs, constants, tuple(nodes))
         all_blocks = {
-            name: self._fresh(name, replace(types[block], shape=(self._blocks.blocks, *types[block].shape)))
+            name: self._add_value(name, replace(types[block], shape=(self._blocks.blocks, *types[block].shape)))
             for name, block in one.items()
         }
         loop = LoopNode(
@@ -235,27 +239,27 @@ class _Contraction:
             most=self._blocks.blocks,
             counter=self._turn,
         )
-        return loop, list(self._put_together(all_blocks))
+        return loop, list(self._join_blocks(all_blocks))
 
-    def _put_together(self, all_blocks: Mapping[str, str]) -> Iterator[Node]:
-        """What makes values of all their blocks."""
+    def _join_blocks(self, all_blocks: Mapping[str, str]) -> Iterator[Node]:
+        """The nodes that join the blocks of values."""
         before, self._around = self._around, []
         for name, given in all_blocks.items():
             axis, rows = self._group.axes[name], self._blocks.blocks * self._blocks.rows
-            joined = name if self._blocks.is_exact else self._fresh(name, self._resized(name, axis, rows))
+            joined = name if self._blocks.is_exact else self._add_value(name, self._resize_type(name, axis, rows))
             self._around.append(ShapeView(self._origin.name, self._origin.op, given, joined))
             if joined != name:
-                self._copied(joined, name)
+                self._copy_rows(joined, name)
         made, self._around = self._around, before
         yield from made
 
     # --- values
 
-    def _resized(self, name: str, axis: int, extent: int) -> ValueType:
+    def _resize_type(self, name: str, axis: int, extent: int) -> ValueType:
         type_ = self._graph.types[name]
         return replace(type_, shape=(*type_.shape[:axis], extent, *type_.shape[axis + 1 :]))
 
-    def _fresh(self, like: str, type_: ValueType) -> str:
+    def _add_value(self, like: str, type_: ValueType) -> str:
         name = fresh(like, self._types)
         self._types[name] = type_
         return name

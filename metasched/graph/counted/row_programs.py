@@ -37,13 +37,15 @@ class RowProgram:
         """How many elements and terms of sums it computes."""
         return sum(map(self.stages.iterations, self.stages.stages))
 
-    def of_block(self, whole: frozenset[str], size: int) -> Stages:
+    def block_stages(self, whole: frozenset[str], size: int) -> Stages:
         """The program that computes `size` rows, where inputs have so many, too, but for those in `whole`.
 
         Where it needs the number of its first row, it has one more input, the last: how many blocks come before.
         """
         rows = {name: axis for name, axis in self.rows.items() if name not in whole}
-        types = {name: _resized(t, rows[name], size) if name in rows else t for name, t in self.stages.types.items()}
+        types = {
+            name: _resize_type(t, rows[name], size) if name in rows else t for name, t in self.stages.types.items()
+        }
         turn = "N"
         while turn in types:
             turn += "N"
@@ -67,7 +69,7 @@ def row_program(stages: Stages, outputs: Mapping[str, int], room: int) -> RowPro
         if _is_scatter(stage, own):
             return None
         for read in reads(stage.value):
-            along = _row_of(read, own, stages.types, room)
+            along = _find_row_axis(read, own, stages.types, room)
             if along is None or rows.setdefault(read.buffer, along) != along:
                 whole.add(read.buffer)
     if not whole <= {*stages.inputs}:
@@ -82,13 +84,13 @@ def _is_scatter(stage: Stage, own: str) -> bool:
     return any(isinstance(e, Operation) and e.op is BinOp.EQ and Name(own) in (e.a, e.b) for e in found)
 
 
-def _row_of(read: Read, own: str, types: Mapping[str, ValueType], room: int) -> int | None:
+def _find_row_axis(read: Read, own: str, types: Mapping[str, ValueType], room: int) -> int | None:
     """The dimension of what is read that the row of a stage goes along."""
     shape = types[read.buffer].shape
     return next((n for n, i in enumerate(read.indices) if i == Name(own) and shape[n] == room), None)
 
 
-def _resized(type_: ValueType, axis: int, extent: int) -> ValueType:
+def _resize_type(type_: ValueType, axis: int, extent: int) -> ValueType:
     return replace(type_, shape=tuple(extent if dim == axis else n for dim, n in enumerate(type_.shape)))
 
 

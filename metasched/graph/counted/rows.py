@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted.absent_elements import with_absent
-from metasched.graph.counted.views import multiplied, viewed_axis
+from metasched.graph.counted.absent_elements import fill_absent
+from metasched.graph.counted.views import count_in_view, viewed_axis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
@@ -56,7 +56,7 @@ def run_along(run: Import, site: NodeSite, axis: int, absent: str) -> tuple[Grap
     x = site.operand(0)
     if x.count is None or x.count.axis != axis:
         return run_on_rows(run, site)
-    made = run(replace(site, inputs=(with_absent(site, x, absent), *site.inputs[1:])))
+    made = run(replace(site, inputs=(fill_absent(site, x, absent), *site.inputs[1:])))
     return tuple(None if value is None else replace(value, count=x.count) for value in made)
 
 
@@ -78,22 +78,22 @@ class _Rows:
         try:
             if other is not None:
                 raise _OtherRows(other)
-            self._counts |= self._found(node, given)
+            self._counts |= self._count_outputs(node, given)
         except _OtherRows as error:
             self._others |= dict.fromkeys(node.outputs, str(error))
 
-    def _found(self, node: Node, given: Mapping[str, ValueCount]) -> dict[str, ValueCount]:
+    def _count_outputs(self, node: Node, given: Mapping[str, ValueCount]) -> dict[str, ValueCount]:
         if isinstance(node, ShapeView):
             count = given[node.input]
             given_type, made = (self._site.builder.type_of(name) for name in (node.input, node.output))
             seen = viewed_axis(given_type, made, count.axis)
             if seen is None:
                 raise _OtherRows(f"{given_type} is read as {made}, which has no such dimension")
-            return {node.output: multiplied(self._site, count, seen)}
+            return {node.output: count_in_view(self._site, count, seen)}
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if stages is None:
             raise _OtherRows("it is read as a whole")
-        return _computed(stages, node, given, self._site.builder.same)
+        return _counts_of_program(stages, node, given, self._site.builder.same)
 
     def result(self, value: GraphValue) -> GraphValue:
         """A result with its size. Raises Unsupported where it has none."""
@@ -112,28 +112,32 @@ class _Rows:
         )
 
 
-def _computed(stages: Stages, node: Node, given: Mapping[str, ValueCount], alike: _Alike) -> dict[str, ValueCount]:
+def _counts_of_program(
+    stages: Stages, node: Node, given: Mapping[str, ValueCount], alike: _Alike
+) -> dict[str, ValueCount]:
     """The sizes of the outputs of a program, by their names, for those of inputs."""
     counts = {buffer: given[name] for buffer, name in zip(stages.inputs, node.inputs, strict=True) if name in given}
     for stage in stages.stages:
-        count = _of_stage(stage, stages.types, counts, alike)
+        count = _count_of_stage(stage, stages.types, counts, alike)
         if count is not None:
             counts |= dict.fromkeys(stage.targets, count)
     named = zip(stages.outputs, node.outputs, strict=True)
     return {name: counts[buffer] for buffer, name in named if buffer in counts}
 
 
-def _of_stage(
+def _count_of_stage(
     stage: Stage, types: Mapping[str, ValueType], counts: Mapping[str, ValueCount], alike: _Alike
 ) -> ValueCount | None:
     """The size of what a stage computes; None where it reads nothing that has one."""
-    found = [_of_read(read, stage, types, counts[read.buffer]) for read in reads(stage.value) if read.buffer in counts]
+    found = [
+        _count_of_read(read, stage, types, counts[read.buffer]) for read in reads(stage.value) if read.buffer in counts
+    ]
     if any(one.axis != found[0].axis or not alike(one.number, found[0].number) for one in found):
         raise _OtherRows("it is read together with another one, of another size, or in another order")
     return found[0] if found else None
 
 
-def _of_read(read: Read, stage: Stage, types: Mapping[str, ValueType], count: ValueCount) -> ValueCount:
+def _count_of_read(read: Read, stage: Stage, types: Mapping[str, ValueType], count: ValueCount) -> ValueCount:
     """The size that a read makes what reads it have."""
     place, extent = read.indices[count.axis], types[read.buffer].shape[count.axis]
     axes = [axis.name for axis in stage.axes]

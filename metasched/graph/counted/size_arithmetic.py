@@ -15,7 +15,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.node_helpers.repeated_elements import booleans_behind, tally_of
@@ -27,7 +27,7 @@ from metasched.support.data_classes import dataclass
 
 Size: TypeAlias = int | DataSize
 # The node type by which models say how many booleans hold.
-_TALLYING = "ReduceSum"
+_TALLY_NODE_TYPE = "ReduceSum"
 # What a comparison gives that only a call knows.
 _OPEN = None
 
@@ -45,7 +45,7 @@ def room_of(sizes: Sequence[Size]) -> tuple[int, ...]:
     return tuple(size.most if isinstance(size, DataSize) else size for size in sizes)
 
 
-def asked_sizes(site: NodeSite, number: int, what: str) -> tuple[Size, ...]:
+def sizes_of_input(site: NodeSite, number: int, what: str) -> tuple[Size, ...]:
     """The elements of an input that decides shapes. Raises Unsupported where they are data, and no sizes."""
     operand = site.operand(number)
     if operand.sizes is not None:
@@ -66,17 +66,17 @@ def number_of(site: NodeSite, size: Size) -> GraphValue:
     return site.view(size.number, ()) if isinstance(size, DataSize) else site.constant(np.array(size, np.int64))
 
 
-def with_count(site: NodeSite, value: GraphValue, count: ValueCount) -> GraphValue:
+def set_count(site: NodeSite, value: GraphValue, count: ValueCount) -> GraphValue:
     """A value of which there are so many elements along a dimension. It is no constant: what is computed of one at
     load has no such size.
     """
     if value.constant is None:
         return replace(value, count=count)
     zero = str(number(0, value.type.dtype))
-    return replace(with_absent(site, replace(value, count=count), zero), count=count)
+    return replace(fill_absent(site, replace(value, count=count), zero), count=count)
 
 
-def times(site: NodeSite, number: GraphValue, factor: int) -> GraphValue:
+def multiply_number(site: NodeSite, number: GraphValue, factor: int) -> GraphValue:
     """So many times a number of elements."""
     made = site.elementwise(f"{{0}} * {factor}", site.view(number, ()))
     tally = None if number.tally is None else replace(number.tally, times=number.tally.times * factor)
@@ -90,7 +90,7 @@ def array_of(sizes: Sequence[Any], shape: tuple[int, ...]) -> Array:
     return made.reshape(shape)
 
 
-def sized(site: NodeSite, sizes: Array, dtype: DType = DType.I64) -> GraphValue:
+def value_of_sizes(site: NodeSite, sizes: Array, dtype: DType = DType.I64) -> GraphValue:
     """The value that has such elements, an array of numbers and sizes."""
     flat: list[Size] = list(sizes.reshape(-1))
     if not any(isinstance(size, DataSize) for size in flat):
@@ -112,12 +112,12 @@ def run_on_sizes(site: NodeSite) -> tuple[GraphValue, ...] | None:
     if rule is None:
         return None
     is_of_sizes = any(value is not None and value.sizes is not None for value in site.inputs)
-    made = rule(site) if is_of_sizes else _tallied(site) if site.op == _TALLYING else None
+    made = rule(site) if is_of_sizes else _tally_booleans(site) if site.op == _TALLY_NODE_TYPE else None
     return None if made is None else tuple(made)
 
 
-def _known(value: GraphValue) -> Array | None:
-    """What is known of a value's elements: numbers, and sizes. None where that is nothing."""
+def _known_elements(value: GraphValue) -> Array | None:
+    """The elements of a value, numbers and sizes; None where they are not known."""
     if value.sizes is not None:
         return value.sizes
     if value.constant is None or value.type.dtype.is_float:
@@ -125,8 +125,8 @@ def _known(value: GraphValue) -> Array | None:
     return value.constant.astype(object)
 
 
-def _all_known(site: NodeSite) -> list[Array] | None:
-    found = [_known(value) for value in site.operands]
+def _known_operands(site: NodeSite) -> list[Array] | None:
+    found = [_known_elements(value) for value in site.operands]
     known = [one for one in found if one is not None]
     return known if len(known) == len(found) else None
 
@@ -134,19 +134,19 @@ def _all_known(site: NodeSite) -> list[Array] | None:
 _Rule: TypeAlias = Callable[[NodeSite], "list[GraphValue] | None"]
 
 
-def _moved(move: Callable[[NodeSite, Array], Sequence[Array]]) -> _Rule:
+def _movement_rule(move: Callable[[NodeSite, Array], Sequence[Array]]) -> _Rule:
     """The rule of nodes that move elements of their first input, or some of them."""
 
     def rule(site: NodeSite) -> list[GraphValue] | None:
         x = site.operand(0)
         if x.sizes is None or any(one is not None and one.constant is None for one in site.inputs[1:]):
             return None
-        return [sized(site, np.asarray(made, object), x.type.dtype) for made in move(site, x.sizes)]
+        return [value_of_sizes(site, np.asarray(made, object), x.type.dtype) for made in move(site, x.sizes)]
 
     return rule
 
 
-def _gathered(site: NodeSite, x: Array) -> Sequence[Array]:
+def _gather_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     axis = site.axis(int(site.attribute("axis", 0)), x.ndim)
     index = site.known(1, "indices").astype(np.int64)
     if np.any(index < -x.shape[axis]) or np.any(index >= x.shape[axis]):
@@ -154,7 +154,7 @@ def _gathered(site: NodeSite, x: Array) -> Sequence[Array]:
     return [np.array(x.take(index, axis), object)]
 
 
-def _sliced(site: NodeSite, x: Array) -> Sequence[Array]:
+def _slice_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
     given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
     steps = (1,) * len(starts) if site.optional(4) is None else site.integers(4, "steps")
@@ -164,46 +164,46 @@ def _sliced(site: NodeSite, x: Array) -> Sequence[Array]:
     return [x[tuple(parts)]]
 
 
-def _squeezed(site: NodeSite, x: Array) -> Sequence[Array]:
+def _squeeze_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     axes = range(x.ndim) if site.optional(1) is None else site.axes(site.integers(1, "axes"), x.ndim)
     return [x.reshape([n for axis, n in enumerate(x.shape) if n != 1 or axis not in axes])]
 
 
-def _unsqueezed(site: NodeSite, x: Array) -> Sequence[Array]:
+def _unsqueeze_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     given = site.integers(1, "axes")
     axes = site.axes(given, x.ndim + len(given))
     rest = iter(x.shape)
     return [x.reshape([1 if axis in axes else next(rest) for axis in range(x.ndim + len(given))])]
 
 
-def _reshaped(site: NodeSite, x: Array) -> Sequence[Array]:
+def _reshape_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     wanted = site.integers(1, "shape")
     if not site.flag("allowzero"):
         wanted = tuple(x.shape[dim] if n == 0 else n for dim, n in enumerate(wanted))
     return [x.reshape(wanted)]
 
 
-def _concatenated(site: NodeSite) -> list[GraphValue] | None:
-    known = _all_known(site)
+def _concatenate_sizes(site: NodeSite) -> list[GraphValue] | None:
+    known = _known_operands(site)
     if known is None:
         return None
     axis = site.axis(site.required("axis"), known[0].ndim)
-    return [sized(site, np.concatenate(known, axis), site.operand(0).type.dtype)]
+    return [value_of_sizes(site, np.concatenate(known, axis), site.operand(0).type.dtype)]
 
 
-def _cast(site: NodeSite) -> list[GraphValue] | None:
+def _cast_sizes(site: NodeSite) -> list[GraphValue] | None:
     x, dtype = site.operand(0), element_type(int(site.required("to")))
     wide = dtype in (DType.I64, DType.I32)
-    return [sized(site, x.sizes, dtype)] if wide and x.sizes is not None else None
+    return [value_of_sizes(site, x.sizes, dtype)] if wide and x.sizes is not None else None
 
 
-def _chosen(site: NodeSite) -> list[GraphValue] | None:
+def _choose_sizes(site: NodeSite) -> list[GraphValue] | None:
     """Elements that a condition chooses, which is known."""
-    condition, known = site.operand(0).constant, [_known(value) for value in site.operands[1:]]
+    condition, known = site.operand(0).constant, [_known_elements(value) for value in site.operands[1:]]
     if condition is None or known[0] is None or known[1] is None:
         return None
     made = np.where(condition, known[0], known[1])
-    return [sized(site, made, site.operand(1).type.dtype)]
+    return [value_of_sizes(site, made, site.operand(1).type.dtype)]
 
 
 # --- sums, products and minima ---------------------------------------------------------------------------------------
@@ -220,50 +220,50 @@ class _Operation:
 
 _SUM = _Operation(lambda a, b: a + b, "{0} + {1}", 0)
 _PRODUCT = _Operation(lambda a, b: a * b, "{0} * {1}", 1)
-_LEAST, _MOST = _Operation(min, "min({0}, {1})"), _Operation(max, "max({0}, {1})", 0)
+_MINIMUM, _MAXIMUM = _Operation(min, "min({0}, {1})"), _Operation(max, "max({0}, {1})", 0)
 
 
-def _joined(site: NodeSite, how: _Operation, one: Size, other: Size) -> Size | None:
-    """What an operation makes of two sizes; None where that may be less than zero."""
+def _combine_sizes(site: NodeSite, how: _Operation, one: Size, other: Size) -> Size | None:
+    """The result of an operation on two sizes; None where it may be less than zero."""
     if not isinstance(one, DataSize) and not isinstance(other, DataSize):
         return int(how.numbers(one, other))
     if any(not isinstance(size, DataSize) and size < 0 for size in (one, other)):
         return None
     for size, rest in ((one, other), (other, one)):
-        if size == how.neutral or (how is _LEAST and size == rest):
+        if size == how.neutral or (how is _MINIMUM and size == rest):
             return rest
-        if how is _LEAST and not isinstance(size, DataSize) and isinstance(rest, DataSize) and size >= rest.most:
+        if how is _MINIMUM and not isinstance(size, DataSize) and isinstance(rest, DataSize) and size >= rest.most:
             return rest
-        if size == 0 and how in (_PRODUCT, _LEAST):
+        if size == 0 and how in (_PRODUCT, _MINIMUM):
             return 0
     most = how.numbers(*room_of((one, other)))
     numbers = [size for size in (one, other) if isinstance(size, DataSize)]
     fixed = next((size for size in (one, other) if not isinstance(size, DataSize)), None)
     if how is _PRODUCT and fixed is not None:
-        return DataSize(times(site, numbers[0].number, fixed), most)
+        return DataSize(multiply_number(site, numbers[0].number, fixed), most)
     texts = ["{0}", "{1}" if fixed is None else str(fixed)]
     text = how.text.format(*texts)
     return DataSize(site.elementwise(text, *(site.view(size.number, ()) for size in numbers)), most)
 
 
-def _elementwise(how: _Operation) -> _Rule:
+def _elementwise_rule(how: _Operation) -> _Rule:
     def rule(site: NodeSite) -> list[GraphValue] | None:
-        known = _all_known(site)
+        known = _known_operands(site)
         if known is None:
             return None
         made = known[0]
         for other in known[1:]:
             made, other = (np.array(x, object) for x in np.broadcast_arrays(made, other))
-            found = [_joined(site, how, a, b) for a, b in zip(made.reshape(-1), other.reshape(-1), strict=True)]
+            found = [_combine_sizes(site, how, a, b) for a, b in zip(made.reshape(-1), other.reshape(-1), strict=True)]
             if any(size is None for size in found):
                 return None
             made = array_of(found, made.shape)
-        return [sized(site, made, site.operand(0).type.dtype)]
+        return [value_of_sizes(site, made, site.operand(0).type.dtype)]
 
     return rule
 
 
-def _reduced(how: _Operation) -> _Rule:
+def _reduction_rule(how: _Operation) -> _Rule:
     """The rule of nodes that reduce all elements of a row."""
 
     def rule(site: NodeSite) -> list[GraphValue] | None:
@@ -274,14 +274,14 @@ def _reduced(how: _Operation) -> _Rule:
             return None
         total: Size | None = x.sizes[0]
         for size in x.sizes[1:]:
-            total = None if total is None else _joined(site, how, total, size)
+            total = None if total is None else _combine_sizes(site, how, total, size)
         shape = (1,) if site.flag("keepdims", 1) else ()
-        return None if total is None else [sized(site, array_of([total], shape), x.type.dtype)]
+        return None if total is None else [value_of_sizes(site, array_of([total], shape), x.type.dtype)]
 
     return rule
 
 
-def _tallied(site: NodeSite) -> list[GraphValue] | None:
+def _tally_booleans(site: NodeSite) -> list[GraphValue] | None:
     """How many of some booleans hold, as a sum of them in whole numbers."""
     x, axes = site.operand(0), site.optional(1)
     if x.count is not None or not x.type.size or x.type.dtype not in (DType.I32, DType.I64):
@@ -298,12 +298,12 @@ def _tallied(site: NodeSite) -> list[GraphValue] | None:
     number_ = site.single([f"Y[] = sum[r0 < {n}](i64(A[r0]))"], ValueType(DType.I64, ()), A=row)
     number_ = replace(number_, tally=tally_of(site.builder, booleans))
     shape = (1,) * x.rank if site.flag("keepdims", 1) else ()
-    return [sized(site, array_of([DataSize(number_, n)], shape), x.type.dtype)]
+    return [value_of_sizes(site, array_of([DataSize(number_, n)], shape), x.type.dtype)]
 
 
-def _equal(site: NodeSite) -> list[GraphValue] | None:
+def _compare_sizes(site: NodeSite) -> list[GraphValue] | None:
     """Whether sizes are equal, where that is known of all of them: none is less than zero, or more than it may be."""
-    known = _all_known(site)
+    known = _known_operands(site)
     if known is None:
         return None
     one, other = np.broadcast_arrays(*known)
@@ -325,22 +325,22 @@ def _are_equal(one: Size, other: Size) -> bool | None:
 
 
 _RULES: dict[str, _Rule] = {
-    "Add": _elementwise(_SUM),
-    "Cast": _cast,
-    "Concat": _concatenated,
-    "Equal": _equal,
-    "Gather": _moved(_gathered),
-    "Identity": _moved(lambda _, x: [x]),
-    "Max": _elementwise(_MOST),
-    "Min": _elementwise(_LEAST),
-    "Mul": _elementwise(_PRODUCT),
-    "ReduceMax": _reduced(_MOST),
-    "ReduceMin": _reduced(_LEAST),
-    "ReduceProd": _reduced(_PRODUCT),
-    "ReduceSum": _reduced(_SUM),
-    "Reshape": _moved(_reshaped),
-    "Slice": _moved(_sliced),
-    "Squeeze": _moved(_squeezed),
-    "Unsqueeze": _moved(_unsqueezed),
-    "Where": _chosen,
+    "Add": _elementwise_rule(_SUM),
+    "Cast": _cast_sizes,
+    "Concat": _concatenate_sizes,
+    "Equal": _compare_sizes,
+    "Gather": _movement_rule(_gather_sizes),
+    "Identity": _movement_rule(lambda _, x: [x]),
+    "Max": _elementwise_rule(_MAXIMUM),
+    "Min": _elementwise_rule(_MINIMUM),
+    "Mul": _elementwise_rule(_PRODUCT),
+    "ReduceMax": _reduction_rule(_MAXIMUM),
+    "ReduceMin": _reduction_rule(_MINIMUM),
+    "ReduceProd": _reduction_rule(_PRODUCT),
+    "ReduceSum": _reduction_rule(_SUM),
+    "Reshape": _movement_rule(_reshape_sizes),
+    "Slice": _movement_rule(_slice_sizes),
+    "Squeeze": _movement_rule(_squeeze_sizes),
+    "Unsqueeze": _movement_rule(_unsqueeze_sizes),
+    "Where": _choose_sizes,
 }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted.size_arithmetic import Size, room_of, times
+from metasched.graph.counted.size_arithmetic import Size, multiply_number, room_of
 from metasched.graph.errors import Unsupported
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
@@ -37,14 +37,14 @@ def viewed_axis(given: ValueType, made: ValueType, axis: int) -> ViewedAxis | No
     return found[0] if len(found) == 1 else None
 
 
-def multiplied(site: NodeSite, count: ValueCount, seen: ViewedAxis) -> ValueCount:
+def count_in_view(site: NodeSite, count: ValueCount, seen: ViewedAxis) -> ValueCount:
     """The size of a dimension of a view."""
     if seen.times == 1:
         return replace(count, axis=seen.axis)
-    return ValueCount(times(site, count.number, seen.times), seen.axis)
+    return ValueCount(multiply_number(site, count.number, seen.times), seen.axis)
 
 
-def reshaped(site: NodeSite, x: GraphValue, wanted: Sequence[Size]) -> GraphValue:
+def reshape_value(site: NodeSite, x: GraphValue, wanted: Sequence[Size]) -> GraphValue:
     """A value in another shape, where data decide a size of it or of the shape; at most one of these is -1.
 
     Raises Unsupported where it is not known which dimension has the elements that there are.
@@ -77,7 +77,7 @@ def _count(site: NodeSite, x: GraphValue, made: ValueType, wanted: Sequence[Size
     if [axis for axis in decided if axis != seen.axis]:
         raise Unsupported(what)
     if not open_ or open_ == [seen.axis]:  # then it is the only dimension whose size a call decides
-        return multiplied(site, count, seen)
+        return count_in_view(site, count, seen)
     size = wanted[seen.axis]
     if seen.times == 1 and isinstance(size, DataSize) and site.builder.same(size.number, count.number):
         return replace(count, axis=seen.axis)

@@ -34,25 +34,27 @@ def is_known(e: SourceExpr, constant: IsConstant) -> bool:
     return not bare and all(constant(read) for read in found)
 
 
-def affine(e: SourceExpr, constant: IsConstant) -> Affine:
+def affine_form(e: SourceExpr, constant: IsConstant) -> Affine:
     """An expression as a value that is no constant, and what constants do to it."""
     match e:
         case Prefix(op=UnOp.NEG, a=a):
-            inner = affine(a, constant)
-            return _scaled(inner, BinOp.MUL, FloatLit(-1.0))
+            inner = affine_form(a, constant)
+            return _scale_affine(inner, BinOp.MUL, FloatLit(-1.0))
         case Operation(op=BinOp.ADD | BinOp.SUB | BinOp.MUL | BinOp.DIV as op, a=a, b=b):
             if is_known(b, constant):
-                inner = affine(a, constant)
-                return _shifted(inner, op, b) if op in (BinOp.ADD, BinOp.SUB) else _scaled(inner, op, b)
+                inner = affine_form(a, constant)
+                return _shift_affine(inner, op, b) if op in (BinOp.ADD, BinOp.SUB) else _scale_affine(inner, op, b)
             if is_known(a, constant) and op is not BinOp.DIV:
-                inner = affine(b, constant)
+                inner = affine_form(b, constant)
                 if op is BinOp.MUL:
-                    return _scaled(inner, op, a)
-                return _shifted(inner if op is BinOp.ADD else _scaled(inner, BinOp.MUL, FloatLit(-1.0)), BinOp.ADD, a)
+                    return _scale_affine(inner, op, a)
+                return _shift_affine(
+                    inner if op is BinOp.ADD else _scale_affine(inner, BinOp.MUL, FloatLit(-1.0)), BinOp.ADD, a
+                )
     return Affine(e)
 
 
-def _scaled(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
+def _scale_affine(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
     factor: SourceExpr = by
     if inner.factor is not None or op is not BinOp.MUL:
         factor = Operation(op, inner.factor or FloatLit(1.0), by)
@@ -60,7 +62,7 @@ def _scaled(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
     return Affine(inner.value, factor, offset, inner.steps + 1)
 
 
-def _shifted(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
+def _shift_affine(inner: Affine, op: BinOp, by: SourceExpr) -> Affine:
     if inner.offset is None:
         offset: SourceExpr = by if op is BinOp.ADD else Prefix(UnOp.NEG, by)
     else:

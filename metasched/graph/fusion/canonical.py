@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import dtype_of, reads, rewritten, substituted, with_reads
-from metasched.graph.fusion.indices import Extents, decided, linear
-from metasched.graph.fusion.inlining import inlined, used_counts, without_copies
+from metasched.graph.fusion.expressions import dtype_of, map_reads, reads, rewrite_expression, substitute_names
+from metasched.graph.fusion.indices import Extents, decide_comparison, linear_form
+from metasched.graph.fusion.inlining import count_reads, inline_stages, without_copies
 from metasched.graph.fusion.kinds import is_anchor
 from metasched.graph.fusion.repeated import without_repeated_elements
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.site import names as letters
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import (
@@ -32,9 +32,9 @@ from metasched.ir.source import (
 )
 
 # Reciprocals of numbers between this and its own are far from the ends of a float's range.
-_LEAST = 1e-30
+_LEAST_DIVISOR = 1e-30
 # What makes a whole number of a fraction: a difference in the last place may become one of a whole number.
-_ROUNDED = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
+_ROUNDING_FUNCTIONS = frozenset({"rint", "floor", "ceil"} | {dtype.value for dtype in DType if not dtype.is_float})
 
 
 def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
@@ -42,17 +42,17 @@ def canonical(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]
 
     What nothing needs is left out; outputs keep their order.
     """
-    made = without_repeated_elements(without_copies(inlined(simplified(_needed(stages)))))
-    made = _ordered(_needed(_computed_first(_along_own_axes(_with_reciprocals(simplified(made))))))
+    made = without_repeated_elements(without_copies(inline_stages(simplify_stages(_drop_dead_stages(stages)))))
+    made = _order_stages(_drop_dead_stages(_order_operands(_align_unit_reads(_use_reciprocals(simplify_stages(made))))))
     apart, again = _operands_apart(made)
-    final, inputs, outputs = _renamed(apart)
+    final, inputs, outputs = _rename_buffers(apart)
     return final, tuple(again.get(name, name) for name in inputs), outputs
 
 
 # --- order -----------------------------------------------------------------------------------------------
 
 
-def _needed(stages: Stages) -> Stages:
+def _drop_dead_stages(stages: Stages) -> Stages:
     """Stages without those that no output depends on."""
     needed = set(stages.outputs)
     kept: list[Stage] = []
@@ -63,7 +63,7 @@ def _needed(stages: Stages) -> Stages:
     return replace(stages, stages=tuple(reversed(kept)), inputs=tuple(name for name in stages.inputs if name in needed))
 
 
-def _ordered(stages: Stages) -> Stages:
+def _order_stages(stages: Stages) -> Stages:
     """Stages in another order: each just after what it needs, as the outputs need them."""
     by_buffer, order = stages.by_buffer, list[Stage]()
     done: set[str] = set()
@@ -90,12 +90,12 @@ def _operands_apart(stages: Stages) -> tuple[Stages, dict[str, str]]:
     """
     again: dict[str, str] = {}
     given = set(stages.inputs) - stages.consts
-    made = tuple(_apart(s, given, again) if is_anchor(stages, s) else s for s in stages.stages)
+    made = tuple(_split_inputs(s, given, again) if is_anchor(stages, s) else s for s in stages.stages)
     types = {**stages.types, **{name: stages.types[own] for name, own in again.items()}}
     return replace(stages, types=types, inputs=(*stages.inputs, *again), stages=made), again
 
 
-def _apart(stage: Stage, inputs: Collection[str], again: dict[str, str]) -> Stage:
+def _split_inputs(stage: Stage, inputs: Collection[str], again: dict[str, str]) -> Stage:
     """A stage that reads other inputs from the second place of each on; `again` gets these, and what they are."""
     places: dict[str, list[tuple[SourceExpr, ...]]] = {}
     for read in reads(stage.value):
@@ -110,14 +110,14 @@ def _apart(stage: Stage, inputs: Collection[str], again: dict[str, str]) -> Stag
         again[name] = read.buffer
         return replace(read, buffer=name)
 
-    return replace(stage, value=with_reads(stage.value, change))
+    return replace(stage, value=map_reads(stage.value, change))
 
 
 # --- names -----------------------------------------------------------------------------------------------
 
 
-def _renamed(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
-    used = used_counts(stages)
+def _rename_buffers(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
+    used = count_reads(stages)
     first = [read.buffer for stage in stages.stages for read in reads(stage.value)]
     inputs = tuple(name for name in dict.fromkeys(first) if name in stages.inputs)
     assert all(used[name] for name in inputs)
@@ -131,19 +131,19 @@ def _renamed(stages: Stages) -> tuple[Stages, tuple[str, ...], tuple[str, ...]]:
         tuple(named[name] for name in inputs),
         frozenset(named[name] for name in inputs if name in stages.consts),
         tuple(named[name] for name in stages.outputs),
-        tuple(_renamed_stage(stage, named) for stage in stages.stages),
+        tuple(_rename_in_stage(stage, named) for stage in stages.stages),
     )
     return made, inputs, stages.outputs
 
 
-def _renamed_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
+def _rename_in_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
     axes = {axis.name: f"i{n}" for n, axis in enumerate(stage.axes)}
-    value = with_reads(stage.value, lambda read: replace(read, buffer=named[read.buffer]))
+    value = map_reads(stage.value, lambda read: replace(read, buffer=named[read.buffer]))
     if isinstance(value, Reduce):
         inner = {axis.name: f"r{n}" for n, axis in enumerate(value.axes)}
         value = replace(value, axes=tuple(replace(a, name=inner[a.name]) for a in value.axes))
         axes |= inner
-    value = substituted(value, {old: Name(new) for old, new in axes.items()})
+    value = substitute_names(value, {old: Name(new) for old, new in axes.items()})
     position = None if stage.position is None else named[stage.position]
     return Stage(None, named[stage.buffer], tuple(Axis(axes[a.name]) for a in stage.axes), value, position)
 
@@ -151,30 +151,32 @@ def _renamed_stage(stage: Stage, named: Mapping[str, str]) -> Stage:
 # --- expressions -----------------------------------------------------------------------------------------
 
 
-def simplified(stages: Stages) -> Stages:
+def simplify_stages(stages: Stages) -> Stages:
     """Stages with index expressions in linear form, and without conditions that always hold or sums of one term."""
-    made = tuple(replace(s, value=_simplified(_term_alone(s, stages), stages.extents(s))) for s in stages.stages)
+    made = tuple(
+        replace(s, value=_simplify_expression(_single_term(s, stages), stages.extents(s))) for s in stages.stages
+    )
     return replace(stages, stages=made)
 
 
-def _term_alone(stage: Stage, stages: Stages) -> SourceExpr:
+def _single_term(stage: Stage, stages: Stages) -> SourceExpr:
     """The term of a sum or a product that has one, as of a column by a row; the value of any other stage."""
     value = stage.value
     if not isinstance(value, Reduce) or value.cond is not None or value.reducer not in (Reducer.SUM, Reducer.PROD):
         return value
-    if any(n > 1 for n in reduced(stage).values()):
+    if any(n > 1 for n in reduced_extents(stage).values()):
         return value
-    term = substituted(value.operand, {axis.name: IntLit(0) for axis in value.axes})
+    term = substitute_names(value.operand, {axis.name: IntLit(0) for axis in value.axes})
     return term if dtype_of(term, stages.dtypes) is stages.types[stage.buffer].dtype else value
 
 
-def _along_own_axes(stages: Stages) -> Stages:
+def _align_unit_reads(stages: Stages) -> Stages:
     """Stages whose reads have as many dimensions as the stage; along dimensions of one element they go by its index."""
-    made = tuple(replace(s, value=with_reads(s.value, partial(_with_own_axes, stages, s))) for s in stages.stages)
+    made = tuple(replace(s, value=map_reads(s.value, partial(_align_unit_read, stages, s))) for s in stages.stages)
     return replace(stages, stages=made)
 
 
-def _with_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
+def _align_unit_read(stages: Stages, stage: Stage, read: Read) -> Read:
     shape, own = stages.types[read.buffer].shape, stages.types[stage.buffer].shape
     if len(shape) != len(own):
         return read
@@ -185,13 +187,15 @@ def _with_own_axes(stages: Stages, stage: Stage, read: Read) -> Read:
     return replace(read, indices=indices)
 
 
-def _computed_first(stages: Stages) -> Stages:
+def _order_operands(stages: Stages) -> Stages:
     """Stages with what other stages compute ahead of what is given, in sums and products of two: `T[i] + A[i]`."""
     computed = {name for stage in stages.stages for name in stage.targets}
-    return replace(stages, stages=tuple(replace(s, value=_in_order(s.value, computed)) for s in stages.stages))
+    return replace(
+        stages, stages=tuple(replace(s, value=_order_in_expression(s.value, computed)) for s in stages.stages)
+    )
 
 
-def _in_order(e: SourceExpr, computed: Collection[str]) -> SourceExpr:
+def _order_in_expression(e: SourceExpr, computed: Collection[str]) -> SourceExpr:
     def change(inner: SourceNode) -> SourceNode:
         if isinstance(inner, Operation) and inner.op in (BinOp.ADD, BinOp.MUL):
             first, second = (any(r.buffer in computed for r in reads(part)) for part in (inner.a, inner.b))
@@ -199,10 +203,10 @@ def _in_order(e: SourceExpr, computed: Collection[str]) -> SourceExpr:
                 return replace(inner, a=inner.b, b=inner.a)
         return inner
 
-    return rewritten(e, change)
+    return rewrite_expression(e, change)
 
 
-def _simplified(e: SourceExpr, extents: Extents) -> SourceExpr:
+def _simplify_expression(e: SourceExpr, extents: Extents) -> SourceExpr:
     def change(inner: SourceNode) -> SourceNode:
         if isinstance(inner, Read):
             return replace(inner, indices=tuple(index_text(index, extents) for index in inner.indices))
@@ -214,45 +218,47 @@ def _simplified(e: SourceExpr, extents: Extents) -> SourceExpr:
             return replace(inner, cond=None)
         return inner
 
-    return rewritten(e, change)
+    return rewrite_expression(e, change)
 
 
 def index_text(e: SourceExpr, extents: Extents) -> SourceExpr:
     """An index in linear form, where it has one."""
-    found = linear(e, extents)
+    found = linear_form(e, extents)
     return e if found is None else found.expression()
 
 
-def _with_reciprocals(stages: Stages) -> Stages:
+def _use_reciprocals(stages: Stages) -> Stages:
     """Stages with divisions by numbers as products: vector units divide many times slower.
 
     A result may differ in its last place where the number is no power of two, so what is rounded to whole numbers
     stays as it is.
     """
     made = tuple(
-        s if any(isinstance(node, Apply) and node.func in _ROUNDED for node in s.value.walk()) else _multiplied(s)
+        s
+        if any(isinstance(node, Apply) and node.func in _ROUNDING_FUNCTIONS for node in s.value.walk())
+        else _multiply_by_reciprocals(s)
         for s in stages.stages
     )
     return replace(stages, stages=made)
 
 
-def _multiplied(stage: Stage) -> Stage:
+def _multiply_by_reciprocals(stage: Stage) -> Stage:
     def change(inner: SourceNode) -> SourceNode:
         by = inner.b if isinstance(inner, Operation) and inner.op is BinOp.DIV else None
-        if isinstance(by, FloatLit) and _LEAST < abs(by.value) < 1 / _LEAST:
+        if isinstance(by, FloatLit) and _LEAST_DIVISOR < abs(by.value) < 1 / _LEAST_DIVISOR:
             assert isinstance(inner, Operation)
             return Operation(BinOp.MUL, inner.a, FloatLit(1 / by.value))
         return inner
 
-    return replace(stage, value=rewritten(stage.value, change))
+    return replace(stage, value=rewrite_expression(stage.value, change))
 
 
 def _condition(e: Operation, extents: Extents) -> SourceExpr:
     if e.op.is_comparison:
-        known = decided(e, extents)
+        known = decide_comparison(e, extents)
         if known is not None:
             return BoolLit(known)
-        a, b = linear(e.a, extents), linear(e.b, extents)
+        a, b = linear_form(e.a, extents), linear_form(e.b, extents)
         return e if a is None or b is None else replace(e, a=a.expression(), b=b.expression())
     if e.op is BinOp.AND:
         if e.a == BoolLit(True) or e.b == BoolLit(False):

@@ -88,7 +88,7 @@ def copied_boxes(func: Func) -> tuple[CopiedBox, ...] | None:
     inputs = {b.name for b in func.inputs}
     boxes: list[CopiedBox] = []
     for value, box in _leaves(block.store.value, names, whole):
-        found = _copied(value, names, box, inputs)
+        found = _copied_box(value, names, box, inputs)
         if found is None or len(boxes) == _MOST_BOXES:
             return None
         boxes.append(found)
@@ -121,7 +121,7 @@ _Names = Sequence[str | None]
 def _leaves(value: Expr, names: _Names, box: _Box) -> Iterator[tuple[Expr, _Box]]:
     """What an expression is in each box that its conditions divide a box into; whole where one is not understood."""
     if isinstance(value, Select):
-        halves = _divided(value.cond, names, box)
+        halves = _divide_box(value.cond, names, box)
         if halves is not None:
             for half, side in zip(halves, (value.then, value.otherwise), strict=True):
                 if all(low < high for low, high in half):
@@ -132,10 +132,10 @@ def _leaves(value: Expr, names: _Names, box: _Box) -> Iterator[tuple[Expr, _Box]
 
 # How many the limit moves up, and whether the condition holds from there on, for a term that rises.
 _LIMITS = {BinOp.LT: (0, False), BinOp.LE: (1, False), BinOp.GE: (0, True), BinOp.GT: (1, True)}
-_MIRRORED = {BinOp.LT: BinOp.GT, BinOp.LE: BinOp.GE, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT}
+_MIRRORED_OPS = {BinOp.LT: BinOp.GT, BinOp.LE: BinOp.GE, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT}
 
 
-def _divided(cond: Expr, names: _Names, box: _Box) -> tuple[_Box, _Box] | None:
+def _divide_box(cond: Expr, names: _Names, box: _Box) -> tuple[_Box, _Box] | None:
     """Where a comparison of one index with a number holds, and where it does not."""
     if not isinstance(cond, Binary) or cond.op not in _LIMITS:
         return None
@@ -148,7 +148,7 @@ def _divided(cond: Expr, names: _Names, box: _Box) -> tuple[_Box, _Box] | None:
         return None
     (d,), op = along, cond.op
     if steps[d] < 0:
-        constant, op = -constant, _MIRRORED[op]
+        constant, op = -constant, _MIRRORED_OPS[op]
     up, rises = _LIMITS[op]
     low, high = box[d]
     limit = min(max(up - constant, low), high)
@@ -156,7 +156,7 @@ def _divided(cond: Expr, names: _Names, box: _Box) -> tuple[_Box, _Box] | None:
     return (above, below) if rises else (below, above)
 
 
-def _copied(value: Expr, names: _Names, box: _Box, inputs: set[str]) -> CopiedBox | None:
+def _copied_box(value: Expr, names: _Names, box: _Box, inputs: set[str]) -> CopiedBox | None:
     if not isinstance(value, Load) or value.buffer not in inputs:
         return None
     source, rows = [], []

@@ -27,7 +27,7 @@ E = TypeVar("E", bound=SourceNode)
 
 _DTYPES = {dtype.value: dtype for dtype in DType}
 # Operations of a math function, a division or a root, against an addition: what vector units take for them.
-_COSTLY = 8
+_FUNCTION_OPERATIONS = 8
 
 
 def reads(e: SourceNode) -> Iterator[Read]:
@@ -45,7 +45,7 @@ def conjunction(conditions: Sequence[SourceExpr]) -> SourceExpr:
     return reduce(lambda a, b: Operation(BinOp.AND, a, b), conditions)
 
 
-def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:
+def substitute_names(e: E, names: Mapping[str, SourceExpr]) -> E:
     """An expression with other expressions for some variables."""
     if not names:
         return e
@@ -58,7 +58,7 @@ def substituted(e: E, names: Mapping[str, SourceExpr]) -> E:
     return change(e)  # type: ignore[return-value]
 
 
-def rewritten(e: E, change: Callable[[SourceNode], SourceNode]) -> E:
+def rewrite_expression(e: E, change: Callable[[SourceNode], SourceNode]) -> E:
     """An expression with each part changed, from the innermost outwards."""
 
     def visit(node: SourceNode) -> SourceNode:
@@ -67,9 +67,9 @@ def rewritten(e: E, change: Callable[[SourceNode], SourceNode]) -> E:
     return visit(e)  # type: ignore[return-value]
 
 
-def with_reads(e: E, change: Callable[[Read], SourceExpr]) -> E:
+def map_reads(e: E, change: Callable[[Read], SourceExpr]) -> E:
     """An expression with each read changed, from the innermost outwards."""
-    return rewritten(e, lambda node: change(node) if isinstance(node, Read) else node)
+    return rewrite_expression(e, lambda node: change(node) if isinstance(node, Read) else node)
 
 
 def dtype_of(e: SourceExpr, types: Mapping[str, DType]) -> DType | None:
@@ -111,7 +111,7 @@ def operations(e: SourceNode) -> int:
         return 1 + operations(e.then) + operations(e.otherwise)
     below = sum(operations(child) for child in e.children())
     if isinstance(e, Operation) and not e.op.is_logical:
-        return below + (_COSTLY if e.op is BinOp.DIV else 1)
+        return below + (_FUNCTION_OPERATIONS if e.op is BinOp.DIV else 1)
     if isinstance(e, Apply) and not is_cast(e):
-        return below + (1 if e.func in ("max", "min", "abs") else _COSTLY)
+        return below + (1 if e.func in ("max", "min", "abs") else _FUNCTION_OPERATIONS)
     return below + isinstance(e, IfElse)

@@ -53,7 +53,7 @@ class IndexSum:
 Extents = Mapping[str, int]
 
 
-def linear(e: SourceExpr, extents: Extents) -> IndexSum | None:
+def linear_form(e: SourceExpr, extents: Extents) -> IndexSum | None:
     """The linear form of an index; None where it is not one: it depends on data, or multiplies variables.
 
     `extents` has the variables, each of which runs from 0 to its extent.
@@ -66,7 +66,7 @@ def linear(e: SourceExpr, extents: Extents) -> IndexSum | None:
                 return None
             return IndexSum(((Name(name), 1),))
         case Prefix(op=UnOp.NEG, a=a):
-            inner = linear(a, extents)
+            inner = linear_form(a, extents)
             return None if inner is None else inner.times(-1)
         case Operation(op=BinOp.ADD | BinOp.SUB | BinOp.MUL | BinOp.FLOORDIV | BinOp.MOD):
             return _operation(e, extents)
@@ -74,7 +74,7 @@ def linear(e: SourceExpr, extents: Extents) -> IndexSum | None:
 
 
 def _operation(e: Operation, extents: Extents) -> IndexSum | None:
-    a, b = linear(e.a, extents), linear(e.b, extents)
+    a, b = linear_form(e.a, extents), linear_form(e.b, extents)
     if a is None or b is None:
         return None
     if e.op is BinOp.ADD:
@@ -98,7 +98,7 @@ def floordiv(value: IndexSum, by: int, extents: Extents) -> IndexSum:
     low, high = bounds(rest, extents)
     if low // by == high // by:
         return IndexSum(whole.terms, whole.constant + low // by)
-    unit, coarse, _ = _in_units(rest, by, extents)
+    unit, coarse, _ = _split_by_unit(rest, by, extents)
     if unit > 1:
         return whole.plus(floordiv(coarse, by // unit, extents))
     return whole.plus(IndexSum(((Operation(BinOp.FLOORDIV, rest.expression(), IntLit(by)), 1),)))
@@ -112,7 +112,7 @@ def modulo(value: IndexSum, by: int, extents: Extents) -> IndexSum:
     low, high = bounds(rest, extents)
     if low // by == high // by:
         return IndexSum(rest.terms, rest.constant - low // by * by)
-    unit, coarse, fine = _in_units(rest, by, extents)
+    unit, coarse, fine = _split_by_unit(rest, by, extents)
     if unit > 1:
         return modulo(coarse, by // unit, extents).times(unit).plus(fine)
     return IndexSum(((Operation(BinOp.MOD, rest.expression(), IntLit(by)), 1),))
@@ -125,7 +125,7 @@ def _parts(value: IndexSum, by: int) -> tuple[IndexSum, IndexSum]:
     return IndexSum(whole, value.constant // by), IndexSum(rest, value.constant % by)
 
 
-def _in_units(value: IndexSum, by: int, extents: Extents) -> tuple[int, IndexSum, IndexSum]:
+def _split_by_unit(value: IndexSum, by: int, extents: Extents) -> tuple[int, IndexSum, IndexSum]:
     """A divisor of `by`, and a sum as that times the second part, plus the third, which is never as much as it.
 
     So `(64*c + w) // 192` is `c // 3` where `w` is less than 64. The divisor is 1 where there is no such.
@@ -158,7 +158,7 @@ def _atom_bounds(atom: SourceExpr, extents: Extents) -> tuple[int, int]:
     by = atom.b.value
     if atom.op is BinOp.MOD:
         return 0, by - 1
-    inner = linear(atom.a, extents)
+    inner = linear_form(atom.a, extents)
     assert inner is not None, atom
     low, high = bounds(inner, extents)
     return low // by, high // by
@@ -172,10 +172,10 @@ _COMPARISONS = {
 }
 
 
-def decided(e: Operation, extents: Extents) -> bool | None:
+def decide_comparison(e: Operation, extents: Extents) -> bool | None:
     """Whether a comparison of indices holds wherever it is asked; None where it depends on where."""
     compare = _COMPARISONS.get(e.op)
-    a, b = linear(e.a, extents), linear(e.b, extents)
+    a, b = linear_form(e.a, extents), linear_form(e.b, extents)
     if compare is None or a is None or b is None:
         return None
     return compare(*bounds(a.plus(b, -1), extents))

@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 from metasched.graph.fusion.expressions import (
     dtype_of,
     is_cast,
+    map_reads,
     operations,
     reads,
-    substituted,
-    with_reads,
+    substitute_names,
 )
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
@@ -21,14 +21,14 @@ from metasched.ir.source import Apply, IfElse, Name, Read, Reduce, SourceExpr, S
 from metasched.support.data_classes import dataclass
 
 # Operations that may be written twice in one expression: compiled code computes an expression that is there twice once.
-_REPEATED = 8
+_MOST_REPEATED_OPERATIONS = 8
 # How much larger a value may be with a border around it.
 _BORDER = 2
 # Expressions of more nodes stay apart.
 _LARGEST = 150
 
 
-def inlined(stages: Stages) -> Stages:
+def inline_stages(stages: Stages) -> Stages:
     """The stages with intermediate values written into what reads them, as far as that costs nothing.
 
     The first that can be written into its readers is, again and again. A stage is asked about again only where its
@@ -51,7 +51,7 @@ class _Form:
     moved: tuple[bool, ...]
 
     @classmethod
-    def of(cls, stage: Stage) -> _Form:
+    def from_stage(cls, stage: Stage) -> _Form:
         nodes = list(stage.value.walk())
         found = [node for node in nodes if isinstance(node, Read)]
         inner = frozenset(one.buffer for read in found for index in read.indices for one in reads(index))
@@ -76,7 +76,7 @@ class _Inlining:
     def __init__(self, stages: Stages) -> None:
         self._given = stages
         self._dtypes = stages.dtypes
-        self._forms = {stage.buffer: _Form.of(stage) for stage in stages.stages}
+        self._forms = {stage.buffer: _Form.from_stage(stage) for stage in stages.stages}
         self._places = {name: place for place, name in enumerate(self._forms)}
         self._readers: dict[str, set[str]] = {}
         for name, form in self._forms.items():
@@ -92,7 +92,7 @@ class _Inlining:
                 continue
             form = self._forms.get(names[place])
             if form is not None and self._refusal(form) is None:
-                for name in self._without(form):
+                for name in self._inline_stage(form):
                     heappush(asked, self._places[name])
         return replace(self._given, stages=tuple(form.stage for form in self._forms.values()))
 
@@ -102,7 +102,7 @@ class _Inlining:
         if isinstance(stage.value, Reduce) or stage.position is not None or name in self._given.outputs:
             return "it is a reduction, lies in another value, or is an output"
         uses = [_Use(reader, reader.counts[name]) for reader in self._forms_reading(name)]
-        if not uses or self._as_operand(stage) is None:
+        if not uses or self._operand_value(stage) is None:
             return "nothing reads it, or no expression is rounded as it is"
         if any(use.count * form.size + use.reader.size > _LARGEST for use in uses):
             return f"a reader would have more than {_LARGEST} nodes"
@@ -120,7 +120,7 @@ class _Inlining:
             return None
         if reduced and _unpacks(self._given, form.stage):
             return "schedules have places of their own for weights that become larger"
-        if any(use.count > 1 and cost * use.count > _REPEATED for use in uses):
+        if any(use.count > 1 and cost * use.count > _MOST_REPEATED_OPERATIONS for use in uses):
             return "a reader has it several times"
         own = self._given.iterations(form.stage)
         taken = [self._given.iterations(use.reader.stage) for use in uses]
@@ -134,7 +134,7 @@ class _Inlining:
     def _forms_reading(self, buffer: str) -> list[_Form]:
         return [self._forms[name] for name in self._readers.get(buffer, ())]
 
-    def _as_operand(self, stage: Stage) -> SourceExpr | None:
+    def _operand_value(self, stage: Stage) -> SourceExpr | None:
         """A stage's value as a part of an expression, of its buffer's type and rounded as it would be there.
 
         None where no expression says so.
@@ -149,16 +149,16 @@ class _Inlining:
             return Apply(wanted.value, (stage.value,))
         return stage.value if given is wanted else None
 
-    def _without(self, form: _Form) -> set[str]:
+    def _inline_stage(self, form: _Form) -> set[str]:
         """Write a stage into its readers. Returns the stages that may be written into others now, or no longer."""
-        stage, operand = form.stage, self._as_operand(form.stage)
+        stage, operand = form.stage, self._operand_value(form.stage)
         assert operand is not None
         axes = [axis.name for axis in stage.axes]
 
         def change(read: Read) -> SourceExpr:
             if read.buffer != stage.buffer:
                 return read
-            return substituted(operand, dict(zip(axes, read.indices, strict=True)))
+            return substitute_names(operand, dict(zip(axes, read.indices, strict=True)))
 
         del self._forms[stage.buffer]
         changed = self._readers.pop(stage.buffer)
@@ -166,7 +166,7 @@ class _Inlining:
             self._readers[buffer].discard(stage.buffer)
         for name in changed:
             reader = self._forms[name].stage
-            made = self._forms[name] = _Form.of(replace(reader, value=with_reads(reader.value, change)))
+            made = self._forms[name] = _Form.from_stage(replace(reader, value=map_reads(reader.value, change)))
             for buffer in made.counts:
                 self._readers[buffer].add(name)
         read = {buffer for name in changed for buffer in self._forms[name].counts} | set(form.counts)
@@ -205,7 +205,7 @@ def without_copies(stages: Stages) -> Stages:
         found = next((s for s in stages.stages if _is_reordered(stages, s)), None)
         if found is None:
             return stages
-        stages = _computed_in_order(stages, found)
+        stages = _compute_in_order(stages, found)
 
 
 def _is_reordered(stages: Stages, stage: Stage) -> bool:
@@ -217,7 +217,7 @@ def _is_reordered(stages: Stages, stage: Stage) -> bool:
     used = [index.name for index in read.indices if isinstance(index, Name)]
     return (
         source.position is None
-        and used_counts(stages)[read.buffer] == 1
+        and count_reads(stages)[read.buffer] == 1
         and stages.types[read.buffer].dtype is stages.types[stage.buffer].dtype
         and len(used) == len(read.indices)
         and sorted(used) == sorted(axis.name for axis in stage.axes)
@@ -236,7 +236,7 @@ def _turns(stages: Stages, stage: Stage, read: list[str]) -> bool:
     return given[-1:] != made[-1:]
 
 
-def _computed_in_order(stages: Stages, stage: Stage) -> Stages:
+def _compute_in_order(stages: Stages, stage: Stage) -> Stages:
     read = stage.value
     assert isinstance(read, Read)
     source = stages.by_buffer[read.buffer]
@@ -246,6 +246,6 @@ def _computed_in_order(stages: Stages, stage: Stage) -> Stages:
     return replace(stages, stages=tuple(made if s is source else s for s in stages.stages if s is not stage))
 
 
-def used_counts(stages: Stages) -> Counter[str]:
+def count_reads(stages: Stages) -> Counter[str]:
     """How many reads each buffer has."""
     return Counter(read.buffer for stage in stages.stages for read in reads(stage.value))

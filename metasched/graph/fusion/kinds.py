@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from metasched.graph.fusion.expressions import operations, reads
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.ir.source import Name, Stage
 from metasched.support.by_identity import remembered_by_identity
 
@@ -31,12 +31,12 @@ def kind_of(stages: Stages) -> Kind:
 
 def is_reduction(stage: Stage) -> bool:
     """Whether a stage joins several elements."""
-    return any(n > 1 for n in reduced(stage).values())
+    return any(n > 1 for n in reduced_extents(stage).values())
 
 
 def is_anchor(stages: Stages, stage: Stage) -> bool:
     """Whether a stage is a reduction that reads elements again, for another index of its result: products, windows."""
-    inner = {axis for axis, extent in reduced(stage).items() if extent > 1}
+    inner = {axis for axis, extent in reduced_extents(stage).items() if extent > 1}
     outer = {axis for axis, extent in stages.extents(stage).items() if extent > 1} - inner
     for read in reads(stage.value):
         used = {node.name for index in read.indices for node in index.walk() if isinstance(node, Name)}

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from metasched.graph.fusion.canonical import canonical
-from metasched.graph.fusion.expressions import reads, with_reads
+from metasched.graph.fusion.expressions import map_reads, reads
 from metasched.graph.fusion.stages import Stages, joined_name, program_of, stages_of
-from metasched.graph.fusion.views import through_view
+from metasched.graph.fusion.views import indices_through_view
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp
@@ -25,14 +25,14 @@ from metasched.support.by_identity import Itself
 from metasched.support.data_classes import dataclass
 
 
-def merged(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compute:
+def merge_nodes(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Compute:
     """One node that computes `outputs` as these nodes do, which are in an order in which they can run.
 
     Raises ValueError where one of them has a program without written stages, see `stages_of`; PlaceByData where one
     reads what another makes by data, through a view that changes that dimension.
     """
     piece, names = _piece_of(graph, nodes, outputs)
-    made = _merged_piece(piece)
+    made = _merge_piece(piece)
     computes = [node for node in nodes if isinstance(node, Compute)]
     given = tuple(names[n] for n in made.inputs)
     return Compute(computes[-1].name, "+".join(_ops(computes)), made.program, given, tuple(outputs))
@@ -42,10 +42,10 @@ def _ops(computes: Sequence[Compute]) -> list[str]:
     return [op for node in computes for op in node.op.split("+")]
 
 
-def stages_together(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Stages:
+def merge_stages(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> Stages:
     """The stages of nodes over the values of their graph, by names of their own.
 
-    Raises what `merged` does.
+    Raises what `merge_nodes` does.
     """
     return _stages_of_piece(_piece_of(graph, nodes, outputs)[0])
 
@@ -85,18 +85,18 @@ def _piece_of(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> tu
     """Nodes of a graph as a piece, and the names of its values. Raises ValueError for a program without stages."""
     numbers: dict[str, int] = {}
 
-    def numbered(names: Sequence[str]) -> tuple[int, ...]:
+    def number_values(names: Sequence[str]) -> tuple[int, ...]:
         return tuple(numbers.setdefault(name, len(numbers)) for name in names)
 
     own: list[_PieceNode] = []
     for node in nodes:
         if isinstance(node, ShapeView):
-            own.append(_PieceNode(None, numbered([node.input]), numbered([node.output])))
+            own.append(_PieceNode(None, number_values([node.input]), number_values([node.output])))
         elif isinstance(node, Compute) and stages_of(node.program) is not None:
-            own.append(_PieceNode(Itself(node.program), numbered(node.inputs), numbered(node.outputs)))
+            own.append(_PieceNode(Itself(node.program), number_values(node.inputs), number_values(node.outputs)))
         else:
             raise ValueError(f"`{node.name}` has no program, or one of scalar arguments, parameters or named sizes")
-    made = numbered(outputs)
+    made = number_values(outputs)
     names = list(numbers)
     consts = frozenset(n for n, name in enumerate(names) if name in graph.constants)
     zeros = frozenset(n for n in consts if _is_zero(graph, names[n]))
@@ -104,7 +104,7 @@ def _piece_of(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str]) -> tu
 
 
 @lru_cache(maxsize=1 << 12)
-def _merged_piece(piece: _Piece) -> _MergedPiece:
+def _merge_piece(piece: _Piece) -> _MergedPiece:
     made, inputs, _ = canonical(_stages_of_piece(piece))
     programs = [node.program.object for node in piece.nodes if node.program is not None]
     program = program_of(made, joined_name(program.name for program in programs))
@@ -146,12 +146,12 @@ def _over_values(piece: _Piece, own: Stages, named: Mapping[str, str], views: Ma
             while name in views:
                 source = views[name]
                 shapes = piece.types[int(name)].shape, piece.types[int(source)].shape
-                indices = through_view(indices, *shapes, extents)
+                indices = indices_through_view(indices, *shapes, extents)
                 name = source
             return replace(read, buffer=name, indices=indices)
 
         position = None if stage.position is None else named[stage.position]
-        value = with_reads(with_zeros(stage, zeros), change)
+        value = map_reads(fold_zeros(stage, zeros), change)
         out.append(replace(stage, buffer=named[stage.buffer], value=value, position=position))
     return out
 
@@ -160,10 +160,10 @@ def canonical_compute(graph: Graph, node: Compute) -> Compute:
     """A node with the canonical program of what it computes; itself where its program has no written stages."""
     if stages_of(node.program) is None:
         return node
-    return replace(merged(graph, [node], node.outputs), name=node.name, op=node.op)
+    return replace(merge_nodes(graph, [node], node.outputs), name=node.name, op=node.op)
 
 
-def replaced(graph: Graph, groups: Mapping[int, Compute], members: Collection[int]) -> Graph:
+def replace_nodes(graph: Graph, groups: Mapping[int, Compute], members: Collection[int]) -> Graph:
     """A graph with some nodes left out, by their numbers, and others put at the numbers of some of them."""
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):
@@ -183,7 +183,7 @@ def _is_zero(graph: Graph, name: str) -> bool:
     return number == 0 and math.copysign(1, number) > 0
 
 
-def with_zeros(stage: Stage, zeros: Collection[str]) -> SourceExpr:
+def fold_zeros(stage: Stage, zeros: Collection[str]) -> SourceExpr:
     """A stage's value with a literal for inputs that are zero; as it is where that might divide, or has no type."""
     value = stage.value
     if not any(read.buffer in zeros for read in reads(value)):
@@ -192,7 +192,7 @@ def with_zeros(stage: Stage, zeros: Collection[str]) -> SourceExpr:
     kept = [read for read in reads(value) if read.buffer not in zeros]
     if divides or not kept:
         return value
-    return with_reads(value, lambda read: FloatLit(0.0) if read.buffer in zeros else read)
+    return map_reads(value, lambda read: FloatLit(0.0) if read.buffer in zeros else read)
 
 
 _DIVISIONS = (BinOp.DIV, BinOp.FLOORDIV, BinOp.MOD)

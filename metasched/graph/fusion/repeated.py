@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metasched.graph.fusion.expressions import names_in, with_reads
+from metasched.graph.fusion.expressions import map_reads, names_in
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.source import Read, SourceExpr, Stage
 
 # The dimensions of buffers that are left out.
-Repeated = Mapping[str, tuple[int, ...]]
+RepeatedDims = Mapping[str, tuple[int, ...]]
 
 
 def without_repeated_elements(stages: Stages) -> Stages:
@@ -20,8 +20,8 @@ def without_repeated_elements(stages: Stages) -> Stages:
     """
     types, left_out, made = dict(stages.types), dict[str, tuple[int, ...]](), list[Stage]()
     for stage in stages.stages:
-        read = replace(stage, value=with_reads(stage.value, lambda one: _without(one, left_out)))
-        dims = () if set(stage.targets) & set(stages.outputs) else _repeated(read, stages)
+        read = replace(stage, value=map_reads(stage.value, lambda one: _drop_dims(one, left_out)))
+        dims = () if set(stage.targets) & set(stages.outputs) else _repeated_dims(read, stages)
         kept = tuple(axis for dim, axis in enumerate(read.axes) if dim not in dims)
         for name in stage.targets if dims else ():
             left_out[name] = dims
@@ -31,7 +31,7 @@ def without_repeated_elements(stages: Stages) -> Stages:
     return replace(stages, types=types, stages=tuple(made))
 
 
-def _repeated(stage: Stage, stages: Stages) -> tuple[int, ...]:
+def _repeated_dims(stage: Stage, stages: Stages) -> tuple[int, ...]:
     """The dimensions of a stage's buffer, of more than one element, that its value does not depend on."""
     used = names_in(stage.value)
     shape = stages.types[stage.buffer].shape
@@ -39,6 +39,6 @@ def _repeated(stage: Stage, stages: Stages) -> tuple[int, ...]:
     return tuple(dims[1:] if len(dims) == len(shape) else dims)
 
 
-def _without(read: Read, left_out: Repeated) -> SourceExpr:
+def _drop_dims(read: Read, left_out: RepeatedDims) -> SourceExpr:
     dims = left_out.get(read.buffer, ())
     return replace(read, indices=tuple(index for dim, index in enumerate(read.indices) if dim not in dims))

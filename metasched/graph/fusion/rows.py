@@ -33,7 +33,7 @@ def row_extents(stages: Stages) -> tuple[int, ...]:
                 before = labels.get(read.buffer, met)
                 labels[read.buffer] = tuple(a if a == b else None for a, b in zip(before, met, strict=True))
     extents = stages.extents(final)
-    common = set.intersection(*(set(_of_stage(stage, labels)) for stage in stages.stages))
+    common = set.intersection(*(set(_stage_labels(stage, labels)) for stage in stages.stages))
     return tuple(n for axis, n in extents.items() if axis in common and n > 1)
 
 
@@ -41,10 +41,10 @@ def _labels(read: Read, along: Mapping[str, str | None]) -> _Labels:
     return tuple(along.get(index.name) if isinstance(index, Name) else None for index in read.indices)
 
 
-def _of_stage(stage: Stage, labels: Mapping[str, _Labels]) -> list[str]:
+def _stage_labels(stage: Stage, labels: Mapping[str, _Labels]) -> list[str]:
     return [label for name in stage.targets for label in labels.get(name, ()) if label is not None]
 
 
-def rows(stages: Stages) -> int:
+def count_rows(stages: Stages) -> int:
     """How many rows there are: 1 where some stage needs all of another."""
     return math.prod(row_extents(stages))

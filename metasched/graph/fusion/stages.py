@@ -54,14 +54,14 @@ class Stages:
     def extents(self, stage: Stage) -> dict[str, int]:
         """The extents of the indices of a stage, those of its reduction last."""
         own = dict(zip((axis.name for axis in stage.axes), self.types[stage.buffer].shape, strict=True))
-        return own | reduced(stage)
+        return own | reduced_extents(stage)
 
     def iterations(self, stage: Stage) -> int:
         """How many terms, or elements, a stage computes."""
         return math.prod(self.extents(stage).values())
 
 
-def reduced(stage: Stage) -> dict[str, int]:
+def reduced_extents(stage: Stage) -> dict[str, int]:
     """The extents of the indices that a stage reduces."""
     if not isinstance(stage.value, Reduce):
         return {}
@@ -126,11 +126,11 @@ def _program_of(key: Itself[Stages], name: str) -> Program:
         ),
         stages.stages,
     )
-    return _elaborated(_Written(print_program(definition), definition))
+    return _elaborate_once(_ProgramText(print_program(definition), definition))
 
 
 @dataclass(frozen=True)
-class _Written:
+class _ProgramText:
     """A program as text and as the tree that the text parses to, which is not parsed again: that takes half as long as
     all the rest.
     """
@@ -140,13 +140,13 @@ class _Written:
 
 
 @lru_cache(maxsize=1 << 12)
-def parsed(text: str) -> Program:
+def parse_once(text: str) -> Program:
     """The program of a text. One that is asked for again is the same object."""
     return parse_program(text)
 
 
 @lru_cache(maxsize=1 << 12)
-def _elaborated(written: _Written) -> Program:
+def _elaborate_once(written: _ProgramText) -> Program:
     """The program of a text. One that is asked for again is the same object."""
     return elaborate(written.definition, {}, Report(written.text, "<graph>"))
 

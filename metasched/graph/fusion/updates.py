@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from metasched.dtypes import INDEX
-from metasched.graph.fusion.expressions import dtype_of, is_cast, reads, rewritten
-from metasched.graph.fusion.indices import linear
+from metasched.graph.fusion.expressions import dtype_of, is_cast, reads, rewrite_expression
+from metasched.graph.fusion.indices import linear_form
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.value_type import ValueType
 from metasched.ir import query
@@ -24,11 +24,11 @@ from metasched.support.data_classes import dataclass
 
 _POSITION = "<position>"
 # More than any position, for bounds of index arithmetic.
-_FAR = 2**40
+_POSITION_BOUND = 2**40
 # How many the limit of `axis - position` moves up, for comparisons with zero; and which limits they are.
 _LOWEST = {BinOp.GE: 0, BinOp.GT: 1, BinOp.EQ: 0}
-_BEYOND = {BinOp.LT: 0, BinOp.LE: 1, BinOp.EQ: 1}
-_MIRRORED = {BinOp.LT: BinOp.GT, BinOp.LE: BinOp.GE, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT, BinOp.EQ: BinOp.EQ}
+_END_OFFSETS = {BinOp.LT: 0, BinOp.LE: 1, BinOp.EQ: 1}
+_MIRRORED_OPS = {BinOp.LT: BinOp.GT, BinOp.LE: BinOp.GE, BinOp.GE: BinOp.LE, BinOp.GT: BinOp.LT, BinOp.EQ: BinOp.EQ}
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ def position_apart(program: Program) -> PositionApart | None:
     type_ = stages.types[name]
     if type_.size != 1 or not type_.dtype.is_integer:
         return None
-    return PositionApart(_computing(stages, (name,), ()), _computing(stages, stages.outputs, (name,)))
+    return PositionApart(_select_stages(stages, (name,), ()), _select_stages(stages, stages.outputs, (name,)))
 
 
-def _computing(stages: Stages, outputs: tuple[str, ...], given: tuple[str, ...]) -> Stages:
+def _select_stages(stages: Stages, outputs: tuple[str, ...], given: tuple[str, ...]) -> Stages:
     """The stages that compute some buffers, with others as inputs."""
     needed, kept = {*outputs}, list[Stage]()
     for stage in reversed(stages.stages):
@@ -108,11 +108,11 @@ def stretch_update(program: Program) -> StretchUpdate | None:
     if position is None:
         return None
     names = [axis.name for axis in final.axes]
-    stretch = _stretch(_at_position(block.store.value.cond, position), names)
+    stretch = _stretch(_use_position_variable(block.store.value.cond, position), names)
     if stretch is None or stretch[1] >= stretch[2]:
         return None
     axis, first, end = stretch
-    return StretchUpdate(whole, position, axis, first, end - first, _alone(stages, position, stretch))
+    return StretchUpdate(whole, position, axis, first, end - first, _stretch_stages(stages, position, stretch))
 
 
 def _times_read(stages: Stages, name: str) -> int:
@@ -132,14 +132,14 @@ def _position(stages: Stages, cond: SourceExpr) -> str | None:
 _Stretch = tuple[int, int, int]
 
 
-def _alone(stages: Stages, position: str, stretch: _Stretch) -> Stages:
+def _stretch_stages(stages: Stages, position: str, stretch: _Stretch) -> Stages:
     """The stages that compute a stretch: its indices along the axis are counted from its own beginning."""
     axis, first, end = stretch
     final = stages.stages[-1]
     assert isinstance(final.value, IfElse)
     whole = stages.types[final.buffer]
     shape = tuple(end - first if d == axis else n for d, n in enumerate(whole.shape))
-    value = _moved(stages, final, position, stretch)
+    value = _stretch_value(stages, final, position, stretch)
     made = (*stages.stages[:-1], replace(final, value=value))
     needed = {final.buffer}
     kept: list[Stage] = []
@@ -153,12 +153,12 @@ def _alone(stages: Stages, position: str, stretch: _Stretch) -> Stages:
     return Stages(types, inputs, stages.consts & {*inputs}, stages.outputs, tuple(kept))
 
 
-def _moved(stages: Stages, final: Stage, position: str, stretch: _Stretch) -> SourceExpr:
-    """What the elements of a stretch are, by indices that begin with it."""
+def _stretch_value(stages: Stages, final: Stage, position: str, stretch: _Stretch) -> SourceExpr:
+    """The value of the elements of a stretch, by indices that are counted from its beginning."""
     assert isinstance(final.value, IfElse)
     axis, first, _ = stretch
     name = final.axes[axis].name
-    extents = {**stages.extents(final), _POSITION: _FAR}
+    extents = {**stages.extents(final), _POSITION: _POSITION_BOUND}
     begun = Operation(BinOp.ADD, Operation(BinOp.ADD, Name(name), IntLit(first)), Name(_POSITION))
     at_position = Read(position, (IntLit(0),) * stages.types[position].rank)
 
@@ -172,23 +172,23 @@ def _moved(stages: Stages, final: Stage, position: str, stretch: _Stretch) -> So
     def simple(node: SourceNode) -> SourceNode:
         if isinstance(node, Read):
             pairs = zip(node.indices, stages.types[node.buffer].shape, strict=True)
-            return replace(node, indices=tuple(_inside(_simplified(i, extents), n) for i, n in pairs))
+            return replace(node, indices=tuple(_clamp_index(_simplify_index(i, extents), n) for i, n in pairs))
         if isinstance(node, Operation) and node.op.is_comparison:
-            return replace(node, a=_simplified(node.a, extents), b=_simplified(node.b, extents))
+            return replace(node, a=_simplify_index(node.a, extents), b=_simplify_index(node.b, extents))
         return node
 
     def back(node: SourceNode) -> SourceNode:
         return at_position if node == Name(_POSITION) else node
 
-    value = rewritten(rewritten(change(final.value.then), simple), back)
+    value = rewrite_expression(rewrite_expression(change(final.value.then), simple), back)
     assert isinstance(value, SourceExpr)
     return value
 
 
-def _simplified(index: SourceExpr, extents: Mapping[str, int]) -> SourceExpr:
+def _simplify_index(index: SourceExpr, extents: Mapping[str, int]) -> SourceExpr:
     # A position is read as an index, whatever its type.
-    bare = rewritten(index, lambda n: n.args[0] if isinstance(n, Apply) and _casts_position(n) else n)
-    found = linear(bare, extents)
+    bare = rewrite_expression(index, lambda n: n.args[0] if isinstance(n, Apply) and _casts_position(n) else n)
+    found = linear_form(bare, extents)
     return index if found is None else found.expression()
 
 
@@ -196,18 +196,18 @@ def _casts_position(node: Apply) -> bool:
     return is_cast(node) and node.args == (Name(_POSITION),) and dtype_of(node, {}) is INDEX
 
 
-def _inside(index: SourceExpr, extent: int) -> SourceExpr:
+def _clamp_index(index: SourceExpr, extent: int) -> SourceExpr:
     """An index that nothing but the position's own limits keeps inside of what is read."""
     if not any(node == Name(_POSITION) for node in index.walk()):
         return index
     return Apply("max", (Apply("min", (index, IntLit(extent - 1))), IntLit(0)))
 
 
-def _at_position(e: Expr, position: str) -> Expr:
+def _use_position_variable(e: Expr, position: str) -> Expr:
     """An expression with the element of the input `position` as a variable."""
     if isinstance(e, Load) and e.buffer == position:
         return Var(_POSITION)
-    e = e.map(lambda child: _at_position(child, position))
+    e = e.map(lambda child: _use_position_variable(child, position))
     return e.value if isinstance(e, Cast) and e.value == Var(_POSITION) and e.type is INDEX else e
 
 
@@ -217,7 +217,7 @@ def _stretch(cond: Expr, names: list[str]) -> _Stretch | None:
     lows: list[int] = []
     highs: list[int] = []
     for part in conjuncts(cond):
-        if not isinstance(part, Binary) or part.op not in _MIRRORED:
+        if not isinstance(part, Binary) or part.op not in _MIRRORED_OPS:
             return None
         found = _linear(Binary(BinOp.SUB, part.a, part.b), [*names, _POSITION])
         if found is None:
@@ -227,10 +227,10 @@ def _stretch(cond: Expr, names: list[str]) -> _Stretch | None:
         if len(along) != 1 or abs(steps[along[0]]) != 1 or steps[-1] != -steps[along[0]]:
             return None
         if steps[along[0]] < 0:
-            constant, op = -constant, _MIRRORED[op]
+            constant, op = -constant, _MIRRORED_OPS[op]
         axes.add(along[0])
         lows += [_LOWEST[op] - constant] if op in _LOWEST else []
-        highs += [_BEYOND[op] - constant] if op in _BEYOND else []
+        highs += [_END_OFFSETS[op] - constant] if op in _END_OFFSETS else []
     if len(axes) != 1 or not lows or not highs:
         return None
     return axes.pop(), max(lows), min(highs)

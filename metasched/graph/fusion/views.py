@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, linear, modulo
+from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, linear_form, modulo
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import IntLit, Name, Operation, SourceExpr
 
@@ -17,7 +17,7 @@ class PlaceByData(ValueError):
     """A place in a dimension that a view divides or joins, and which data decide: no index that is checked says it."""
 
 
-def through_view(
+def indices_through_view(
     indices: Sequence[SourceExpr], viewed: Shape, source: Shape, extents: Extents
 ) -> tuple[SourceExpr, ...]:
     """Where the element at `indices` of the shape `viewed` is in the shape `source`, of the same elements in order.
@@ -25,12 +25,12 @@ def through_view(
     Raises PlaceByData where an index that is read from data would have to be divided, or added to.
     """
     out: list[SourceExpr] = []
-    for own, given in aligned(source, viewed):
+    for own, given in align_dimensions(source, viewed):
         out += _group([indices[d] for d in given], [viewed[d] for d in given], [source[d] for d in own], extents)
     return tuple(out)
 
 
-def aligned(first: Shape, second: Shape) -> list[tuple[range, range]]:
+def align_dimensions(first: Shape, second: Shape) -> list[tuple[range, range]]:
     """Dimensions of two shapes of as many elements in groups, as small as can be, that have as many elements."""
     groups: list[tuple[range, range]] = []
     a = b = 0
@@ -61,9 +61,9 @@ def _group(
     indices = [e if n > 1 else IntLit(0) for e, n in zip(indices, viewed, strict=True)]
     if any(any(reads(e)) for e in indices):
         raise PlaceByData("a place that data decide is in a dimension that a view divides or joins")
-    sums = [linear(e, extents) for e in indices]
+    sums = [linear_form(e, extents) for e in indices]
     if all(part is not None for part in sums):
-        return _of_sum([part for part in sums if part is not None], viewed, source, extents)
+        return _source_indices([part for part in sums if part is not None], viewed, source, extents)
     flat: SourceExpr = IntLit(0)
     for place, e in enumerate(indices):
         if viewed[place] == 1:
@@ -81,7 +81,7 @@ def _group(
     return out
 
 
-def _of_sum(
+def _source_indices(
     sums: Sequence[IndexSum], viewed: Sequence[int], source: Sequence[int], extents: Extents
 ) -> list[SourceExpr]:
     flat = IndexSum(())

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from metasched.dtypes import INDEX
-from metasched.graph.fusion.stages import parsed
+from metasched.graph.fusion.stages import parse_once
 from metasched.graph.growing.sizes import LengthDependence, Lengths
 from metasched.graph.ir import Array
 from metasched.graph.site import dtype_of
@@ -116,4 +116,4 @@ def _rising(type_: ValueType) -> Program:
 def _program(type_: ValueType, stage: str, constants: str) -> Program:
     given = ", ".join(f"const {name}: {type_}" for name in constants)
     text = f"program at_length({given}, length: {INDEX}[]) -> Y: {type_}:\n    {stage}\n"
-    return parsed(text)
+    return parse_once(text)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from metasched.dtypes import INDEX
 from metasched.graph.errors import NetworkError
-from metasched.graph.fusion.stages import parsed
+from metasched.graph.fusion.stages import parse_once
 from metasched.graph.ir import Compute, Graph, Node, reading
 from metasched.graph.placement import Growth
 from metasched.graph.text import at, fresh, indices
@@ -100,7 +100,7 @@ def _new(like: str, types: dict[str, ValueType], type_: ValueType) -> str:
 def _first_elements(cache: str, made: str, whole: ValueType, short: ValueType) -> Compute:
     over = indices(whole.rank)
     text = f"program held(A: {whole}) -> Y: {short}:\n    {at('Y', over)} = {at('A', over)}\n"
-    return Compute(made, _OP, parsed(text), (cache,), (made,))
+    return Compute(made, _OP, parse_once(text), (cache,), (made,))
 
 
 def _next(cache: LabelledCache, new: str, made: str, type_: ValueType, whole: ValueType) -> Compute:
@@ -111,4 +111,4 @@ def _next(cache: LabelledCache, new: str, made: str, type_: ValueType, whole: Va
         f"program next(A: {type_}, B: {whole}) -> Y: {whole}:\n"
         f"    {at('Y', over)} = {at('A', over)} if {over[cache.axis]} < {total} else {at('B', over)}\n"
     )
-    return Compute(made, _OP, parsed(text), (new, cache.input), (made,))
+    return Compute(made, _OP, parse_once(text), (new, cache.input), (made,))

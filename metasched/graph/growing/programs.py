@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from metasched.dtypes import INDEX, DType
-from metasched.graph.fusion.expressions import reads, with_reads
+from metasched.graph.fusion.expressions import map_reads, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.growing.expressions import LengthReader, clamped, reads_of
 from metasched.graph.growing.sizes import LengthDependence, Lengths
@@ -94,4 +94,4 @@ def _stage(
         pairs = zip(read.indices, types[read.buffer].shape, strict=True)
         return replace(read, indices=tuple(clamped(i, n) if changed and any(reads(i)) else i for i, n in pairs))
 
-    return replace(first, value=with_reads(value, inside))
+    return replace(first, value=map_reads(value, inside))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from metasched.graph.ir import Graph, ShapeView
 
 
-def with_names_of(graph: Graph, before: Mapping[str, str]) -> Graph:
+def restore_constant_names(graph: Graph, before: Mapping[str, str]) -> Graph:
     """The graph in which a constant is named after the one that it was made from, if that is not there any more and
     nothing else was made from it. `before` has, by the name of a new constant, what it was made from.
     """

@@ -11,26 +11,26 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from itertools import pairwise
 
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.expressions import map_reads, reads, substitute_names
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.ir.source import Axis, IntLit, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.by_identity import remembered_by_identity
 from metasched.support.data_classes import dataclass
 
 
 @remembered_by_identity
-def joined(stages: Stages) -> Stages:
+def join_dimensions(stages: Stages) -> Stages:
     """Stages in which dimensions that are always used together are one, and some of one element are left out: innermost
     ones of results, along which vectors would go, and those of inputs along which no index runs. Elements and their
     order stay.
     """
-    return _Joining(_without_unit_dimensions(_without_innermost_units(stages))).run()
+    return _Joining(_drop_unit_dimensions(_drop_innermost_units(stages))).run()
 
 
 # --- unit dimensions -------------------------------------------------------------------------------------
 
 
-def _without_innermost_units(stages: Stages) -> Stages:
+def _drop_innermost_units(stages: Stages) -> Stages:
     """Without innermost dimensions of one element of what stages compute, and the indices along them; as they are where
     a result has others, as those of rows that are normalised by sums of their elements.
     """
@@ -43,8 +43,8 @@ def _without_innermost_units(stages: Stages) -> Stages:
         gone = dropped[stage.buffer]
         zeros = {axis.name: IntLit(0) for dim, axis in enumerate(stage.axes) if dim in gone}
         kept = tuple(axis for dim, axis in enumerate(stage.axes) if dim not in gone)
-        out.append(replace(stage, axes=kept, value=substituted(stage.value, zeros)))
-    return _without(replace(stages, stages=tuple(out)), dropped)
+        out.append(replace(stage, axes=kept, value=substitute_names(stage.value, zeros)))
+    return _drop_dimensions(replace(stages, stages=tuple(out)), dropped)
 
 
 def _innermost_units(shape: tuple[int, ...]) -> set[int]:
@@ -53,14 +53,14 @@ def _innermost_units(shape: tuple[int, ...]) -> set[int]:
     return set(range(rank, len(shape)))
 
 
-def _without_unit_dimensions(stages: Stages) -> Stages:
+def _drop_unit_dimensions(stages: Stages) -> Stages:
     """Stages without dimensions of one element that weights have, or that other inputs are read along by a literal
     zero.
     """
-    return _without(stages, {name: _dropped(stages, name) for name in stages.inputs})
+    return _drop_dimensions(stages, {name: _unit_dimensions(stages, name) for name in stages.inputs})
 
 
-def _dropped(stages: Stages, name: str) -> set[int]:
+def _unit_dimensions(stages: Stages, name: str) -> set[int]:
     shape = stages.types[name].shape
     unit = {dim for dim, extent in enumerate(shape) if extent == 1}
     for stage in stages.stages:
@@ -72,7 +72,7 @@ def _dropped(stages: Stages, name: str) -> set[int]:
     return unit if len(unit) < len(shape) else unit - {0}
 
 
-def _without(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
+def _drop_dimensions(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
     def change(read: Read) -> Read:
         gone = dropped.get(read.buffer, set())
         return replace(read, indices=tuple(e for d, e in enumerate(read.indices) if d not in gone))
@@ -81,7 +81,7 @@ def _without(stages: Stages, dropped: dict[str, set[int]]) -> Stages:
         name: replace(type_, shape=tuple(n for d, n in enumerate(type_.shape) if d not in dropped.get(name, ())))
         for name, type_ in stages.types.items()
     }
-    made = tuple(replace(stage, value=with_reads(stage.value, change)) for stage in stages.stages)
+    made = tuple(replace(stage, value=map_reads(stage.value, change)) for stage in stages.stages)
     return replace(stages, types=types, stages=made)
 
 
@@ -115,13 +115,13 @@ class _Joining:
 
     def run(self) -> Stages:
         for number, stage in enumerate(self.stages.stages):
-            self._read(number, stage)
+            self._collect_accesses(number, stage)
         self.dims = {name: set(range(type_.rank - 1)) for name, type_ in self.stages.types.items()}
-        while self._narrow():
+        while self._narrow_candidates():
             pass
-        return self._made() if any(self.dims.values()) else self.stages
+        return self._build_stages() if any(self.dims.values()) else self.stages
 
-    def _read(self, number: int, stage: Stage) -> None:
+    def _collect_accesses(self, number: int, stage: Stage) -> None:
         extents = self.stages.extents(stage)
         own = tuple(axis.name for axis in stage.axes)
         self.accesses += [_Access(number, target, own) for target in stage.targets]
@@ -134,13 +134,13 @@ class _Joining:
                 bound[name or ""] = bound.get(name or "", 0) + 1
         uses = _uses(stage)
         free = {name for name in extents if uses.get(name, 0) == bound.get(name, 0)}
-        inner = tuple(reduced(stage))
+        inner = tuple(reduced_extents(stage))
         if isinstance(stage.value, Reduce) and stage.value.reducer.is_arg:
             inner = ()
         neighbours = [*pairwise(own), *pairwise(inner)]
         self.pairs[number] = {pair for pair in neighbours if free.issuperset(pair)}
 
-    def _narrow(self) -> bool:
+    def _narrow_candidates(self) -> bool:
         """Leave out what some access speaks against; whether there was any."""
         before = self._count()
         for access in self.accesses:
@@ -158,7 +158,7 @@ class _Joining:
     def _count(self) -> int:
         return sum(map(len, self.pairs.values())) + sum(map(len, self.dims.values()))
 
-    def _made(self) -> Stages:
+    def _build_stages(self) -> Stages:
         out = []
         for number, stage in enumerate(self.stages.stages):
             second = {b for _, b in self.pairs[number]}
@@ -173,7 +173,7 @@ class _Joining:
             gone = {d + 1 for d in self.dims[read.buffer]}
             return replace(read, indices=tuple(e for d, e in enumerate(read.indices) if d not in gone))
 
-        made = tuple(replace(stage, value=with_reads(stage.value, change)) for stage in out)
+        made = tuple(replace(stage, value=map_reads(stage.value, change)) for stage in out)
         return replace(self.stages, types=types, stages=made)
 
     def _shape(self, name: str) -> tuple[int, ...]:

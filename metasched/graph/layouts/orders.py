@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from metasched.graph.fusion.expressions import names_in, reads, with_reads
+from metasched.graph.fusion.expressions import map_reads, names_in, reads
 from metasched.graph.fusion.stages import Stages
 from metasched.ir.source import Axis, Read, Reduce, Stage
 
@@ -18,12 +18,12 @@ Order = tuple[int, ...]
 T = TypeVar("T")
 
 
-def identity(rank: int) -> Order:
+def identity_order(rank: int) -> Order:
     """The order of a tensor that stays as it is."""
     return tuple(range(rank))
 
 
-def innermost(rank: int, last: Collection[int]) -> Order:
+def innermost_order(rank: int, last: Collection[int]) -> Order:
     """The order with some dimensions moved to the innermost places, in the order that they have among themselves."""
     return (*(dim for dim in range(rank) if dim not in last), *(dim for dim in range(rank) if dim in last))
 
@@ -34,12 +34,12 @@ def moves_elements(order: Order, shape: Sequence[int]) -> bool:
     return long != sorted(long)
 
 
-def permuted(items: Sequence[T], order: Order) -> tuple[T, ...]:
+def permute_items(items: Sequence[T], order: Order) -> tuple[T, ...]:
     """Items of dimensions, such as extents, in another order."""
     return tuple(items[dim] for dim in order)
 
 
-def in_orders(stages: Stages, orders: Mapping[str, Order]) -> Stages:
+def reorder_tensors(stages: Stages, orders: Mapping[str, Order]) -> Stages:
     """Stages with some tensors, arguments or intermediate ones, in another order of their dimensions.
 
     Args:
@@ -56,13 +56,13 @@ def in_orders(stages: Stages, orders: Mapping[str, Order]) -> Stages:
         if sorted(order) != list(range(stages.types[name].rank)):
             raise ValueError(f"{order} is no order of the dimensions of `{name}`: {stages.types[name]}")
     types = {
-        name: replace(type_, shape=permuted(type_.shape, orders[name])) if name in orders else type_
+        name: replace(type_, shape=permute_items(type_.shape, orders[name])) if name in orders else type_
         for name, type_ in stages.types.items()
     }
-    return replace(stages, types=types, stages=tuple(_in_orders(stage, orders) for stage in stages.stages))
+    return replace(stages, types=types, stages=tuple(_reorder_stage(stage, orders) for stage in stages.stages))
 
 
-def _in_orders(stage: Stage, orders: Mapping[str, Order]) -> Stage:
+def _reorder_stage(stage: Stage, orders: Mapping[str, Order]) -> Stage:
     if len({orders.get(target) for target in stage.targets}) > 1:
         raise ValueError(f"{' and '.join(stage.targets)} are written by one stage, and have different orders")
     touched = {*stage.targets, *(read.buffer for read in reads(stage.value))}
@@ -70,16 +70,18 @@ def _in_orders(stage: Stage, orders: Mapping[str, Order]) -> Stage:
         return stage
 
     def change(read: Read) -> Read:
-        return replace(read, indices=permuted(read.indices, orders[read.buffer])) if read.buffer in orders else read
+        return (
+            replace(read, indices=permute_items(read.indices, orders[read.buffer])) if read.buffer in orders else read
+        )
 
-    value = with_reads(stage.value, change)
+    value = map_reads(stage.value, change)
     if isinstance(value, Reduce) and not value.reducer.is_arg:
-        value = replace(value, axes=_in_memory_order(value))
-    axes = permuted(stage.axes, orders[stage.buffer]) if stage.buffer in orders else stage.axes
+        value = replace(value, axes=_memory_ordered_axes(value))
+    axes = permute_items(stage.axes, orders[stage.buffer]) if stage.buffer in orders else stage.axes
     return replace(stage, axes=axes, value=value)
 
 
-def _in_memory_order(value: Reduce) -> tuple[Axis, ...]:
+def _memory_ordered_axes(value: Reduce) -> tuple[Axis, ...]:
     """The indices of a reduction in the order of the dimensions that the first tensor read has them in."""
     read = next(iter(reads(value.operand)), None)
     if read is None:

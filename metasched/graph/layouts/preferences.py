@@ -9,8 +9,8 @@ convolution, it is what all three share.
 from __future__ import annotations
 
 from metasched.graph.fusion.expressions import names_in, reads
-from metasched.graph.fusion.stages import Stages, reduced
-from metasched.graph.layouts.orders import Order, innermost, moves_elements, permuted
+from metasched.graph.fusion.stages import Stages, reduced_extents
+from metasched.graph.layouts.orders import Order, innermost_order, moves_elements, permute_items
 from metasched.ir.nodes import Reducer
 from metasched.ir.source import Name, Read, Reduce, Stage
 from metasched.support.data_classes import dataclass
@@ -43,7 +43,7 @@ class Preference:
     def moves(self, stages: Stages) -> bool:
         """Whether an operand would have its elements in other places than now."""
         shapes = ((stages.types[name].shape, last) for name, last in self.wishes().items())
-        return any(moves_elements(innermost(len(shape), last), shape) for shape, last in shapes)
+        return any(moves_elements(innermost_order(len(shape), last), shape) for shape, last in shapes)
 
     def wishes(self) -> dict[str, Last]:
         """What is to be innermost, by the buffer's name."""
@@ -77,7 +77,7 @@ def preference(stages: Stages, stage: Stage, weights: frozenset[str]) -> Prefere
         return None
     data, weight = light[0], heavy[0]
     shared = frozenset().union(*map(names_in, weight.indices))
-    summed = frozenset(reduced(stage))
+    summed = frozenset(reduced_extents(stage))
     if not shared & summed:
         return None
     inner = [dim for dim, e in enumerate(data.indices) if (own := names_in(e)) and own <= shared]
@@ -98,13 +98,13 @@ def weight_order(stages: Stages, wish: Preference, data: Order, result: Order) -
     What is summed comes first, as the data has it, then what only the result has: a filter is rows, columns, channels,
     outputs. None also where the result does not have its own indices innermost.
     """
-    axes = permuted(wish.stage.axes, result)
-    shape = permuted(stages.types[wish.stage.buffer].shape, result)
+    axes = permute_items(wish.stage.axes, result)
+    shape = permute_items(stages.types[wish.stage.buffer].shape, result)
     long = [axis.name for axis, extent in zip(axes, shape, strict=True) if extent > 1]
     own = {wish.stage.axes[dim].name for dim in wish.result_last}
     if not long or long[-1] not in own:
         return None
-    ordered = list(enumerate(permuted(wish.data.indices, data)))
+    ordered = list(enumerate(permute_items(wish.data.indices, data)))
     places = {name: place for place, e in reversed(ordered) for name in names_in(e)}
     outer = {axis.name: place for place, axis in enumerate(axes)}
 

@@ -13,8 +13,8 @@ from dataclasses import field
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, ShapeView
-from metasched.graph.layouts.following import long_only, of_read, of_result, through_view
-from metasched.graph.layouts.orders import Order, identity, innermost, moves_elements
+from metasched.graph.layouts.following import drop_unit_dimensions, last_of_read, last_of_result, last_through_view
+from metasched.graph.layouts.orders import Order, identity_order, innermost_order, moves_elements
 from metasched.graph.layouts.preferences import Last, Preference, preferences
 from metasched.ir.source import Stage
 from metasched.support.cached import cached_property
@@ -46,16 +46,16 @@ class Sites:
     forms: Mapping[int, Stages]
 
     @classmethod
-    def of(cls, graph: Graph) -> Sites:
+    def from_graph(cls, graph: Graph) -> Sites:
         found = ((n, stages_of(node.program)) for n, node in enumerate(graph.nodes) if isinstance(node, Compute))
         return cls(graph, {n: form for n, form in found if form is not None})
 
     def site(self, number: int, buffer: str) -> Site:
         """What a buffer of a node's program stands for."""
-        return self._named[number].get(buffer, f"{number}:{buffer}")
+        return self._value_names[number].get(buffer, f"{number}:{buffer}")
 
     @cached_property
-    def _named(self) -> Mapping[int, Mapping[str, str]]:
+    def _value_names(self) -> Mapping[int, Mapping[str, str]]:
         named = {}
         for number, form in self.forms.items():
             node = self.graph.nodes[number]
@@ -72,7 +72,7 @@ class Sites:
         return out
 
     @cached_property
-    def touching(self) -> Mapping[Site, tuple[tuple[int, Stage], ...]]:
+    def stages_by_site(self) -> Mapping[Site, tuple[tuple[int, Stage], ...]]:
         """The stages that write or read each site, with their nodes' numbers."""
         out: dict[Site, dict[int, tuple[int, Stage]]] = {}
         for number, form in self.forms.items():
@@ -82,7 +82,7 @@ class Sites:
         return {site: tuple(found.values()) for site, found in out.items()}
 
     @cached_property
-    def between(self) -> frozenset[Site]:
+    def intermediates(self) -> frozenset[Site]:
         """The tensors that nodes compute for themselves: none of their results."""
         found = ((n, buffer, form) for n, form in self.forms.items() for buffer in form.by_buffer)
         return frozenset(self.site(n, buffer) for n, buffer, form in found if buffer not in form.outputs)
@@ -98,7 +98,7 @@ class Sites:
         return {site: tuple(found) for site, found in out.items()}
 
     @cached_property
-    def fixed(self) -> frozenset[Site]:
+    def fixed_values(self) -> frozenset[Site]:
         """Values whose order is given: the network's inputs, parts of others, and what programs without stages use."""
         opaque = (
             node for n, node in enumerate(self.graph.nodes) if n not in self.forms and not isinstance(node, ShapeView)
@@ -135,7 +135,7 @@ class _Spreading:
             self._claim(number, wish)
         while self.queue:
             self._spread(self.queue.popleft())
-        return self._found(wishes)
+        return self._build_regions(wishes)
 
     # --- wishes
 
@@ -144,49 +144,49 @@ class _Spreading:
         mine = []
         for buffer, last in wish.wishes().items():
             site = self.sites.site(number, buffer)
-            if site in self.sites.fixed:
+            if site in self.sites.fixed_values:
                 continue
             known = self.wanted.get(site)
             if known is None:
-                self.wanted[site] = self._long(site, last)
+                self.wanted[site] = self._drop_units(site, last)
                 if moves:
                     self.queue.append(site)
             mine.append(site)
         for site in mine[1:]:
             self._join(mine[0], site)
 
-    def _long(self, site: Site, last: Last) -> Last:
-        return long_only(last, self.sites.shapes[site])
+    def _drop_units(self, site: Site, last: Last) -> Last:
+        return drop_unit_dimensions(last, self.sites.shapes[site])
 
     # --- spreading
 
     def _spread(self, site: Site) -> None:
         last = self.wanted[site]
-        for number, stage in self.sites.touching.get(site, ()):
+        for number, stage in self.sites.stages_by_site.get(site, ()):
             if id(stage) not in self._summed:
-                self._through_stage(site, last, number, stage)
+                self._spread_through_stage(site, last, number, stage)
         for view in self.sites.views.get(site, ()):
             other = view.output if view.input == site else view.input
-            found = through_view(last, self.sites.shapes[site], self.sites.shapes[other])
+            found = last_through_view(last, self.sites.shapes[site], self.sites.shapes[other])
             if found is not None:
                 self._offer(site, other, found)
 
-    def _through_stage(self, site: Site, last: Last, number: int, stage: Stage) -> None:
+    def _spread_through_stage(self, site: Site, last: Last, number: int, stage: Stage) -> None:
         targets = [self.sites.site(number, name) for name in stage.targets]
         given = [(self.sites.site(number, read.buffer), read) for read in reads(stage.value)]
         if site in targets:
             for other in targets:
                 self._offer(site, other, last)
             for other, read in given:
-                self._offer(site, other, of_read(stage, last, read))
+                self._offer(site, other, last_of_read(stage, last, read))
         for other, read in given:
             if other == site:
                 for target in targets:
-                    self._offer(site, target, of_result(stage, read, last))
+                    self._offer(site, target, last_of_result(stage, read, last))
 
     def _offer(self, site: Site, other: Site, last: Last) -> None:
-        last = self._long(other, last)
-        if other == site or not last or other in self.sites.fixed:
+        last = self._drop_units(other, last)
+        if other == site or not last or other in self.sites.fixed_values:
             return
         if other not in self.wanted:
             self.wanted[other] = last
@@ -205,12 +205,14 @@ class _Spreading:
             site = above
         return site
 
-    def _found(self, wishes: list[tuple[int, Preference]]) -> Iterator[LayoutRegion]:
+    def _build_regions(self, wishes: list[tuple[int, Preference]]) -> Iterator[LayoutRegion]:
         members: dict[Site, dict[Site, Order]] = {}
         for site, last in self.wanted.items():
-            order, shape = innermost(len(self.sites.shapes[site]), last), self.sites.shapes[site]
+            order, shape = innermost_order(len(self.sites.shapes[site]), last), self.sites.shapes[site]
             # Loops that no element moves for do: a column's sum is computed beside its neighbours'.
-            if moves_elements(order, shape) or (site in self.sites.between and order != identity(len(shape))):
+            if moves_elements(order, shape) or (
+                site in self.sites.intermediates and order != identity_order(len(shape))
+            ):
                 members.setdefault(self._root(site), {})[site] = order
         for root, orders in members.items():
             if not any(moves_elements(order, self.sites.shapes[site]) for site, order in orders.items()):

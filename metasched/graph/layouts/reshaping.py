@@ -13,24 +13,24 @@ from dataclasses import field, replace
 from itertools import pairwise
 
 from metasched.graph.fusion.canonical import index_text
-from metasched.graph.fusion.expressions import reads, substituted
+from metasched.graph.fusion.expressions import reads, substitute_names
 from metasched.graph.fusion.indices import Extents, IndexSum, floordiv, modulo
-from metasched.graph.fusion.stages import Stages, reduced
-from metasched.graph.fusion.views import Shape, aligned, through_view
+from metasched.graph.fusion.stages import Stages, reduced_extents
+from metasched.graph.fusion.views import Shape, align_dimensions, indices_through_view
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Axis, IntLit, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.data_classes import dataclass
 
 # Reductions that may be done in two steps.
-_IN_STEPS = frozenset({Reducer.SUM, Reducer.PROD, Reducer.MAX, Reducer.MIN})
+_STEPWISE_REDUCERS = frozenset({Reducer.SUM, Reducer.PROD, Reducer.MAX, Reducer.MIN})
 
 
 class _CannotReshapeError(Exception):
     """Stages use a tensor in a way that another shape of it cannot say."""
 
 
-def in_shape(stages: Stages, name: str, shape: Shape) -> Stages | None:
+def reshape_stages(stages: Stages, name: str, shape: Shape) -> Stages | None:
     """The stages with an input, and what has its shape, in another shape of the same elements in order.
 
     None where some stage does not go through it by its own indices, where results would be computed more often, or
@@ -53,7 +53,7 @@ def has_quotients(e: SourceExpr) -> bool:
 def is_read_by_quotients(viewed: Shape, source: Shape) -> bool:
     """Whether the element at some place of a view is found by quotients."""
     names = [f"v{d}" for d in range(len(viewed))]
-    found = through_view([Name(n) for n in names], viewed, source, dict(zip(names, viewed, strict=True)))
+    found = indices_through_view([Name(n) for n in names], viewed, source, dict(zip(names, viewed, strict=True)))
     return any(has_quotients(e) for e in found)
 
 
@@ -74,14 +74,14 @@ class _Digit:
 def _digits(given: Shape, made: Shape) -> tuple[_Digit, ...] | None:
     """The parts of which the dimensions of both shapes are made; None where there are none: [4, 6] and [6, 4]."""
     out: list[_Digit] = []
-    for own, other in aligned(given, made):
+    for own, other in align_dimensions(given, made):
         a, b = _ends(given, own), _ends(made, other)
         ends = sorted({*a, *b, 1})
         for low, high in pairwise(ends):
             if high % low:
                 return None
             (dim, step), (place, pace) = (
-                _within(low, high, shape, dims) for shape, dims in ((given, own), (made, other))
+                _locate_part(low, high, shape, dims) for shape, dims in ((given, own), (made, other))
             )
             out.append(_Digit(high // low, dim, step, place, pace))
     return tuple(out)
@@ -96,7 +96,7 @@ def _ends(shape: Shape, dims: range) -> list[int]:
     return out
 
 
-def _within(low: int, high: int, shape: Shape, dims: range) -> tuple[int, int]:
+def _locate_part(low: int, high: int, shape: Shape, dims: range) -> tuple[int, int]:
     """The dimension in which a part of a group's place lies, and its step there."""
     size = 1
     for dim in reversed(dims):
@@ -135,7 +135,7 @@ class _Reshaping:
 
     # --- shapes
 
-    def _reshaped(self, shape: Shape) -> Shape | None:
+    def _reshape_value(self, shape: Shape) -> Shape | None:
         """A shape with the given dimensions, or some of them, over the made ones; None where it has others."""
         if len(shape) != len(self.given) or any(n not in (1, m) for n, m in zip(shape, self.given, strict=True)):
             return None
@@ -160,7 +160,7 @@ class _Reshaping:
 
     def _elementwise(self, stage: Stage) -> Stage:
         own = self.stages.types[stage.buffer].shape
-        shape = self._reshaped(own)
+        shape = self._reshape_value(own)
         if shape is None or stage.position is not None:
             if any(read.buffer in self.shapes for read in reads(stage.value)):
                 raise _CannotReshapeError
@@ -174,10 +174,10 @@ class _Reshaping:
         if not any(read.buffer in self.shapes for read in reads(value)):
             yield stage
             return
-        if value.cond is not None or value.reducer not in _IN_STEPS:
+        if value.cond is not None or value.reducer not in _STEPWISE_REDUCERS:
             raise _CannotReshapeError
-        along = self._along(stage, value.operand)
-        inner = reduced(stage)
+        along = self._variables_along(stage, value.operand)
+        inner = reduced_extents(stage)
         gone = {dim for dim, name in enumerate(along) if name in inner}
         if {along[dim] for dim in gone} != inner.keys():
             raise _CannotReshapeError
@@ -193,7 +193,7 @@ class _Reshaping:
             renamed = {
                 self._names[digit.made]: Name(along[digit.given] or "") for digit in self.digits if digit.made in kept
             }
-            yield replace(stage, value=replace(value, axes=ranges, operand=substituted(operand, renamed)))
+            yield replace(stage, value=replace(value, axes=ranges, operand=substitute_names(operand, renamed)))
             return
         type_ = self.stages.types[stage.buffer]
         if type_.dtype.compute is not type_.dtype or not ranges:
@@ -236,7 +236,7 @@ class _Reshaping:
 
     # --- expressions
 
-    def _along(self, stage: Stage, operand: SourceExpr) -> tuple[str | None, ...]:
+    def _variables_along(self, stage: Stage, operand: SourceExpr) -> tuple[str | None, ...]:
         """The variables that run along the given dimensions in what a stage reads; None along those of one element."""
         extents, found = self.stages.extents(stage), list[str | None]([None] * len(self.given))
         for read in reads(operand):
@@ -262,7 +262,7 @@ class _Reshaping:
             if not isinstance(node, Read):
                 return node.map(change)
             if node.buffer in self.shapes:
-                return self._own_read(node, along, shape)
+                return self._reshape_read(node, along, shape)
             made = node.map(change)
             assert isinstance(made, Read)
             indices = tuple(index_text(index, extents) for index in made.indices)
@@ -272,7 +272,7 @@ class _Reshaping:
 
         return change(e)  # type: ignore[return-value]
 
-    def _own_read(self, read: Read, along: Sequence[str | None], shape: Shape) -> Read:
+    def _reshape_read(self, read: Read, along: Sequence[str | None], shape: Shape) -> Read:
         given = self.stages.types[read.buffer].shape
         for dim, extent in enumerate(given):
             if extent > 1 and read.indices[dim] != Name(along[dim] or ""):

@@ -7,8 +7,8 @@ from dataclasses import field, replace
 
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.layouts.constant_names import with_names_of
-from metasched.graph.layouts.orders import Order, identity, in_orders, moves_elements, permuted
+from metasched.graph.layouts.constant_names import restore_constant_names
+from metasched.graph.layouts.orders import Order, identity_order, moves_elements, permute_items, reorder_tensors
 from metasched.graph.layouts.preferences import preferences, weight_order
 from metasched.graph.layouts.regions import Site, Sites
 from metasched.graph.layouts.reshaping import is_read_by_quotients
@@ -22,7 +22,7 @@ from metasched.lang import parse_program
 from metasched.support.data_classes import dataclass
 
 
-def reordered(sites: Sites, orders: Mapping[Site, Order]) -> Graph:
+def reorder_graph(sites: Sites, orders: Mapping[Site, Order]) -> Graph:
     """The graph with tensors in these orders, and the weights of each reduction in the order that goes with them.
 
     Results of the network, and what a view reads or makes that cannot follow, are copied. What has become a copy of the
@@ -52,11 +52,11 @@ class _Rewriting:
             elif isinstance(node, Compute):
                 self._compute(number, node)
             else:
-                self.nodes.append(replace(node, inputs=tuple(map(self._as_given, node.inputs))))
-        outputs = tuple((label, self._as_given(name)) for label, name in graph.outputs)
+                self.nodes.append(replace(node, inputs=tuple(map(self._restore_order, node.inputs))))
+        outputs = tuple((label, self._restore_order(name)) for label, name in graph.outputs)
         made = replace(graph, types=self.types, constants=self.constants, nodes=tuple(self.nodes), outputs=outputs)
         before = {own: name for (name, _), own in self.copies.items()}
-        return with_names_of(without_dead_code(made), before)
+        return restore_constant_names(without_dead_code(made), before)
 
     # --- nodes
 
@@ -71,8 +71,8 @@ class _Rewriting:
         if not orders:
             self.nodes.append(replace(node, inputs=inputs))
             return
-        made = in_orders(form, orders)
-        if _is_copy(made) and self._left_out(node, inputs[0]):
+        made = reorder_tensors(form, orders)
+        if _is_copy(made) and self._drop_copy(node, inputs[0]):
             return
         given = zip(form.inputs, inputs, strict=True)
         inputs = tuple(
@@ -85,14 +85,15 @@ class _Rewriting:
         found: dict[str, Order] = {}
         for wish in preferences(form):
             data, result = (
-                orders.get(name, identity(form.types[name].rank)) for name in (wish.data.buffer, wish.stage.buffer)
+                orders.get(name, identity_order(form.types[name].rank))
+                for name in (wish.data.buffer, wish.stage.buffer)
             )
             order = weight_order(form, wish, data, result)
             if order is not None and moves_elements(order, form.types[wish.weight.buffer].shape):
                 found.setdefault(wish.weight.buffer, order)
         return found
 
-    def _left_out(self, node: Compute, given: str) -> bool:
+    def _drop_copy(self, node: Compute, given: str) -> bool:
         """Whether a node that copies elements in their order need not be there."""
         name = node.outputs[0]
         if given in self.constants or given in self.sites.graph.inputs:
@@ -107,11 +108,11 @@ class _Rewriting:
         graph = self.sites.graph
         given, name = self.same.get(node.input, node.input), node.output
         if given in self.constants or not self._follows(node):
-            view = replace(node, input=self._as_given(node.input))
+            view = replace(node, input=self._restore_order(node.input))
             if name in self.orders:
                 plain = self._new(f"{name}.given", graph.types[name])
                 self.nodes.append(replace(view, output=plain))
-                self._copied(plain, name, self.orders[name])
+                self._copy_value(plain, name, self.orders[name])
             else:
                 self.nodes.append(view)
         elif self.types[given] == self.types[name]:
@@ -124,7 +125,7 @@ class _Rewriting:
 
     # --- values
 
-    def _as_given(self, name: str) -> str:
+    def _restore_order(self, name: str) -> str:
         """A value in the order that the graph had it in."""
         order = self.orders.get(name)
         known = self.same.get(name, name)
@@ -133,15 +134,15 @@ class _Rewriting:
         key = (name, order)
         if key not in self.copies:
             self.copies[key] = self._new(f"{name}.given", self.sites.graph.types[name])
-            view = self._joining_view(name)
+            view = self._find_joining_view(name)
             if view is not None:
-                self.nodes.append(replace(view, input=self._as_given(view.input), output=self.copies[key]))
+                self.nodes.append(replace(view, input=self._restore_order(view.input), output=self.copies[key]))
                 return self.copies[key]
             back = tuple(order.index(dim) for dim in range(len(order)))
-            self._copied(known, self.copies[key], back)
+            self._copy_value(known, self.copies[key], back)
         return self.copies[key]
 
-    def _joining_view(self, name: str) -> ShapeView | None:
+    def _find_joining_view(self, name: str) -> ShapeView | None:
         """The view that makes a value, if the value before it has another order, too, and elements of the view are
         found there by quotients: copied before it, they are found by indices.
         """
@@ -151,7 +152,7 @@ class _Rewriting:
                 return view if is_read_by_quotients(shapes[name], shapes[view.input]) else None
         return None
 
-    def _copied(self, given: str, name: str, order: Order) -> None:
+    def _copy_value(self, given: str, name: str, order: Order) -> None:
         program = transposition(self.types[given], order)
         self.nodes.append(Compute(name, "Layout", program, (given,), (name,)))
 
@@ -173,14 +174,15 @@ class _Rewriting:
         return name
 
     def _type(self, given: ValueType, order: Order) -> ValueType:
-        return replace(given, shape=permuted(given.shape, order))
+        return replace(given, shape=permute_items(given.shape, order))
 
 
 def follows(sites: Sites, orders: Mapping[Site, Order], view: ShapeView) -> bool:
     """Whether a view's output has its input's elements, in the same order, in their new orders."""
     types = sites.graph.types
     given, made = (
-        _strides(types[name].shape, orders.get(name, identity(types[name].rank))) for name in (view.input, view.output)
+        _strides(types[name].shape, orders.get(name, identity_order(types[name].rank)))
+        for name in (view.input, view.output)
     )
     shape = types[view.output].shape
     found = reshape_strides(types[view.input].shape, given, shape)
@@ -189,11 +191,11 @@ def follows(sites: Sites, orders: Mapping[Site, Order], view: ShapeView) -> bool
 
 def _strides(shape: tuple[int, ...], order: Order) -> tuple[int, ...]:
     """Elements between neighbours along each dimension, in an order of them in memory."""
-    steps = dict(zip(order, packed_strides(permuted(shape, order)), strict=True))
+    steps = dict(zip(order, packed_strides(permute_items(shape, order)), strict=True))
     return tuple(steps[dim] for dim in range(len(shape)))
 
 
-def copied(sites: Sites, orders: Mapping[Site, Order]) -> tuple[str, ...]:
+def copied_values(sites: Sites, orders: Mapping[Site, Order]) -> tuple[str, ...]:
     """The values that have to be copied from an order, or into one."""
     ends = [name for _, name in sites.graph.outputs]
     for node in sites.graph.nodes:
@@ -205,7 +207,7 @@ def copied(sites: Sites, orders: Mapping[Site, Order]) -> tuple[str, ...]:
 def transposition(given: ValueType, order: Order) -> Program:
     """The program that copies a tensor with its dimensions in another order."""
     over = indices(given.rank)
-    made = replace(given, shape=permuted(given.shape, order))
+    made = replace(given, shape=permute_items(given.shape, order))
     source = [over[order.index(dim)] for dim in range(given.rank)]
     return parse_program(f"program transpose(A: {given}) -> Y: {made}:\n    {at('Y', over)} = {at('A', source)}\n")
 

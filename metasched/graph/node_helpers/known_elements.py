@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphBuilder, GraphValue
-from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.passes.constant_folding import computed
+from metasched.graph.passes.constant_folding import compute_outputs
 from metasched.graph.value_type import ValueType
 from metasched.target import Target
 
@@ -90,8 +90,8 @@ def _computed(
     while made in views:
         made = views[made]
     try:
-        whole = merged(graph, nodes, (made,))
+        whole = merge_nodes(graph, nodes, (made,))
     except PlaceByData:
         return None
-    (array,) = computed(whole.program, [constants[given] for given in whole.inputs], Target.detect())
+    (array,) = compute_outputs(whole.program, [constants[given] for given in whole.inputs], Target.detect())
     return array.reshape(types[name].shape)

@@ -13,9 +13,9 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted.joined_rows import joined_rows
+from metasched.graph.counted.joined_rows import join_rows
 from metasched.graph.counted.rows import run_on_rows
-from metasched.graph.counted.size_arithmetic import room_of, times
+from metasched.graph.counted.size_arithmetic import multiply_number, room_of
 from metasched.graph.errors import Unsupported
 from metasched.graph.loop_node import ENDLESS
 from metasched.graph.loops.appended_states import appended_states, without_appended
@@ -140,10 +140,10 @@ def _behind(site: NodeSite, first: GraphValue, steps: GraphValue) -> GraphValue:
     most, rows = steps.shape[:2]
     whole = site.view(steps, (most * rows, *steps.shape[2:]))
     if steps.count is not None:
-        whole = replace(whole, count=ValueCount(times(site, steps.count.number, rows)))
+        whole = replace(whole, count=ValueCount(multiply_number(site, steps.count.number, rows)))
     if whole.shape[1:] != first.shape[1:]:
         raise Unsupported(f"a state begins as {first.type}, and each step puts {whole.type} behind it")
-    return joined_rows(site, [first, whole] if first.type.size else [whole], 0)
+    return join_rows(site, [first, whole] if first.type.size else [whole], 0)
 
 
 def _of_states(site: NodeSite, graph: Any, frame: LoopFrame, *, has_condition: bool) -> Results:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted.joined_rows import joined_rows
+from metasched.graph.counted.joined_rows import join_rows
 from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, parts_along
 from metasched.graph.counted.rows import run_on_rows
-from metasched.graph.counted.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
+from metasched.graph.counted.size_arithmetic import Size, count_in, room_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import sliced, transposed
 from metasched.graph.registry import called, node_type
@@ -41,7 +41,7 @@ def concat(site: NodeSite) -> Results:
 def _joined_counted(site: NodeSite, axis: int) -> Results:
     _require_alike(site.operands, axis)
     parts = [x for x in site.operands if x.type.size]
-    return (joined_rows(site, parts or site.operands[:1], axis),)
+    return (join_rows(site, parts or site.operands[:1], axis),)
 
 
 def _require_alike(operands: Sequence[GraphValue], axis: int) -> None:
@@ -138,7 +138,7 @@ def _between(site: NodeSite, x: GraphValue) -> GraphValue:
         [f"Y[i] = min(i + A[0], {max(extent - 1, 0)})"], ValueType(DType.I64, (extent,)), A=site.view(begin, (1,))
     )
     made = called(site, "Gather", x, places, axis=axis)
-    return with_count(site, made, ValueCount(count, axis))
+    return set_count(site, made, ValueCount(count, axis))
 
 
 def _place(site: NodeSite, number: int) -> GraphValue:
@@ -147,7 +147,7 @@ def _place(site: NodeSite, number: int) -> GraphValue:
 
 def _up_to(site: NodeSite, x: GraphValue) -> GraphValue:
     """Part of a tensor that ends at sizes that data decide, of which one can be another than that of the tensor."""
-    starts, ends = site.integers(1, "starts"), asked_sizes(site, 2, "ends")
+    starts, ends = site.integers(1, "starts"), sizes_of_input(site, 2, "ends")
     given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
     axes = site.axes(given, x.rank)
     steps = (1,) * len(starts) if site.optional(4) is None else site.integers(4, "steps")
@@ -169,7 +169,7 @@ def _ended(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValu
     if x.count is not None and site.builder.same(x.count.number, end.number):
         return x
     made = sliced(site, replace(x, count=None), {axis: (0, 1, min(end.most, x.shape[axis]))})
-    return with_count(site, made, ValueCount(_least(site, x, axis, end), axis))
+    return set_count(site, made, ValueCount(_least(site, x, axis, end), axis))
 
 
 def _least(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
@@ -201,11 +201,11 @@ def _end(end: int, step: int, extent: int) -> int | None:
 @node_type("Expand", counts=True)
 def expand(site: NodeSite) -> Results:
     """A tensor repeated along dimensions of one element, perhaps so often as data decide."""
-    x, sizes = site.operand(0), asked_sizes(site, 1, "shape")
+    x, sizes = site.operand(0), sizes_of_input(site, 1, "shape")
     if x.count is None and count_in(sizes) is None:
         return _expanded(site, x, room_of(sizes))
     (made,) = _expanded(site, replace(x, count=None), room_of(sizes))
-    return (with_count(site, made, _count_of_expanded(site, x, sizes, made.rank)),)
+    return (set_count(site, made, _count_of_expanded(site, x, sizes, made.rank)),)
 
 
 def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], rank: int) -> ValueCount:

@@ -9,7 +9,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
@@ -63,12 +63,12 @@ def _of_those_there(site: NodeSite) -> Results | None:
         return None
     how, others = _REDUCTIONS[site.op], [axis for axis in axes if axis != x.count.axis]
     if "{n}" not in how.result:
-        return (_reduced(site, with_absent(site, x, _neutral(how, x.type.dtype)), axes, site.op, how),)
+        return (_reduced(site, fill_absent(site, x, _neutral(how, x.type.dtype)), axes, site.op, how),)
     if not x.type.dtype.is_float:
         raise Unsupported(f"it is the mean of whole numbers, and data decide how many elements {x.type} has")
     wide, dtype = x.type.dtype.compute, x.type.dtype
     plain = replace(how, result="{0}")
-    given = with_absent(site, replace(site.cast(x, wide), count=x.count), _neutral(plain, wide))
+    given = fill_absent(site, replace(site.cast(x, wide), count=x.count), _neutral(plain, wide))
     total = _reduced(site, given, axes, site.op, plain)
     rest = prod(x.shape[axis] for axis in others)
     text = f"{dtype}({{0}} / {wide}({{1}} * {rest}))"
@@ -158,7 +158,7 @@ def log_sum_exp(site: NodeSite) -> Results:
         return run_on_rows(_log_sum_exp, site)
     # Whole numbers have none whose exponential is zero.
     floats = x if x.type.dtype.is_float else replace(site.cast(x, DType.F64), count=x.count)
-    made = _log_sum_exp(_with_first(site, with_absent(site, floats, limits(floats.type.dtype)[0])))
+    made = _log_sum_exp(_with_first(site, fill_absent(site, floats, limits(floats.type.dtype)[0])))
     return tuple(None if value is None else site.cast(value, x.type.dtype) for value in made)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue
-from metasched.graph.counted.size_arithmetic import Size, asked_sizes
+from metasched.graph.counted.size_arithmetic import Size, sizes_of_input
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.registry import node_type
@@ -138,7 +138,7 @@ def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], l
     if site.op == "Upsample" or (by_scale is not None and by_scale.type.size):
         scales = [np.float32(n) for n in site.known(place, "scales").reshape(-1)]
         return axes, [int(_scaled(x.shape[a], s)) for a, s in zip(axes, scales, strict=True)], scales
-    asked = asked_sizes(site, 3, "sizes")
+    asked = sizes_of_input(site, 3, "sizes")
     if len(asked) != len(axes):
         raise Unsupported(f"it has {len(asked)} sizes for {len(axes)} axes")
     sizes = [_known_size(site, x, axis, size) for axis, size in zip(axes, asked, strict=True)]

@@ -9,8 +9,16 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted.size_arithmetic import Size, array_of, asked_sizes, count_in, room_of, sized, sizes_of
-from metasched.graph.counted.views import reshaped
+from metasched.graph.counted.size_arithmetic import (
+    Size,
+    array_of,
+    count_in,
+    room_of,
+    sizes_of,
+    sizes_of_input,
+    value_of_sizes,
+)
+from metasched.graph.counted.views import reshape_value
 from metasched.graph.errors import Unsupported
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import WITHOUT_RANDOM_NUMBERS, node_type
@@ -43,7 +51,7 @@ def shape_of(site: NodeSite) -> Results:
     x = site.operand(0)
     start, end = int(site.attribute("start", 0)), int(site.attribute("end", x.rank))
     sizes = _clamped(sizes_of(x), start, end)
-    return (sized(site, array_of(sizes, (len(sizes),))),)
+    return (value_of_sizes(site, array_of(sizes, (len(sizes),))),)
 
 
 def _clamped(shape: tuple[Size, ...], start: int, end: int) -> tuple[Size, ...]:
@@ -59,7 +67,7 @@ def size_of(site: NodeSite) -> Results:
         return (site.constant(np.array(x.type.size, np.int64), DType.I64),)
     others = math.prod(n for axis, n in enumerate(x.shape) if axis != x.count.axis)
     number_ = site.elementwise(f"{{0}} * {others}", site.view(x.count.number, ()))
-    return (sized(site, array_of([DataSize(number_, x.type.size)], ())),)
+    return (value_of_sizes(site, array_of([DataSize(number_, x.type.size)], ())),)
 
 
 @node_type("Constant")
@@ -77,7 +85,7 @@ def constant(site: NodeSite) -> Results:
 
 @node_type("ConstantOfShape")
 def constant_of_shape(site: NodeSite) -> Results:
-    sizes = asked_sizes(site, 0, "shape")
+    sizes = sizes_of_input(site, 0, "shape")
     shape, count = room_of(sizes), count_in(sizes)
     value = site.attribute("value")
     value = np.zeros(1, np.float32) if value is None else value
@@ -135,7 +143,7 @@ def eye_like(site: NodeSite) -> Results:
 
 @node_type("Reshape", counts=True)
 def reshape(site: NodeSite) -> Results:
-    x, wanted = site.operand(0), list(asked_sizes(site, 1, "shape"))
+    x, wanted = site.operand(0), list(sizes_of_input(site, 1, "shape"))
     if not site.flag("allowzero"):
         if any(n == 0 and dim >= x.rank for dim, n in enumerate(wanted)):
             raise Unsupported(f"its shape {room_of(wanted)} takes over a dimension that {x.type} lacks")
@@ -144,7 +152,7 @@ def reshape(site: NodeSite) -> Results:
     if rooms.count(-1) > 1 or min(rooms, default=0) < -1:
         raise Unsupported(f"its shape is {tuple(rooms)}")
     if x.count is not None or count_in(wanted) is not None:
-        return (reshaped(site, x, wanted),)
+        return (reshape_value(site, x, wanted),)
     if -1 in rooms:
         others = math.prod(n for n in rooms if n != -1)
         if others == 0 or x.type.size % others:

@@ -17,9 +17,9 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import DataSize, GraphValue, ValueCount
-from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
-from metasched.graph.counted.size_arithmetic import Size, asked_sizes, number_of, sizes_of, with_count
+from metasched.graph.counted.size_arithmetic import Size, number_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sorted_row
 from metasched.graph.node_helpers.moved_elements import stacked
@@ -63,7 +63,7 @@ def top_k(site: NodeSite) -> tuple[GraphValue | None, ...]:
     """The first elements of each row, as many as are asked for; of as many as data decide, those that are there."""
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
-    (k,) = asked_sizes(site, 1, "k")
+    (k,) = sizes_of_input(site, 1, "k")
     if x.count is not None and x.count.axis == axis:
         return _of_those_there(site, x, axis, k)
     if not isinstance(k, DataSize):
@@ -84,11 +84,11 @@ def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Result
     most = min(asked, room)
     taken = site.elementwise(f"min(min({{0}}, {{1}}), {most})", *(number_of(site, size) for size in (k, there)))
     inputs = (
-        with_absent(site, x, RowOrder(x.type.dtype, _order(site)).last),
+        fill_absent(site, x, RowOrder(x.type.dtype, _order(site)).last),
         site.constant(np.array([most], np.int64)),
     )
     made = _first(replace(site, inputs=inputs))
-    return tuple(with_count(site, value, ValueCount(taken, axis)) for value in made)
+    return tuple(set_count(site, value, ValueCount(taken, axis)) for value in made)
 
 
 def _order(site: NodeSite) -> SortOrder:

@@ -13,9 +13,9 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
-from metasched.graph.counted.absent_elements import with_absent
+from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.places_that_hold import places_that_hold
-from metasched.graph.counted.views import reshaped
+from metasched.graph.counted.views import reshape_value
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sorted_row
@@ -60,7 +60,7 @@ def unique(site: NodeSite) -> Results:
         known = np.zeros(x.shape, x.type.dtype.numpy) if x.constant is None else x.constant
         return tuple(map(site.constant, _of_known(site, known, axis)))
     if axis is None:
-        row = reshaped(site, x, (-1,)) if x.count is not None else site.view(x, (x.type.size,))
+        row = reshape_value(site, x, (-1,)) if x.count is not None else site.view(x, (x.type.size,))
         return _of_row(site, row, row, 0)
     if x.count is not None and x.count.axis != axis:
         raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}")
@@ -102,7 +102,7 @@ def _ascending(site: NodeSite, keys: GraphValue) -> _Groups:
     there = None if keys.count is None else site.view(keys.count.number, ())
     number = str(n) if there is None else "S[]"
     ordered = site.cast(
-        with_absent(site, keys, RowOrder(keys.type.dtype, SortOrder.SMALLEST_FIRST).last), _ordered(keys.type.dtype)
+        fill_absent(site, keys, RowOrder(keys.type.dtype, SortOrder.SMALLEST_FIRST).last), _ordered(keys.type.dtype)
     )
     row, places = sorted_row(site, ordered, 0, n, SortOrder.SMALLEST_FIRST)
     other = _differ("A[s]", f"A[{place_within('s - 1', n)}]", row.type.dtype)

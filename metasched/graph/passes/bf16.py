@@ -17,10 +17,10 @@ from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.precision.narrowing import WIDE, FloatFlow, narrowed
+from metasched.graph.precision.narrowing import WIDE_TYPE, FloatFlow, narrow_stages
 from metasched.graph.value_type import ValueType
 
-NARROW = DType.BF16
+NARROW_TYPE = DType.BF16
 
 
 @graph_pass(after=("bytes_between", "scales_into_weights", "side_by_side"))
@@ -41,13 +41,13 @@ class _Narrowing:
         self._roots: dict[str, str] = {}
         for node in graph.nodes:
             if isinstance(node, ShapeView | InPlace):
-                self._join(node)
-        self._narrow = self._found()
+                self._join_view(node)
+        self._narrow = self._find_narrow_roots()
         self._constants: dict[str, str] = {}
 
     # --- which values
 
-    def _join(self, node: Node) -> None:
+    def _join_view(self, node: Node) -> None:
         """A view has the elements of what it is a view of."""
         first, *others = (self._root(name) for name in (*node.inputs, *node.outputs))
         self._roots.update((other, first) for other in others if other != first)
@@ -57,7 +57,7 @@ class _Narrowing:
             name = self._roots[name]
         return name
 
-    def _found(self) -> frozenset[str]:
+    def _find_narrow_roots(self) -> frozenset[str]:
         """The values that become narrow, by their roots."""
         graph = self._graph
         given = {self._root(name) for name in (*graph.inputs, *graph.constants)}
@@ -70,13 +70,15 @@ class _Narrowing:
                 fixed.update(map(self._root, (*node.inputs, *node.outputs)))
                 self._context.remark(f"`{node.name}` stays as it is: its program has scalars or named sizes")
             else:
-                factors.update(self._root(value) for value in _chosen(flow.inputs_of_factors, flow.stages, node))
+                factors.update(
+                    self._root(value) for value in _values_of_inputs(flow.inputs_of_factors, flow.stages, node)
+                )
         known, summed = factors - given, set[str]()
         for node, flow in self._nodes_with_flows():
             coming = [own for own, value in node.by_input(flow.stages.inputs).items() if self._root(value) in known]
             outputs = dict(zip(flow.stages.outputs, node.outputs, strict=True))
-            known.update(self._root(outputs[name]) for name in flow.from_products(coming))
-            summed.update(self._root(value) for value in _chosen(flow.inputs_of_sums, flow.stages, node))
+            known.update(self._root(outputs[name]) for name in flow.outputs_of_products(coming))
+            summed.update(self._root(value) for value in _values_of_inputs(flow.inputs_of_sums, flow.stages, node))
         return frozenset((factors | known - summed) - fixed)
 
     def _nodes_with_flows(self) -> Iterator[tuple[Compute, FloatFlow]]:
@@ -86,21 +88,21 @@ class _Narrowing:
 
     def graph(self) -> Graph:
         graph = self._graph
-        nodes = tuple(self._node(node) for node in graph.nodes)
-        types = {name: self._type(name, type_) for name, type_ in graph.types.items()}
-        types |= {new: replace(graph.types[name], dtype=NARROW) for name, new in self._constants.items()}
+        nodes = tuple(self._rewrite_node(node) for node in graph.nodes)
+        types = {name: self._new_type(name, type_) for name, type_ in graph.types.items()}
+        types |= {new: replace(graph.types[name], dtype=NARROW_TYPE) for name, new in self._constants.items()}
         constants = dict(graph.constants)
         for name, new in self._constants.items():
-            constants[new] = graph.constants[name].astype(NARROW.numpy)
+            constants[new] = graph.constants[name].astype(NARROW_TYPE.numpy)
         return replace(graph, nodes=nodes, types=types, constants=constants)
 
-    def _type(self, name: str, type_: ValueType) -> ValueType:
-        return replace(type_, dtype=NARROW) if self._becomes_narrow(name) else type_
+    def _new_type(self, name: str, type_: ValueType) -> ValueType:
+        return replace(type_, dtype=NARROW_TYPE) if self._becomes_narrow(name) else type_
 
     def _becomes_narrow(self, name: str) -> bool:
-        return self._graph.types[name].dtype is WIDE and self._root(name) in self._narrow
+        return self._graph.types[name].dtype is WIDE_TYPE and self._root(name) in self._narrow
 
-    def _node(self, node: Node) -> Node:
+    def _rewrite_node(self, node: Node) -> Node:
         flow = self._flows.get(id(node))
         if not isinstance(node, Compute) or flow is None:
             return node
@@ -110,20 +112,20 @@ class _Narrowing:
         boundary = [*weights, *(own for own, value in values.items() if self._becomes_narrow(value))]
         if not boundary and not flow.factors:
             return node
-        inputs = tuple(self._weight(value) if name in weights else value for name, value in given.items())
-        program = program_of(narrowed(flow.stages, boundary, NARROW), node.program.name)
+        inputs = tuple(self._narrow_constant(value) if name in weights else value for name, value in given.items())
+        program = program_of(narrow_stages(flow.stages, boundary, NARROW_TYPE), node.program.name)
         return replace(node, program=program, inputs=inputs)
 
-    def _weight(self, name: str) -> str:
+    def _narrow_constant(self, name: str) -> str:
         """The narrow constant that is made of one."""
         if name not in self._constants:
-            own, number = f"{name}.{NARROW}", 1
+            own, number = f"{name}.{NARROW_TYPE}", 1
             while own in self._graph.types:
-                own, number = f"{name}.{NARROW}.{number}", number + 1
+                own, number = f"{name}.{NARROW_TYPE}.{number}", number + 1
             self._constants[name] = own
         return self._constants[name]
 
 
-def _chosen(names: frozenset[str], stages: Stages, node: Compute) -> list[str]:
+def _values_of_inputs(names: frozenset[str], stages: Stages, node: Compute) -> list[str]:
     """The values that some inputs of a program are."""
     return [value for own, value in node.by_input(stages.inputs).items() if own in names]

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import reads, substituted, with_reads
+from metasched.graph.fusion.expressions import map_reads, reads, substitute_names
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import new_name
-from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised
+from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised_form
 from metasched.graph.value_type import ValueType
 from metasched.ir.source import Axis, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.data_classes import dataclass
@@ -58,25 +58,25 @@ class _Handing:
         self._handed: dict[str, _Handed] = {}
 
     def graph(self) -> Graph:
-        nodes = tuple(self._rewritten(node) for node in self._graph.nodes)
+        nodes = tuple(self._rewrite_node(node) for node in self._graph.nodes)
         return replace(self._graph, nodes=nodes, types=self._types)
 
-    def _rewritten(self, node: Node) -> Node:
+    def _rewrite_node(self, node: Node) -> Node:
         stages = self._forms.get(id(node))
         if not isinstance(node, Compute) or stages is None:
             return node
-        node, stages = self._reading(node, stages)
-        return self._writing(node, stages)
+        node, stages = self._read_bytes(node, stages)
+        return self._write_bytes(node, stages)
 
     # --- what writes
 
-    def _writing(self, node: Compute, stages: Stages) -> Compute:
+    def _write_bytes(self, node: Compute, stages: Stages) -> Compute:
         """A node that writes bytes instead of the floats that it makes of them."""
         if len(stages.outputs) != 1 or node.outputs[0] in self._fixed:
             return node
         stage = stages.stages[-1]
-        found = dequantised(stage.value) if stage.buffer == stages.outputs[0] else None
-        if found is None or found.scale is None or not self._alone(stages, found):
+        found = dequantised_form(stage.value) if stage.buffer == stages.outputs[0] else None
+        if found is None or found.scale is None or not self._may_write_bytes(stages, found):
             return node
         given = node.by_input(stages.inputs)
         needed = {read.buffer: given[read.buffer] for part in found.parts for read in reads(part)}
@@ -87,22 +87,22 @@ class _Handing:
                 return node
             if inner.indices != tuple(map(Name, axes)):
                 return node
-            self._handed[node.outputs[0]] = _Handed(given[inner.buffer], axes, found.of(_BYTE), needed)
+            self._handed[node.outputs[0]] = _Handed(given[inner.buffer], axes, found.replace_byte(_BYTE), needed)
             return node  # Nothing reads it any more.
         dtype = DType(inner.func)
-        value = self._typed(node.outputs[0], dtype)
-        self._handed[node.outputs[0]] = _Handed(value, axes, found.of(_BYTE), needed)
+        value = self._add_value(node.outputs[0], dtype)
+        self._handed[node.outputs[0]] = _Handed(value, axes, found.replace_byte(_BYTE), needed)
         types = {**stages.types, stage.buffer: replace(stages.types[stage.buffer], dtype=dtype)}
         made = (*stages.stages[:-1], replace(stage, value=inner))
-        return self._with(node, replace(stages, types=types, stages=made), given, (value,))
+        return self._replace_program(node, replace(stages, types=types, stages=made), given, (value,))
 
-    def _alone(self, stages: Stages, found: Dequantised) -> bool:
+    def _may_write_bytes(self, stages: Stages, found: Dequantised) -> bool:
         """Whether scales and zero points are weights, or are given, and the output is read by no other stage."""
         named = {read.buffer for part in found.parts for read in reads(part)}
         inside = {read.buffer for stage in stages.stages for read in reads(stage.value)}
         return named <= stages.consts and not inside.intersection(stages.outputs)
 
-    def _typed(self, like: str, dtype: DType) -> str:
+    def _add_value(self, like: str, dtype: DType) -> str:
         name, number = f"{like}.{dtype}", 1
         while name in self._types:
             name, number = f"{like}.{dtype}.{number}", number + 1
@@ -111,19 +111,21 @@ class _Handing:
 
     # --- what reads
 
-    def _reading(self, node: Compute, stages: Stages) -> tuple[Compute, Stages]:
+    def _read_bytes(self, node: Compute, stages: Stages) -> tuple[Compute, Stages]:
         """A node that makes floats of the bytes that it is handed."""
         given = node.by_input(stages.inputs)
         changed = {name: self._handed[value] for name, value in given.items() if value in self._handed}
         if not changed:
             return node, stages
         for name, handed in changed.items():
-            stages = _with_floats(self._types, stages, given, name, handed)
+            stages = _dequantise_input(self._types, stages, given, name, handed)
         needed = {read.buffer for stage in stages.stages for read in reads(stage.value)}
         stages = replace(stages, inputs=tuple(name for name in stages.inputs if name in needed))
-        return self._with(node, stages, given, node.outputs), stages
+        return self._replace_program(node, stages, given, node.outputs), stages
 
-    def _with(self, node: Compute, stages: Stages, given: Mapping[str, str], outputs: tuple[str, ...]) -> Compute:
+    def _replace_program(
+        self, node: Compute, stages: Stages, given: Mapping[str, str], outputs: tuple[str, ...]
+    ) -> Compute:
         needed = {read.buffer for stage in stages.stages for read in reads(stage.value)}
         stages = replace(stages, inputs=tuple(name for name in stages.inputs if name in needed))
         inputs = tuple(given[name] for name in stages.inputs)
@@ -134,7 +136,7 @@ class _Handing:
 _BYTE = Read("", ())
 
 
-def _with_floats(
+def _dequantise_input(
     types: Mapping[str, ValueType], stages: Stages, given: dict[str, str], name: str, handed: _Handed
 ) -> Stages:
     """Stages that read bytes instead of an input, whose floats a reduction reads from a buffer of their own."""
@@ -154,7 +156,7 @@ def _with_floats(
         def change(read: Read) -> SourceExpr:
             return Read(own[""], indices) if read.buffer == "" else replace(read, buffer=own[read.buffer])
 
-        return with_reads(substituted(handed.floats, places), change)
+        return map_reads(substitute_names(handed.floats, places), change)
 
     apart = any(isinstance(s.value, Reduce) and any(r.buffer == name for r in reads(s.value)) for s in stages.stages)
     if apart:
@@ -166,14 +168,14 @@ def _with_floats(
             types={**stages.types, buffer: replace(types[handed.value], dtype=DType.F32)},
             stages=(replace(whole, buffer=buffer), *stages.stages),
         )
-        return _reading_from(stages, name, lambda read: replace(read, buffer=buffer))
-    return _reading_from(stages, name, lambda read: floats(read.indices))
+        return _change_reads(stages, name, lambda read: replace(read, buffer=buffer))
+    return _change_reads(stages, name, lambda read: floats(read.indices))
 
 
-def _reading_from(stages: Stages, name: str, change: Callable[[Read], SourceExpr]) -> Stages:
+def _change_reads(stages: Stages, name: str, change: Callable[[Read], SourceExpr]) -> Stages:
     """Stages with reads of a buffer changed."""
 
-    def one(read: Read) -> SourceExpr:
+    def change_read(read: Read) -> SourceExpr:
         return change(read) if read.buffer == name else read
 
-    return replace(stages, stages=tuple(replace(s, value=with_reads(s.value, one)) for s in stages.stages))
+    return replace(stages, stages=tuple(replace(s, value=map_reads(s.value, change_read)) for s in stages.stages))

@@ -17,7 +17,7 @@ from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
 # Elements of a constant that are compared before all are.
-_LOOKED_AT = 64
+_SAMPLED_ELEMENTS = 64
 
 
 @graph_pass(after=("constant_folding", "loop_invariants"))
@@ -45,9 +45,9 @@ def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:
     alike: dict[Hashable, list[str]] = {}
     out: dict[str, str] = {}
     for name, array in constants.items():
-        some = array.reshape(-1)[:: array.size // _LOOKED_AT + 1].tobytes()
+        some = array.reshape(-1)[:: array.size // _SAMPLED_ELEMENTS + 1].tobytes()
         others = alike.setdefault((array.dtype, array.shape, some), [])
-        found = next((other for other in others if _same_bytes(constants[other], array)), None)
+        found = next((other for other in others if _have_same_bytes(constants[other], array)), None)
         if found is None:
             others.append(name)
         else:
@@ -55,7 +55,7 @@ def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:
     return out
 
 
-def _same_bytes(one: Array, other: Array) -> bool:
+def _have_same_bytes(one: Array, other: Array) -> bool:
     return one is other or np.array_equal(_bytes(one), _bytes(other))
 
 

@@ -24,7 +24,7 @@ from metasched.runtime.compiled import build
 from metasched.target import Target
 
 # Elements and operations of a program that the reference runs, in 10 ms at most: a kernel takes 11 to 18 to make.
-_SMALL = 16_000
+_MOST_REFERENCE_WORK = 16_000
 
 
 @graph_pass(after=("integer_products",))
@@ -43,16 +43,16 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
             nodes.append(node)
             context.remark(f"not computed ahead: `{node.name}` is larger than what it is computed from")
         else:
-            made = computed(node.program, [constants[name] for name in node.inputs], context.options.target)
+            made = compute_outputs(node.program, [constants[name] for name in node.inputs], context.options.target)
             constants |= dict(zip(node.outputs, made, strict=True))
     if len(nodes) == len(graph.nodes):
         return graph
     new = constants.keys() - graph.constants.keys()
-    nodes = [_told(node, new) for node in nodes]
+    nodes = [_mark_constants(node, new) for node in nodes]
     return without_dead_code(replace(graph, nodes=tuple(nodes), constants=constants, types=types))
 
 
-def _told(node: Node, new: Set[str]) -> Node:
+def _mark_constants(node: Node, new: Set[str]) -> Node:
     """The node, whose program says which of its inputs are constants now: they are weights, as those of the model."""
     if not isinstance(node, Compute) or new.isdisjoint(node.inputs):
         return node
@@ -69,10 +69,10 @@ def _grows(graph: Graph, node: Compute) -> bool:
     return made > MOST_GROWTH * given + NO_MATTER
 
 
-def computed(program: Program, given: list[Array], target: Target) -> list[Array]:
+def compute_outputs(program: Program, given: list[Array], target: Target) -> list[Array]:
     """The outputs of a program for arrays of its inputs' types."""
     size = sum(array.size for array in given) + program.work.operations
-    if size <= _SMALL:
+    if size <= _MOST_REFERENCE_WORK:
         made = reference(program)(*given)
         return list(made) if isinstance(made, tuple) else [made]
     given = [np.require(array, requirements=("C", "A")) for array in given]

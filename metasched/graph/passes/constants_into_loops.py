@@ -23,7 +23,7 @@ def constants_into_loops(graph: Graph, context: PassContext) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         if isinstance(node, LoopNode):
-            nodes.append(_taking(node, graph, makers, context))
+            nodes.append(_compute_in_body(node, graph, makers, context))
             continue
         if isinstance(node, Compute | ShapeView) and all(n in makers or n in graph.constants for n in node.inputs):
             makers |= dict.fromkeys(node.outputs, node)
@@ -31,7 +31,9 @@ def constants_into_loops(graph: Graph, context: PassContext) -> Graph:
     return graph if tuple(nodes) == graph.nodes else without_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
-def _taking(loop: LoopNode, graph: Graph, makers: dict[str, Compute | ShapeView], context: PassContext) -> LoopNode:
+def _compute_in_body(
+    loop: LoopNode, graph: Graph, makers: dict[str, Compute | ShapeView], context: PassContext
+) -> LoopNode:
     """A loop whose body computes what it reads of these makers."""
     names = {name: own.body for name, own in loop.taken(LoopInputKind.WHOLE) if name in makers}
     if not names:
@@ -65,25 +67,25 @@ class _Body:
 
     def add(self, node: Compute | ShapeView) -> None:
         """Compute what a node does, of constants or of what was added before."""
-        inputs = tuple(self._read(name) for name in node.inputs)
+        inputs = tuple(self._name_in_body(name) for name in node.inputs)
         for name in node.outputs:
             if name not in self._names:
-                self._names[name] = self._fresh(name)
+                self._names[name] = self._add_value(name)
         outputs = tuple(self._names[name] for name in node.outputs)
         if isinstance(node, ShapeView):
             self._nodes.append(replace(node, input=inputs[0], output=outputs[0]))
         else:
             self._nodes.append(replace(node, inputs=inputs, outputs=outputs))
 
-    def _read(self, name: str) -> str:
+    def _name_in_body(self, name: str) -> str:
         if name not in self._names:
             array = self._graph.constants[name]
             same = self._constants.get(name) is array
-            self._names[name] = name if same else self._fresh(name)
+            self._names[name] = name if same else self._add_value(name)
             self._constants[self._names[name]] = array
         return self._names[name]
 
-    def _fresh(self, name: str) -> str:
+    def _add_value(self, name: str) -> str:
         own = fresh(name, self._types)
         self._types[own] = self._graph.types[name]
         return own

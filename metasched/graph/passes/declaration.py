@@ -63,7 +63,7 @@ class PassContext:
         self.remarks.append(text)
 
 
-Run: TypeAlias = Callable[[Graph, PassContext], Graph]
+PassFunction: TypeAlias = Callable[[Graph, PassContext], Graph]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Pass:
     """
 
     name: str
-    run: Run
+    run: PassFunction
     after: tuple[str, ...]
     purpose: str
 
@@ -88,10 +88,10 @@ class Pass:
 RUNS_AFTER: Declarations[tuple[str, ...]] = Declarations("runs_after")
 
 
-def graph_pass(*, after: tuple[str, ...] = ()) -> Callable[[Run], Run]:
+def graph_pass(*, after: tuple[str, ...] = ()) -> Callable[[PassFunction], PassFunction]:
     """Declare that a function is the pass of its file, and which passes come before it."""
 
-    def declare(function: Run) -> Run:
+    def declare(function: PassFunction) -> PassFunction:
         return RUNS_AFTER.add(function, after)
 
     return declare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metasched.graph.fusion.stages import stages_of
 from metasched.graph.ir import Compute, Graph
-from metasched.graph.layouts.joining import joined
+from metasched.graph.layouts.joining import join_dimensions
 from metasched.graph.layouts.viewed_nodes import ViewedNodes
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
@@ -15,7 +15,7 @@ def dimensions(graph: Graph, _: PassContext) -> Graph:
     made = ViewedNodes(graph)
     for node in graph.nodes:
         form = stages_of(node.program) if isinstance(node, Compute) else None
-        flat = None if form is None else joined(form)
+        flat = None if form is None else join_dimensions(form)
         if not isinstance(node, Compute) or flat is None or flat == form:
             made.nodes.append(node)
             continue

@@ -29,26 +29,26 @@ from dataclasses import replace
 from metasched.graph.fusion.copies import copied_boxes, may_be_computed_there
 from metasched.graph.fusion.expressions import operations, reads
 from metasched.graph.fusion.kinds import Kind, is_reduction, kind_of
-from metasched.graph.fusion.merge import canonical_compute, merged, replaced, stages_together
-from metasched.graph.fusion.rows import rows
+from metasched.graph.fusion.merge import canonical_compute, merge_nodes, merge_stages, replace_nodes
+from metasched.graph.fusion.rows import count_rows
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.passes.rotations import rotated_by
+from metasched.graph.passes.rotations import rotated_index
 from metasched.ir.source import IfElse, IntLit, Name, Read, Stage
 from metasched.support.data_classes import dataclass
 
 # What an element may cost that an anchor computes where it puts a border around it, in additions.
-_CHEAP = 6
+_MOST_BORDER_COST = 6
 # Stages of nodes that are joined, before any is written into another: a structure of a space takes some 10 ms for each.
 _MOST_STAGES = 64
 # Reductions of nodes that are joined: choices for one are tried with those for each other, some 2 s for each two. So
 # the steps of a recurrence are few tasks that are used many times.
 _MOST_REDUCTIONS = 4
 # Elements of all values of nodes that are joined whatever their rows are: they stay in the cache.
-_SMALL = 1 << 14
+_MOST_CACHED_ELEMENTS = 1 << 14
 # Rows that there have to be: each is computed as a whole, by one thread.
 _LEAST_ROWS = 4
 
@@ -97,25 +97,25 @@ class _Grouping:
         self._sources: dict[str, _Source | None] = {}
         self._in_place: dict[int, bool] = {}
         self._rows_refusals: dict[tuple[int, ...], str] = {}
-        self._common = {n: len(nodes) for nodes in _with_numbers(graph) for n in nodes}
+        self._common = {n: len(nodes) for nodes in _numbers_by_task(graph) for n in nodes}
         self._groups = {n: _Group([n], kind_of(form)) for n, form in self._forms.items()}
-        self._takers = self._found_takers()
+        self._takers = self._find_takers()
         # Groups that were not asked since they, or one that computes an input of theirs, were joined with another.
-        self._open = set(self._distinct())
+        self._open = set(self._distinct_groups())
         # Of each group that was asked, why it stays apart from the nodes that compute its inputs.
         self._refused: dict[_Group, list[tuple[int, str]]] = {}
 
     def run(self) -> Graph:
         # Each join may make another possible: of a value with two readers, say, that are of one group now.
         while self._open:
-            for group in self._distinct():
+            for group in self._distinct_groups():
                 if group in self._open:
-                    self._ask(group)
-        for group in self._distinct():
-            self._remark(group)
-        return self._rewritten()
+                    self._try_join(group)
+        for group in self._distinct_groups():
+            self._remark_refusal(group)
+        return self._rewrite_graph()
 
-    def _found_takers(self) -> dict[int, list[int]]:
+    def _find_takers(self) -> dict[int, list[int]]:
         """The nodes that read what each node computes, as it is or through views."""
         found: dict[int, list[int]] = {}
         for n in self._forms:
@@ -125,7 +125,7 @@ class _Grouping:
                     found.setdefault(source.producer, []).append(n)
         return found
 
-    def _distinct(self) -> list[_Group]:
+    def _distinct_groups(self) -> list[_Group]:
         return list(dict.fromkeys(self._groups.values()))
 
     def _inputs(self, group: _Group) -> list[str]:
@@ -140,7 +140,7 @@ class _Grouping:
         source = self._source(name)
         return (0, -1) if source is None else (self._common[source.producer], source.producer)
 
-    def _ask(self, group: _Group) -> None:
+    def _try_join(self, group: _Group) -> None:
         """Put a group into that of one of its inputs, if it may be."""
         self._open.discard(group)
         refused = self._refused[group] = []
@@ -164,7 +164,7 @@ class _Grouping:
         self._open.update(self._groups[taker] for n in members for taker in self._takers.get(n, ()))
         self._open.add(joined)
 
-    def _remark(self, group: _Group) -> None:
+    def _remark_refusal(self, group: _Group) -> None:
         """Say why a group stays apart from what computes its inputs."""
         own = self._graph.nodes[group.members[-1]].name
         for producer, reason in self._refused[group]:
@@ -173,10 +173,10 @@ class _Grouping:
     def _source(self, name: str) -> _Source | None:
         """Where a value comes from; None where no node with written stages computes it."""
         if name not in self._sources:
-            self._sources[name] = self._found_source(name)
+            self._sources[name] = self._find_source(name)
         return self._sources[name]
 
-    def _found_source(self, name: str) -> _Source | None:
+    def _find_source(self, name: str) -> _Source | None:
         views, values = list[int](), [name]
         number = self._producer.get(name, -1)
         while number >= 0 and isinstance(view := self._graph.nodes[number], ShapeView):
@@ -201,7 +201,7 @@ class _Grouping:
                 f"`{source.values[0]}` is computed where it is joined with others, which saves as much memory traffic"
             )
         name, members = source.values[0], sorted({*other.members, *inside})
-        if refused := self._size_refusal(group, other) or self._written_refusal(other, source):
+        if refused := self._size_refusal(group, other) or self._outputs_refusal(other, source):
             return refused
         is_read = _is_permutation if other.kind is Kind.ANCHOR else _is_rotation
         if group.kind < Kind.REDUCTION and all(self._reads_each_once(n, name, is_read) for n in self._readers[name]):
@@ -218,19 +218,19 @@ class _Grouping:
         return self._rows_refusal(members)
 
     def _size_refusal(self, group: _Group, other: _Group) -> str:
-        count = self._count(group) + self._count(other)
+        count = self._count_stages(group) + self._count_stages(other)
         if count > _MOST_STAGES:
             return f"they would be {count} stages, and {_MOST_STAGES} are the most"
-        reductions = self._count(group, is_reduction), self._count(other, is_reduction)
+        reductions = self._count_stages(group, is_reduction), self._count_stages(other, is_reduction)
         if min(reductions) and sum(reductions) > _MOST_REDUCTIONS:
             return f"they would have {sum(reductions)} reductions, and {_MOST_REDUCTIONS} are the most"
         return ""
 
-    def _count(self, group: _Group, holds: Callable[[Stage], bool] = lambda _: True) -> int:
+    def _count_stages(self, group: _Group, holds: Callable[[Stage], bool] = lambda _: True) -> int:
         """How many stages of a group are such."""
         return sum(holds(stage) for n in group.members if n in self._forms for stage in self._forms[n].stages)
 
-    def _written_refusal(self, other: _Group, source: _Source) -> str:
+    def _outputs_refusal(self, other: _Group, source: _Source) -> str:
         """Why what a group computes besides an input of another has to be in memory; '' where it has not."""
         written = [v for n in other.members for v in self._graph.nodes[n].outputs if v not in source.values]
         for value in written:
@@ -269,7 +269,7 @@ class _Grouping:
         stages = [stage for n in other.members if n in self._forms for stage in self._forms[n].stages]
         cost = sum(operations(stage.value) for stage in stages)
         is_border = cost == 1 and any(isinstance(stage.value, IfElse) for stage in stages)
-        if is_border or (cost <= _CHEAP and all(self._only_moves(n, name) for n in self._readers[name])):
+        if is_border or (cost <= _MOST_BORDER_COST and all(self._only_moves(n, name) for n in self._readers[name])):
             return ""
         return f"it is an anchor, and `{name}` is neither a border nor cheap and read to put one around it"
 
@@ -285,14 +285,14 @@ class _Grouping:
 
     def _view_refusal(self, source: _Source, members: list[int]) -> str:
         """Why nodes cannot be read through views at the places that they are read at; '' where they can."""
-        made = self._together(members) if source.views else ""
+        made = self._merge_stages(members) if source.views else ""
         return made if isinstance(made, str) else ""
 
-    def _together(self, members: list[int]) -> Stages | str:
+    def _merge_stages(self, members: list[int]) -> Stages | str:
         """The stages of nodes as those of one program, or why there is none: places that data decide are in the way."""
         nodes = [self._graph.nodes[n] for n in members]
         try:
-            return stages_together(self._graph, nodes, nodes[-1].outputs)
+            return merge_stages(self._graph, nodes, nodes[-1].outputs)
         except PlaceByData as e:
             return str(e)
 
@@ -300,14 +300,17 @@ class _Grouping:
         """Why one nest cannot compute nodes that memory limits; '' where it can."""
         key = tuple(members)  # asked again each time that groups elsewhere were joined
         if key not in self._rows_refusals:
-            self._rows_refusals[key] = self._refused_rows(members)
+            self._rows_refusals[key] = self._find_rows_refusal(members)
         return self._rows_refusals[key]
 
-    def _refused_rows(self, members: list[int]) -> str:
-        together = self._together(members)
+    def _find_rows_refusal(self, members: list[int]) -> str:
+        together = self._merge_stages(members)
         if isinstance(together, str):
             return together
-        if sum(type_.size for type_ in together.types.values()) <= _SMALL or rows(together) >= _LEAST_ROWS:
+        if (
+            sum(type_.size for type_ in together.types.values()) <= _MOST_CACHED_ELEMENTS
+            or count_rows(together) >= _LEAST_ROWS
+        ):
             return ""
         return "their stages do not go along the same rows"
 
@@ -353,21 +356,23 @@ class _Grouping:
             )
         )
 
-    def _rewritten(self) -> Graph:
+    def _rewrite_graph(self) -> Graph:
         made: dict[int, Compute] = {}
         members: set[int] = set()
-        for group in self._distinct():
+        for group in self._distinct_groups():
             nodes = [self._graph.nodes[n] for n in group.members]
             final = nodes[-1]
             assert isinstance(final, Compute)
             members.update(group.members)
             made[group.members[-1]] = (
-                merged(self._graph, nodes, final.outputs) if len(nodes) > 1 else canonical_compute(self._graph, final)
+                merge_nodes(self._graph, nodes, final.outputs)
+                if len(nodes) > 1
+                else canonical_compute(self._graph, final)
             )
-        return without_dead_code(replaced(self._graph, made, members))
+        return without_dead_code(replace_nodes(self._graph, made, members))
 
 
-def _with_numbers(graph: Graph) -> list[list[int]]:
+def _numbers_by_task(graph: Graph) -> list[list[int]]:
     """The nodes of each task, by their numbers."""
     numbers = {id(node): n for n, node in enumerate(graph.nodes)}
     return [[numbers[id(node)] for node in nodes] for nodes in graph.tasks.values()]
@@ -401,7 +406,7 @@ def _is_permutation(stages: Stages, read: Read, axes: Mapping[str, int]) -> bool
 def _is_rotation(stages: Stages, read: Read, axes: Mapping[str, int]) -> bool:
     """As `_is_permutation`, of indices that may be rotated along their dimensions."""
     shape = stages.types[read.buffer].shape
-    plain = [(rotated_by(index, n), n) for index, n in zip(read.indices, shape, strict=True)]
+    plain = [(rotated_index(index, n), n) for index, n in zip(read.indices, shape, strict=True)]
     indices = tuple(
         index if name is None or axes.get(name) != n else Name(name)
         for index, (name, n) in zip(read.indices, plain, strict=True)

@@ -7,10 +7,10 @@ included; see `graph.layouts.cost`.
 from __future__ import annotations
 
 from metasched.graph.ir import Graph
-from metasched.graph.layouts.cost import copying, cost
+from metasched.graph.layouts.cost import copy_cost, cost
 from metasched.graph.layouts.orders import Order
 from metasched.graph.layouts.regions import LayoutRegion, Site, Sites, regions
-from metasched.graph.layouts.rewriting import copied, reordered
+from metasched.graph.layouts.rewriting import copied_values, reorder_graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.target import Target
 
@@ -18,7 +18,7 @@ from metasched.target import Target
 @graph_pass(after=("shapes",))
 def layouts(graph: Graph, context: PassContext) -> Graph:
     """Dimensions of values get the order in memory that the kernels of their region want; weights go with them."""
-    sites = Sites.of(graph)
+    sites = Sites.from_graph(graph)
     orders: dict[Site, Order] = {}
     for region in regions(sites):
         given, wanted = _costs(sites, region, context.options.target)
@@ -28,7 +28,7 @@ def layouts(graph: Graph, context: PassContext) -> Graph:
             orders |= region.orders
         time = f"in the order that it wants, it is expected to take {wanted / given:.2f} times as long"
         context.remark(f"{said} {'move' if better else 'stay'}: {time}")
-    return reordered(sites, orders)
+    return reorder_graph(sites, orders)
 
 
 def _costs(sites: Sites, region: LayoutRegion, target: Target) -> tuple[float, float]:
@@ -39,5 +39,5 @@ def _costs(sites: Sites, region: LayoutRegion, target: Target) -> tuple[float, f
         orders = {b: region.orders[s] for b in form.types if (s := sites.site(number, b)) in region.orders}
         given += cost(form, wish, {}, target)
         wanted += cost(form, wish, orders, target)
-    elements = sum(sites.graph.types[name].size for name in copied(sites, region.orders))
-    return given, wanted + copying(elements)
+    elements = sum(sites.graph.types[name].size for name in copied_values(sites, region.orders))
+    return given, wanted + copy_cost(elements)

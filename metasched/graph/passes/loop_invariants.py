@@ -36,10 +36,10 @@ class _Lifting:
         self._constants = dict(graph.constants)
 
     def graph(self) -> Graph:
-        nodes = [made for node in self._graph.nodes for made in self._lifted(node)]
+        nodes = [made for node in self._graph.nodes for made in self._lift_from_loop(node)]
         return replace(self._graph, nodes=tuple(nodes), types=self._types, constants=self._constants)
 
-    def _lifted(self, node: Node) -> Iterator[Node]:
+    def _lift_from_loop(self, node: Node) -> Iterator[Node]:
         """A node, and before it what of its body no step changes. What loops in its body lift is in the body then."""
         if not isinstance(node, LoopNode) or node.most == 1:  # a branch may not be taken
             yield node
@@ -49,20 +49,20 @@ class _Lifting:
         made: list[str] = []
         kept: list[Node] = []
         for inner in body.nodes:
-            if not isinstance(inner, Compute | ShapeView) or not self._may_go(inner, body, same):
+            if not isinstance(inner, Compute | ShapeView) or not self._may_lift(inner, body, same):
                 kept.append(inner)
                 continue
             for name in inner.inputs:
                 if name not in same:
-                    same[name] = self._outside(name, body)
-            names = {name: self._fresh(name, body) for name in inner.outputs}
-            yield _renamed(inner, same, names)
+                    same[name] = self._lift_constant(name, body)
+            names = {name: self._add_value(name, body) for name in inner.outputs}
+            yield _rename_values(inner, same, names)
             same |= names
             made += names
             self._context.remark(f"`{inner.name}` is computed once, before `{node.name}`")
-        yield _taking(node, replace(body, nodes=tuple(kept)), {name: same[name] for name in made})
+        yield _pass_values(node, replace(body, nodes=tuple(kept)), {name: same[name] for name in made})
 
-    def _may_go(self, node: Compute | ShapeView, body: Graph, same: dict[str, str]) -> bool:
+    def _may_lift(self, node: Compute | ShapeView, body: Graph, same: dict[str, str]) -> bool:
         """Whether a node reads nothing that steps change, and something that is no constant."""
         if not all(name in same or name in body.constants for name in node.inputs):
             return False
@@ -71,30 +71,30 @@ class _Lifting:
         given = sum(body.types[name].nbytes for name in node.inputs)
         return sum(body.types[name].nbytes for name in node.outputs) <= MOST_GROWTH * given + NO_MATTER
 
-    def _outside(self, name: str, body: Graph) -> str:
+    def _lift_constant(self, name: str, body: Graph) -> str:
         """A constant of a body as one of the graph around it."""
         array = body.constants[name]
         if self._constants.get(name) is array:
             return name
-        own = self._fresh(name, body)
+        own = self._add_value(name, body)
         self._constants[own] = array
         return own
 
-    def _fresh(self, name: str, body: Graph) -> str:
+    def _add_value(self, name: str, body: Graph) -> str:
         type_ = body.types[name]
         name = fresh(name, self._types)
         self._types[name] = type_
         return name
 
 
-def _renamed(node: Compute | ShapeView, inputs: dict[str, str], outputs: dict[str, str]) -> Node:
+def _rename_values(node: Compute | ShapeView, inputs: dict[str, str], outputs: dict[str, str]) -> Node:
     if isinstance(node, ShapeView):
         return replace(node, input=inputs[node.input], output=outputs[node.output])
     given, made = (tuple(names[n] for n in own) for names, own in ((inputs, node.inputs), (outputs, node.outputs)))
     return replace(node, inputs=given, outputs=made)
 
 
-def _taking(loop: LoopNode, body: Graph, values: dict[str, str]) -> LoopNode:
+def _pass_values(loop: LoopNode, body: Graph, values: dict[str, str]) -> LoopNode:
     """A loop that reads values of the graph around it, which its body computed before, by their names there."""
     body = replace(body, inputs=(*body.inputs, *values))
     taken = replace(

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from metasched.graph.fusion.copies import copied_boxes
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.indices import linear
-from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.indices import linear_form
+from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
@@ -33,8 +33,8 @@ from metasched.ir.source import Operation, Read
 from metasched.support.by_identity import remembered_by_identity
 
 # An input that so many nodes read is one that a loop takes apart: its steps are to be equal programs.
-_MANY = 8
-_REFUSED = "its places would not be linear, or not be checked"
+_LEAST_READERS = 8
+_REFUSAL = "its places would not be linear, or not be checked"
 
 
 @graph_pass(after=("layouts",))
@@ -43,36 +43,36 @@ def movement(graph: Graph, context: PassContext) -> Graph:
     producer: dict[str, Node] = {}
     nodes: list[Node] = []
     readers = Counter(name for node in graph.nodes for name in node.inputs)
-    taken_apart = {name for name in graph.inputs if readers[name] >= _MANY}
+    taken_apart = {name for name in graph.inputs if readers[name] >= _LEAST_READERS}
     for node in graph.nodes:
-        made = _reading_through(graph, node, producer, taken_apart, context) if isinstance(node, Compute) else node
+        made = _read_through(graph, node, producer, taken_apart, context) if isinstance(node, Compute) else node
         nodes.append(made)
         producer |= dict.fromkeys(made.outputs, made)
     return without_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
-def _reading_through(
+def _read_through(
     graph: Graph, node: Compute, producer: dict[str, Node], taken_apart: Collection[str], context: PassContext
 ) -> Compute:
     """A node that reads what moved elements come from, as far as it can say where."""
     refused: set[str] = set()
     while True:
         chain = next(
-            (c for name in node.inputs if name not in refused and (c := _moved(name, producer, taken_apart))),
+            (c for name in node.inputs if name not in refused and (c := _movement_chain(name, producer, taken_apart))),
             None,
         )
         if chain is None:
             return node
         (name,) = chain[-1].outputs
-        made = _merged(graph, [*chain, node], node)
+        made = _merge_chain(graph, [*chain, node], node)
         if made is None:
             refused.add(name)
-            context.remark(f"`{node.name}` does not read through `{chain[0].name}`: {_REFUSED}")
+            context.remark(f"`{node.name}` does not read through `{chain[0].name}`: {_REFUSAL}")
         else:
             node = made
 
 
-def _moved(name: str, producer: dict[str, Node], inputs: Collection[str]) -> list[Node]:
+def _movement_chain(name: str, producer: dict[str, Node], inputs: Collection[str]) -> list[Node]:
     """A node that moves elements and the views of its result, up to a value; none where that is not what it is."""
     chain: list[Node] = []
     while isinstance(node := producer.get(name), ShapeView):
@@ -111,27 +111,29 @@ def _is_movement(stages: Stages) -> bool:
     (stage,) = stages.stages
     assert isinstance(stage.value, Read)
     extents = stages.extents(stage)
-    return all(linear(index, extents) is not None for index in stage.value.indices) and not _quotients(stages)
+    return all(linear_form(index, extents) is not None for index in stage.value.indices) and not _count_quotients(
+        stages
+    )
 
 
-def _merged(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
+def _merge_chain(graph: Graph, nodes: list[Node], reader: Compute) -> Compute | None:
     """The last node reading through those before it; None where its places would not be linear, or not be checked."""
     before = stages_of(reader.program)
     if before is None:
         return None
     try:
-        made = merged(graph, nodes, reader.outputs)
+        made = merge_nodes(graph, nodes, reader.outputs)
     except PlaceByData:
         return None
     after = stages_of(made.program)
     assert after is not None
-    if _quotients(after) > _quotients(before) or len(after.stages) > len(before.stages):
+    if _count_quotients(after) > _count_quotients(before) or len(after.stages) > len(before.stages):
         return None
     return replace(made, name=reader.name, op=reader.op)
 
 
 @remembered_by_identity
-def _quotients(stages: Stages) -> int:
+def _count_quotients(stages: Stages) -> int:
     """Quotients and remainders in subscripts."""
     return sum(
         isinstance(node, Operation) and node.op in (BinOp.FLOORDIV, BinOp.MOD)

@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import conjunction, names_in, substituted
-from metasched.graph.fusion.indices import linear
+from metasched.graph.fusion.expressions import conjunction, names_in, substitute_names
+from metasched.graph.fusion.indices import linear_form
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -26,39 +26,39 @@ from metasched.ir.source import IfElse, Name, Operation, Read, SourceExpr, Stage
 
 # Leaving terms out is worth a condition, and programs of their own for convolutions that are alike otherwise, where the
 # terms left are at most this share: those of 14 rows under 3 x 3 are .95, those of 28 rows .98.
-_WORTH = 0.97
+_MOST_SHARE_LEFT = 0.97
 # Of other types, a tensor instruction sums terms at once.
-_TYPES = frozenset({DType.F32, DType.F64})
+_FLOAT_TYPES = frozenset({DType.F32, DType.F64})
 
 
 @graph_pass(after=("dimensions", "parts", "states"))
 def padding_terms(graph: Graph, context: PassContext) -> Graph:
     """Terms of convolutions that read rows of padding are left out."""
-    nodes = tuple(_rewritten(node, graph, context) if isinstance(node, Compute) else node for node in graph.nodes)
+    nodes = tuple(_rewrite_node(node, graph, context) if isinstance(node, Compute) else node for node in graph.nodes)
     return replace(graph, nodes=nodes)
 
 
-def _rewritten(node: Compute, graph: Graph, context: PassContext) -> Compute:
+def _rewrite_node(node: Compute, graph: Graph, context: PassContext) -> Compute:
     form = stages_of(node.program)
     if form is None:
         return node
     given = zip(form.inputs, node.inputs, strict=True)
     weights = {buffer: graph.constants[name] for buffer, name in given if name in graph.constants}
-    stages = tuple(_without_padding(stage, form, weights) for stage in form.stages)
+    stages = tuple(_drop_padding_terms(stage, form, weights) for stage in form.stages)
     if stages == form.stages:
         return node
     context.remark(f"`{node.name}`: rows of padding are no terms")
     return replace(node, program=program_of(replace(form, stages=stages), node.program.name))
 
 
-def _without_padding(stage: Stage, form: Stages, weights: Mapping[str, Array]) -> Stage:
+def _drop_padding_terms(stage: Stage, form: Stages, weights: Mapping[str, Array]) -> Stage:
     """A stage without terms of padding, if it is a convolution that has enough of them."""
     found = product_sum(stage)
-    if found is None or found.reduction.cond is not None or form.types[stage.buffer].dtype not in _TYPES:
+    if found is None or found.reduction.cond is not None or form.types[stage.buffer].dtype not in _FLOAT_TYPES:
         return stage
     inside = list(_rows_inside(found, form, weights))
     extents = form.extents(stage)
-    if not inside or math.prod(_share(condition, extents) for condition in inside) > _WORTH:
+    if not inside or math.prod(_share_met(condition, extents) for condition in inside) > _MOST_SHARE_LEFT:
         return stage
     return replace(stage, value=replace(found.reduction, cond=conjunction(inside)))
 
@@ -76,21 +76,21 @@ def _rows_inside(found: ProductSum, form: Stages, weights: Mapping[str, Array]) 
         if len(by_axis) > 1 and _is_finite(other, form, weights):
             for axis, conditions in list(by_axis.items())[:-1]:
                 at = data.indices[[own.name for own in padding.axes].index(axis)]
-                yield conjunction([substituted(condition, {axis: at}) for condition in conditions])
+                yield conjunction([substitute_names(condition, {axis: at}) for condition in conditions])
 
 
 def _conditions_of_axes(padding: Stage, condition: SourceExpr) -> dict[str, list[SourceExpr]]:
     """What a padding's condition asks of each of its indices alone, in the order of dimensions."""
-    every = list(parts(condition))
+    every = list(conjuncts(condition))
     by_axis = {axis.name: [part for part in every if names_in(part) == {axis.name}] for axis in padding.axes}
     return {axis: asked for axis, asked in by_axis.items() if asked}
 
 
-def parts(condition: SourceExpr) -> Iterator[SourceExpr]:
-    """What a condition asks for, all of which has to hold."""
+def conjuncts(condition: SourceExpr) -> Iterator[SourceExpr]:
+    """The conditions that all have to hold for a condition to hold."""
     if isinstance(condition, Operation) and condition.op is BinOp.AND:
-        yield from parts(condition.a)
-        yield from parts(condition.b)
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
     else:
         yield condition
 
@@ -98,27 +98,27 @@ def parts(condition: SourceExpr) -> Iterator[SourceExpr]:
 def _is_finite(read: Read, form: Stages, weights: Mapping[str, Array]) -> bool:
     """Whether a factor is a constant without infinities, of a type that has them."""
     array = weights.get(read.buffer)
-    return array is not None and form.types[read.buffer].dtype in _TYPES and bool(np.isfinite(array).all())
+    return array is not None and form.types[read.buffer].dtype in _FLOAT_TYPES and bool(np.isfinite(array).all())
 
 
-def _share(condition: SourceExpr, extents: Mapping[str, int]) -> float:
+def _share_met(condition: SourceExpr, extents: Mapping[str, int]) -> float:
     """The share of iterations that meet a condition; 1 where it is none of bounds of a linear index."""
     met = np.ones((), np.bool_)
     names = sorted(names_in(condition))
     grid = dict(zip(names, np.indices([extents[name] for name in names]), strict=True))
-    for part in parts(condition):
-        held = holds(part, grid, extents)
+    for part in conjuncts(condition):
+        held = comparison_mask(part, grid, extents)
         if held is None:
             return 1.0
         met = met & held
     return float(np.mean(np.broadcast_to(met, [extents[name] for name in names])))
 
 
-def holds(part: SourceExpr, grid: Mapping[str, Array], extents: Mapping[str, int]) -> Array | None:
+def comparison_mask(part: SourceExpr, grid: Mapping[str, Array], extents: Mapping[str, int]) -> Array | None:
     """Where a comparison of indices holds; None where it is none of `_COMPARISONS`, or they are not linear."""
     if not isinstance(part, Operation) or part.op not in _COMPARISONS:
         return None
-    a, b = linear(part.a, extents), linear(part.b, extents)
+    a, b = linear_form(part.a, extents), linear_form(part.b, extents)
     difference = None if a is None or b is None else a.plus(b, -1)
     if difference is None or not all(isinstance(atom, Name) for atom, _ in difference.terms):
         return None

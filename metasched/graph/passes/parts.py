@@ -18,7 +18,7 @@ from metasched.lang import parse_program
 from metasched.support.data_classes import dataclass
 
 # What has to be copied of a concatenation stays in one kernel with the rest, where it is more than this share.
-_COPIED = 0.5
+_LEAST_COPIED_SHARE = 0.5
 
 
 @graph_pass(after=("dimensions",))
@@ -70,7 +70,7 @@ class _Placing:
         nodes: list[Node] = []
         for number, node in enumerate(self._graph.nodes):
             if number in self._joined:
-                nodes += self._in_place(self._copies[number])
+                nodes += self._join_in_place(self._copies[number])
             elif isinstance(node, ShapeView):
                 nodes.append(node)
                 self._follow(node)
@@ -96,7 +96,7 @@ class _Placing:
                 if found is not None and placed.keys().isdisjoint(found):
                     placed |= found
         size = sum(self._types[name].size for name, _ in copy.boxes if name in placed)
-        if size < (1 - _COPIED) * whole.size:
+        if size < (1 - _LEAST_COPIED_SHARE) * whole.size:
             self._context.remark(f"`{copy.node.name}` is not in place: most of it would have to be copied")
             return False
         self._parts |= placed
@@ -187,12 +187,12 @@ class _Placing:
         place = have.of == whole.of and have.offset == whole.offset + found.offset
         return place and all(have.strides[n] == found.strides[n] for n in moves)
 
-    def _in_place(self, copy: _Copy) -> Iterator[Node]:
+    def _join_in_place(self, copy: _Copy) -> Iterator[Node]:
         """A concatenation of values that are in place, and copies of the others."""
         names: list[str] = []
         for number, (name, box) in enumerate(copy.boxes):
             part = self._part_of(copy.output, name, box)
-            if part is not None and name not in names and self._lies(name, copy.output, part):
+            if part is not None and name not in names and self._lies_in_place(name, copy.output, part):
                 names.append(name)
                 continue
             made = fresh(f"{copy.output}.{number}", self._types)
@@ -201,11 +201,11 @@ class _Placing:
             offset = sum(index * stride for index, stride in zip(box.begin, outer, strict=True))
             self._types[made] = ValueType(type_.dtype, box.shape)
             self._parts[made] = ValuePart(copy.output, offset, outer)
-            yield _copying(copy.node, name, self._types[name], box, made)
+            yield _copy_box(copy.node, name, self._types[name], box, made)
             names.append(made)
         yield InPlace(copy.node.name, copy.node.op, tuple(names), copy.output)
 
-    def _lies(self, name: str, whole: str, part: ValuePart) -> bool:
+    def _lies_in_place(self, name: str, whole: str, part: ValuePart) -> bool:
         have = self._parts.get(name)
         if have is None:
             return False
@@ -253,7 +253,7 @@ def _copy_of(node: Node) -> _Copy | None:
     return _Copy(node, tuple((values[box.input], box) for box in boxes))
 
 
-def _copying(node: Compute, name: str, type_: ValueType, box: CopiedBox, made: str) -> Compute:
+def _copy_box(node: Compute, name: str, type_: ValueType, box: CopiedBox, made: str) -> Compute:
     """A node that copies one box."""
     over = indices(len(box.shape))
     source = [_index(start, row, over) for start, row in zip(box.source, box.steps, strict=True)]

@@ -17,7 +17,7 @@ from metasched.support.collection import pause_gc
 from metasched.support.data_classes import dataclass
 from metasched.support.declared_files import DeclaredFiles
 
-__all__ = ["PassOptions", "PassReport", "optimised", "passes", "run_passes"]
+__all__ = ["PassOptions", "PassReport", "optimise_graph", "passes", "run_passes"]
 
 LOGGER = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ LOGGER = logging.getLogger(__name__)
 _MACHINERY = ("declaration", "pipeline")
 
 
-def _read(name: str, module: ModuleType) -> Pass | None:
+def _read_pass(name: str, module: ModuleType) -> Pass | None:
     if name in _MACHINERY:
         return None
     declared = {key: value for key, value in vars(module).items() if RUNS_AFTER.declared_of(value)}
@@ -38,7 +38,7 @@ def _read(name: str, module: ModuleType) -> Pass | None:
     return Pass(name, run, after, run.__doc__.strip().splitlines()[0])
 
 
-FILES = DeclaredFiles("metasched.graph.passes", "pass", _read)
+FILES = DeclaredFiles("metasched.graph.passes", "pass", _read_pass)
 
 
 @cache
@@ -47,10 +47,10 @@ def passes() -> tuple[Pass, ...]:
 
     Raises TypeError where one names a pass that is not there, or where they wait for one another.
     """
-    return ordered({name: found for name, found in FILES.load().items() if found is not None})
+    return order_passes({name: found for name, found in FILES.load().items() if found is not None})
 
 
-def ordered(found: Mapping[str, Pass]) -> tuple[Pass, ...]:
+def order_passes(found: Mapping[str, Pass]) -> tuple[Pass, ...]:
     """Passes in the order in which they run. Raises TypeError, see `passes`."""
     for one in found.values():
         for name in one.after:
@@ -101,29 +101,29 @@ def run_passes(graph: Graph, options: PassOptions) -> Iterator[PassReport]:
         if one.name in options.without:
             continue
         context = PassContext(options)
-        after = settled(_passed(one, graph, context))
+        after = settled(_apply_pass(one, graph, context))
         after.validate()
         LOGGER.debug("pass %s: %d nodes -> %d", one.name, len(graph.nodes), len(after.nodes))
         yield PassReport(one.name, one.purpose, graph, after, tuple(context.remarks))
         graph = after
 
 
-def _passed(one: Pass, graph: Graph, context: PassContext) -> Graph:
+def _apply_pass(one: Pass, graph: Graph, context: PassContext) -> Graph:
     """A graph after a pass, which runs on the bodies of its loops, too."""
     after = one.run(graph, context)
-    return with_bodies(after, lambda loop: _passed_body(one, loop, context))
+    return with_bodies(after, lambda loop: _apply_to_body(one, loop, context))
 
 
-def _passed_body(one: Pass, loop: LoopNode, context: PassContext) -> Graph:
+def _apply_to_body(one: Pass, loop: LoopNode, context: PassContext) -> Graph:
     inside = replace(context, remarks=[], in_loop=True)
-    made = _passed(one, loop.body, inside)
+    made = _apply_pass(one, loop.body, inside)
     for remark in inside.remarks:
         context.remark(f"in each step of `{loop.name}`: {remark}")
     return made
 
 
 @pause_gc()
-def optimised(graph: Graph, options: PassOptions) -> Graph:
+def optimise_graph(graph: Graph, options: PassOptions) -> Graph:
     """A graph that computes the same outputs, after all passes.
 
     Raises GraphError where a pass made a graph that is not well formed, which is a defect of it.

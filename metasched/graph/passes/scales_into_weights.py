@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.affine import Affine, affine, is_known
+from metasched.graph.fusion.affine import Affine, affine_form, is_known
 from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import names_in, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
-from metasched.graph.passes.constant_folding import computed
+from metasched.graph.passes.constant_folding import compute_outputs
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
@@ -93,7 +93,7 @@ class _Weights:
         stage = Stage(None, "=", tuple(Axis(axis) for axis in axes), e)
         made, inputs, _ = canonical(Stages(types, used, frozenset(used), ("=",), (stage,)))
         arrays = [self.arrays[site.given[name]] for name in inputs]
-        return computed(program_of(made, "constants"), arrays, self._target)[0]
+        return compute_outputs(program_of(made, "constants"), arrays, self._target)[0]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _rewritten(node: Compute, weights: _Weights) -> Compute:
         return node
     given = node.by_input(stages.inputs)
     changed = False
-    while (made := _once(stages, given, weights)) is not None:
+    while (made := _fold_one_chain(stages, given, weights)) is not None:
         stages, changed = made, True
     if not changed:
         return node
@@ -127,7 +127,7 @@ def _rewritten(node: Compute, weights: _Weights) -> Compute:
     return replace(node, program=program_of(final, node.program.name), inputs=tuple(given[name] for name in inputs))
 
 
-def _once(stages: Stages, given: dict[str, str], weights: _Weights) -> Stages | None:
+def _fold_one_chain(stages: Stages, given: dict[str, str], weights: _Weights) -> Stages | None:
     """The stages with one chain worked out; None where there is none. `given` gets the names of new constants."""
     constants = frozenset(name for name in stages.inputs if given[name] in weights.arrays)
     for stage in stages.stages:
@@ -136,14 +136,14 @@ def _once(stages: Stages, given: dict[str, str], weights: _Weights) -> Stages | 
         site = _Site(stages, stage, given, constants, stages.extents(stage))
         for part in stage.value.walk():
             if isinstance(part, SourceExpr):
-                found = affine(part, lambda read: read.buffer in constants)
-                made = _worked_out(site, part, found, weights) if found.steps else None
+                found = affine_form(part, lambda read: read.buffer in constants)
+                made = _fold_chain(site, part, found, weights) if found.steps else None
                 if made is not None:
                     return made
     return None
 
 
-def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights) -> Stages | None:
+def _fold_chain(site: _Site, part: SourceExpr, found: Affine, weights: _Weights) -> Stages | None:
     if any(site.stages.types[read.buffer].dtype is not DType.F32 for read in reads(part)):
         return None
     if not list(reads(found.value)) or is_known(found.value, lambda read: read.buffer in site.constants):
@@ -154,18 +154,18 @@ def _worked_out(site: _Site, part: SourceExpr, found: Affine, weights: _Weights)
         # It is there in another form, too: what they share would be computed twice.
         return None
     stages, value = site.stages, found.value
-    scaled = None if found.factor is None else _into_weights(site, found, weights)
+    scaled = None if found.factor is None else _scale_weights(site, found, weights)
     if scaled is None and _is_simple(found.factor) and _is_simple(found.offset):
         return None
     if scaled is not None:
         stages = scaled
     elif found.factor is not None:
-        stages, factor = _constant(stages, site, found.factor, weights)
+        stages, factor = _add_constant(stages, site, found.factor, weights)
         value = Operation(BinOp.MUL, value, factor)
     if found.offset is not None:
-        stages, offset = _constant(stages, site, found.offset, weights)
+        stages, offset = _add_constant(stages, site, found.offset, weights)
         value = Operation(BinOp.ADD, value, offset)
-    return _replaced(stages, site.stage, part, value)
+    return _replace_part(stages, site.stage, part, value)
 
 
 def _is_within(site: _Site, e: SourceExpr) -> bool:
@@ -189,7 +189,7 @@ def _is_simple(e: SourceExpr | None) -> bool:
     return e is None or isinstance(e, Read) or not list(reads(e))
 
 
-def _constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights) -> tuple[Stages, SourceExpr]:
+def _add_constant(stages: Stages, site: _Site, e: SourceExpr, weights: _Weights) -> tuple[Stages, SourceExpr]:
     """A new constant with the elements of an expression, and its read; the expression where it is one already."""
     if _is_simple(e):
         return stages, e
@@ -209,7 +209,7 @@ def _axes_of(site: _Site, e: SourceExpr) -> tuple[str, ...]:
     return tuple(axis.name for axis in site.stage.axes if axis.name in used)
 
 
-def _into_weights(site: _Site, found: Affine, weights: _Weights) -> Stages | None:
+def _scale_weights(site: _Site, found: Affine, weights: _Weights) -> Stages | None:
     """The stages with a factor in the weights of a sum of products; None where it cannot go there."""
     read, factor = found.value, found.factor
     assert factor is not None
@@ -264,7 +264,7 @@ def _can_scale(site: _Site, weight: Read, axes: set[str], weights: _Weights) -> 
     )
 
 
-def _replaced(stages: Stages, stage: Stage, part: SourceExpr, value: SourceExpr) -> Stages:
+def _replace_part(stages: Stages, stage: Stage, part: SourceExpr, value: SourceExpr) -> Stages:
     def visit(node: SourceNode) -> SourceNode:
         return value if node == part else node.map(visit)
 

@@ -21,10 +21,10 @@ from dataclasses import field, replace
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, ShapeView
-from metasched.graph.layouts.following import through_view
+from metasched.graph.layouts.following import last_through_view
 from metasched.graph.layouts.preferences import Last
 from metasched.graph.layouts.regions import Site, Sites, wanted_dimensions
-from metasched.graph.layouts.reshaping import has_quotients, in_shape, is_read_by_quotients
+from metasched.graph.layouts.reshaping import has_quotients, is_read_by_quotients, reshape_stages
 from metasched.graph.layouts.viewed_nodes import ViewedNodes
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import ValueType
@@ -37,7 +37,7 @@ def shapes(graph: Graph, context: PassContext) -> Graph:
     """Nodes go over their data in the shape in front of a view, where the view would cost something."""
     if not any(isinstance(node, ShapeView) for node in graph.nodes):
         return graph
-    return _Reshaping(graph, wanted_dimensions(Sites.of(graph)), context).run()
+    return _Reshaping(graph, wanted_dimensions(Sites.from_graph(graph)), context).run()
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _Reshaping:
         self.made = ViewedNodes(graph)
         self.types = self.made.types
         self.computed = {name for node in graph.computes for name in node.outputs}
-        self.summed = _read_by_reductions(graph)
+        self.summed = _reduction_operands(graph)
         self.readers = Counter(name for node in graph.nodes for name in dict.fromkeys(node.inputs))
         for node in graph.nodes:
             if isinstance(node, Compute):
@@ -75,10 +75,10 @@ class _Reshaping:
                 node = replace(node, inputs=tuple(front if n == name else n for n in node.inputs))
             elif self._costs(form, front, name):
                 buffer = form.inputs[node.inputs.index(name)]
-                made = in_shape(form, buffer, self.types[front].shape)
+                made = reshape_stages(form, buffer, self.types[front].shape)
                 if made is not None and (_reduces(form) or not _has_quotients(made)):
                     self.context.remark(f"`{node.name}` goes over {self.types[front]}, not {self.types[name]}")
-                    self._reshaped(node, made)
+                    self._reshape_node(node, made)
                     return
         self.made.nodes.append(node)
 
@@ -90,16 +90,16 @@ class _Reshaping:
         if not _reduces(form):
             return name not in self.summed
         last = self.wanted.get(front, ())
-        return bool(last) and self.readers[name] == 1 and through_view(last, given, viewed) is None
+        return bool(last) and self.readers[name] == 1 and last_through_view(last, given, viewed) is None
 
-    def _reshaped(self, node: Compute, form: Stages) -> None:
+    def _reshape_node(self, node: Compute, form: Stages) -> None:
         given = zip(node.inputs, form.inputs, strict=True)
-        inputs = [self._viewed(node, name, form.types[buffer]) for name, buffer in given]
+        inputs = [self._view_value(node, name, form.types[buffer]) for name, buffer in given]
         for name, own in self.made.add(node, form, inputs).items():
             self.computed.add(own)
             self.fronts[name] = own
 
-    def _viewed(self, node: Compute, name: str, type_: ValueType) -> str:
+    def _view_value(self, node: Compute, name: str, type_: ValueType) -> str:
         """A value in another shape."""
         front = self.fronts.get(name, name)
         if self.types[front] == type_ != self.types[name]:
@@ -118,7 +118,7 @@ def _has_quotients(form: Stages) -> bool:
     return any(has_quotients(e) for stage in form.stages for read in reads(stage.value) for e in read.indices)
 
 
-def _read_by_reductions(graph: Graph) -> frozenset[str]:
+def _reduction_operands(graph: Graph) -> frozenset[str]:
     """Values that results of the network, or nodes which are not elementwise, read as they are or in another shape."""
     found = {name for _, name in graph.outputs}
     for node in graph.nodes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.kinds import Kind, kind_of
-from metasched.graph.fusion.stages import Stages, parsed, program_of, stages_of
+from metasched.graph.fusion.stages import Stages, parse_once, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
@@ -34,9 +34,9 @@ def side_by_side(graph: Graph, context: PassContext) -> Graph:
     made: dict[int, list[Node]] = {}
     left_out: set[int] = set()
     constants, types = dict(graph.constants), dict(graph.types)
-    for numbers in _alike(graph):
+    for numbers in _find_alike(graph):
         nodes = [node for n in numbers if isinstance(node := graph.nodes[n], Compute)]
-        wide = _widened(graph, nodes)
+        wide = _widen_nodes(graph, nodes)
         if wide is None:
             continue
         constants |= {name: array for name, (array, _) in wide.constants.items()}
@@ -49,7 +49,7 @@ def side_by_side(graph: Graph, context: PassContext) -> Graph:
     return without_dead_code(replace(graph, nodes=tuple(nodes_), constants=constants, types=types))
 
 
-def _alike(graph: Graph) -> list[list[int]]:
+def _find_alike(graph: Graph) -> list[list[int]]:
     """Nodes, by their numbers, with equal programs that read the same values but for their constants."""
     results = {name for _, name in graph.outputs}
     found: dict[Hashable, list[int]] = {}
@@ -71,7 +71,7 @@ class _Wide:
     slices: list[Node]
 
 
-def _widened(graph: Graph, nodes: Sequence[Compute]) -> _Wide | None:
+def _widen_nodes(graph: Graph, nodes: Sequence[Compute]) -> _Wide | None:
     """Nodes side by side; None where their programs are no products, or no dimension can be joined."""
     first, count = nodes[0], len(nodes)
     stages = stages_of(first.program)
@@ -83,7 +83,7 @@ def _widened(graph: Graph, nodes: Sequence[Compute]) -> _Wide | None:
     along = next((a for d in reversed(range(rank)) if (a := _dimensions(stages, d, same)) is not None), None)
     if along is None:
         return None
-    joined = {name: _times(type_, along.get(name), count) for name, type_ in stages.types.items()}
+    joined = {name: _multiply_extent(type_, along.get(name), count) for name, type_ in stages.types.items()}
     result = f"{first.outputs[0]}.joined"
     constants, inputs = {}, []
     for n, own in enumerate(stages.inputs):
@@ -103,7 +103,7 @@ def _widened(graph: Graph, nodes: Sequence[Compute]) -> _Wide | None:
     return _Wide(node, joined[output], constants, slices)
 
 
-def _times(type_: ValueType, dimension: int | None, count: int) -> ValueType:
+def _multiply_extent(type_: ValueType, dimension: int | None, count: int) -> ValueType:
     shape = tuple(n * count if d == dimension else n for d, n in enumerate(type_.shape))
     return ValueType(type_.dtype, shape)
 
@@ -115,7 +115,7 @@ def _slice(node: Compute, whole: str, joined: ValueType, own: ValueType, place: 
     begin = number * own.shape[dimension]
     read = [f"{name} + {begin}" if d == dimension and begin else name for d, name in enumerate(over)]
     text = f"program slice(A: {joined}) -> Y: {own}:\n    {at('Y', over)} = {at('A', read)}\n"
-    return Compute(node.name, "Slice", parsed(text), (whole,), node.outputs)
+    return Compute(node.name, "Slice", parse_once(text), (whole,), node.outputs)
 
 
 def _dimensions(stages: Stages, dimension: int, same: set[str]) -> _Dimensions | None:

@@ -21,10 +21,10 @@ def states(graph: Graph, context: PassContext) -> Graph:
     """What a state of the network is next is written into it, where only a stretch of it changes."""
     made = dict(graph.outputs)
     for state, label in graph.states.items():
-        found = _updated(graph, state, made[label], context)
+        found = _update_in_place(graph, state, made[label], context)
         apart = _position_apart(graph, made[label]) if isinstance(found, str) and context.in_loop else None
         if apart is not None:
-            with_position = _updated(apart, state, made[label], context)
+            with_position = _update_in_place(apart, state, made[label], context)
             found = found if isinstance(with_position, str) else with_position
         if isinstance(found, str):
             context.remark(f"`{state}` is copied: {found}")
@@ -36,7 +36,7 @@ def states(graph: Graph, context: PassContext) -> Graph:
 def _position_apart(graph: Graph, output: str) -> Graph | None:
     """The graph in which a node of its own computes the position of an update; None where nothing computes one."""
     made = _source(graph, output)
-    computed = _computed_by(graph, made)
+    computed = _find_maker(graph, made)
     found = None if computed is None else position_apart(computed[1].program)
     if computed is None or found is None:
         return None
@@ -58,10 +58,10 @@ def _position_apart(graph: Graph, output: str) -> Graph | None:
     return replace(graph, types=types, nodes=(*graph.nodes[:number], first, rest, *graph.nodes[number + 1 :]))
 
 
-def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Graph | str:
+def _update_in_place(graph: Graph, state: str, output: str, context: PassContext) -> Graph | str:
     """The graph with a state updated in place, or why it is not."""
     made = _source(graph, output)
-    computed = _computed_by(graph, made)
+    computed = _find_maker(graph, made)
     update = None if computed is None else stretch_update(computed[1].program)
     if computed is None or update is None:
         return f"`{output}` is not `{state}` with a stretch replaced at a position"
@@ -80,10 +80,10 @@ def _updated(graph: Graph, state: str, output: str, context: PassContext) -> Gra
     readers = [other.name for other in _others(graph, node) if views.intersection(other.inputs)]
     if readers or any(name in views for _, name in graph.outputs):
         return f"what it was before is read by others, too: {', '.join(readers)}"
-    return _in_place(graph, number, node, update, position)
+    return _place_update(graph, number, node, update, position)
 
 
-def _computed_by(graph: Graph, value: str) -> tuple[int, Compute] | None:
+def _find_maker(graph: Graph, value: str) -> tuple[int, Compute] | None:
     """The node whose program computes a value, and its number; None where there is none."""
     found = ((n, node) for n, node in enumerate(graph.nodes) if isinstance(node, Compute) and value in node.outputs)
     return next(found, None)
@@ -106,7 +106,7 @@ def _source(graph: Graph, name: str) -> str:
     return name
 
 
-def _in_place(graph: Graph, number: int, node: Compute, update: StretchUpdate, position: str) -> Graph:
+def _place_update(graph: Graph, number: int, node: Compute, update: StretchUpdate, position: str) -> Graph:
     """The graph with an update that computes what is new where it lies in the state."""
     values = node.by_input()
     output = node.outputs[0]

@@ -18,7 +18,7 @@ from dataclasses import replace
 from metasched.cost.caches import last_cache
 from metasched.cost.core import DEFAULT_CORE
 from metasched.graph.fusion.expressions import reads
-from metasched.graph.fusion.merge import merged, replaced
+from metasched.graph.fusion.merge import merge_nodes, replace_nodes
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.live_graph import without_dead_code
@@ -29,7 +29,7 @@ from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
 # Products for each element between two reductions, up to which moving it takes longer than they do.
-_FEW = 64
+_MOST_PRODUCTS = 64
 # So many times as many may still be few: where that decides, both ways are worth timing.
 _ABOUT = 2
 
@@ -110,19 +110,19 @@ class _Joining:
             if form is not None and any(isinstance(stage.value, Reduce) for stage in form.stages):
                 self._products[number] = products(form)
         self._results = {name for _, name in graph.outputs}
-        self._limits = _Limits(_FEW, caches(self._options.target))
+        self._limits = _Limits(_MOST_PRODUCTS, caches(self._options.target))
         # One thread's cache: the rule `strips` has nothing to do for less.
-        self._least = _Limits(_ABOUT * _FEW, self._options.target.l2)
+        self._least = _Limits(_ABOUT * _MOST_PRODUCTS, self._options.target.l2)
 
     def run(self) -> Graph:
         made: dict[int, Compute] = {}
         members: set[int] = set()
         for chain in self._chains():
-            joined = self._merged(chain)
-            if not self._refused(chain, joined):
+            joined = self._merge_chain(chain)
+            if not self._is_refused(chain, joined):
                 made[chain[-1]] = joined
                 members.update(chain)
-        return without_dead_code(replaced(self._graph, made, members)) if made else self._graph
+        return without_dead_code(replace_nodes(self._graph, made, members)) if made else self._graph
 
     def groups(self) -> tuple[StripGroup, ...]:
         """See `strip_groups`."""
@@ -130,7 +130,7 @@ class _Joining:
         seen = {number for chain in expected for number in chain}
         open_: list[list[int]] = []
         for first, count in self._products.items():
-            chain = self._expected(first, self._least) if count else []
+            chain = self._expected_chain(first, self._least) if count else []
             if len(chain) > 1 and seen.isdisjoint(chain):
                 seen.update(chain)
                 open_.append(chain)
@@ -140,9 +140,9 @@ class _Joining:
         return (*groups, *(self._group(chain, together=False) for chain in open_))
 
     def _group(self, chain: list[int], *, together: bool) -> StripGroup:
-        joined = self._merged(chain)
+        joined = self._merge_chain(chain)
         names = tuple(self._graph.nodes[n].name for n in chain)
-        return StripGroup(self._key(joined), names, joined.program, self._between(chain), together)
+        return StripGroup(self._key(joined), names, joined.program, self._bytes_between(chain), together)
 
     # --- chains
 
@@ -153,13 +153,13 @@ class _Joining:
         for first, count in self._products.items():
             if first in seen or not count:
                 continue
-            chain = self._measured(first) or self._expected(first, self._limits)
+            chain = self._measured_chain(first) or self._expected_chain(first, self._limits)
             if len(chain) > 1 and seen.isdisjoint(chain):  # two results may meet in what reads both
                 seen.update(chain)
                 chains.append(chain)
         return chains
 
-    def _expected(self, first: int, limits: _Limits) -> list[int]:
+    def _expected_chain(self, first: int, limits: _Limits) -> list[int]:
         """Nodes that are expected to be faster together: a large result is between them, or they make less of one."""
         chain = [first]
         while (link := self._link(chain[-1], limits)) is not None:
@@ -170,7 +170,7 @@ class _Joining:
             chain.pop()
         return chain
 
-    def _measured(self, first: int) -> list[int]:
+    def _measured_chain(self, first: int) -> list[int]:
         """The longest chain from a node on that was measured to be faster together; empty where there is none."""
         if not self._options.faster_in_strips:
             return []
@@ -178,7 +178,7 @@ class _Joining:
         while (link := self._link(chain[-1], self._limits)) is not None:
             chain.append(link.second)
         prefixes = (chain[:n] for n in range(len(chain), 1, -1))
-        return next((c for c in prefixes if self._key(self._merged(c)) in self._options.faster_in_strips), [])
+        return next((c for c in prefixes if self._key(self._merge_chain(c)) in self._options.faster_in_strips), [])
 
     def _link(self, first: int, limits: _Limits) -> _Link | None:
         outputs = self._graph.nodes[first].outputs
@@ -193,14 +193,14 @@ class _Joining:
 
     # --- what is joined
 
-    def _merged(self, chain: list[int]) -> Compute:
+    def _merge_chain(self, chain: list[int]) -> Compute:
         nodes = [self._graph.nodes[n] for n in chain]
-        return merged(self._graph, nodes, nodes[-1].outputs)
+        return merge_nodes(self._graph, nodes, nodes[-1].outputs)
 
     def _key(self, node: Compute) -> str:
         return node.program.structural_hash()
 
-    def _refused(self, chain: list[int], joined: Compute) -> bool:
+    def _is_refused(self, chain: list[int], joined: Compute) -> bool:
         """Whether a chain was measured to be slower together."""
         names = " -> ".join(self._graph.nodes[n].name for n in chain)
         key = self._key(joined)
@@ -208,11 +208,11 @@ class _Joining:
             self._context.remark(f"{names}: stay apart, which was measured to be faster")
             return True
         measured = key in self._options.faster_in_strips
-        why = "measured to be faster" if measured else f"{self._between(chain)} bytes are between them"
+        why = "measured to be faster" if measured else f"{self._bytes_between(chain)} bytes are between them"
         self._context.remark(f"{names}: joined, {why}")
         return False
 
-    def _between(self, chain: list[int]) -> int:
+    def _bytes_between(self, chain: list[int]) -> int:
         return max(self._graph.types[self._graph.nodes[n].outputs[0]].nbytes for n in chain[:-1])
 
 

@@ -12,25 +12,25 @@ from math import prod
 
 import numpy as np
 
-from metasched.graph.fusion.expressions import conjunction, names_in, reads, substituted, with_reads
-from metasched.graph.fusion.indices import IndexSum, linear
+from metasched.graph.fusion.expressions import conjunction, map_reads, names_in, reads, substitute_names
+from metasched.graph.fusion.indices import IndexSum, linear_form
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.passes.padding_terms import holds, parts
+from metasched.graph.passes.padding_terms import comparison_mask, conjuncts
 from metasched.graph.precision.products import literal
 from metasched.ir.source import IfElse, Name, Read, Reduce, SourceExpr, Stage
 from metasched.support.data_classes import dataclass
 
 # Rows are left out where those that are read are at most this share: others are little to fill, and a copy of another
 # size is another program for what is alike otherwise.
-_WORTH = 2 / 3
+_MOST_SHARE_READ = 2 / 3
 # The most combinations of indices for which it is looked up which rows are read.
 _MOST_CASES = 1 << 20
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptRows:
     """The rows `first` to before `end` of the dimension `axis` of a stage's buffer: those that `reader` reads."""
 
     stage: Stage
@@ -52,8 +52,8 @@ def _rewritten(node: Compute, context: PassContext) -> Compute:
     if form is None or not any(_condition(stage) for stage in form.stages):
         return node
     made = form
-    while (kept := next(_left_out(made), None)) is not None:
-        made = _without(made, kept)
+    while (kept := next(_find_unread_rows(made), None)) is not None:
+        made = _copy_kept_rows(made, kept)
     if made is form:
         return node
     context.remark(f"`{node.name}`: a padded copy has the rows that are read")
@@ -65,7 +65,7 @@ def _condition(stage: Stage) -> SourceExpr | None:
     return stage.value.cond if isinstance(stage.value, Reduce) else None
 
 
-def _left_out(form: Stages) -> Iterator[_Kept]:
+def _find_unread_rows(form: Stages) -> Iterator[_KeptRows]:
     """The dimensions of padded copies that have rows which are not read, enough of them."""
     for stage in form.stages:
         if stage.buffer in form.outputs or not isinstance(stage.value, IfElse):
@@ -78,8 +78,8 @@ def _left_out(form: Stages) -> Iterator[_Kept]:
         ((reader, read),) = found
         for axis, index in enumerate(read.indices):
             rows = _rows_read(index, reader, form)
-            if rows is not None and rows[1] - rows[0] <= _WORTH * form.types[stage.buffer].shape[axis]:
-                yield _Kept(stage, axis, *rows, reader)
+            if rows is not None and rows[1] - rows[0] <= _MOST_SHARE_READ * form.types[stage.buffer].shape[axis]:
+                yield _KeptRows(stage, axis, *rows, reader)
 
 
 def _rows_read(index: SourceExpr, reader: Stage, form: Stages) -> tuple[int, int] | None:
@@ -87,30 +87,32 @@ def _rows_read(index: SourceExpr, reader: Stage, form: Stages) -> tuple[int, int
     linear, or no condition is about it."""
     condition, extents = _condition(reader), form.extents(reader)
     names = names_in(index)
-    asked = [part for part in parts(condition) if names_in(part) <= names] if condition is not None else []
+    asked = [part for part in conjuncts(condition) if names_in(part) <= names] if condition is not None else []
     if not asked or prod(extents[name] for name in names) > _MOST_CASES:
         return None
-    at = linear(index, extents)
+    at = linear_form(index, extents)
     if at is None or not all(isinstance(atom, Name) for atom, _ in at.terms):
         return None
     grid = dict(zip(sorted(names), np.indices([extents[name] for name in sorted(names)]), strict=True))
     met = np.ones([extents[name] for name in sorted(names)], np.bool_)
     for part in asked:
-        held = holds(part, grid, extents)
+        held = comparison_mask(part, grid, extents)
         met = met if held is None else met & held
     values = sum((factor * grid[atom.name] for atom, factor in at.terms if isinstance(atom, Name)), start=0)
     reached = np.asarray(values + at.constant)[met]
     return (int(reached.min()), int(reached.max()) + 1) if reached.size else None
 
 
-def _without(form: Stages, kept: _Kept) -> Stages:
+def _copy_kept_rows(form: Stages, kept: _KeptRows) -> Stages:
     """The stages with a copy of the rows that are kept."""
     stage, buffer = kept.stage, kept.stage.buffer
     name = stage.axes[kept.axis].name
     extents = form.extents(stage)
-    moved = _moved(Name(name), kept.first, extents)
-    shorter = replace(stage, value=_of_rows(substituted(stage.value, {name: moved}), name, kept, extents))
-    reader = replace(kept.reader, value=with_reads(kept.reader.value, lambda read: _read(read, form, kept)))
+    moved = _shift_index(Name(name), kept.first, extents)
+    shorter = replace(
+        stage, value=_value_in_kept_rows(substitute_names(stage.value, {name: moved}), name, kept, extents)
+    )
+    reader = replace(kept.reader, value=map_reads(kept.reader.value, lambda read: _shift_read(read, form, kept)))
     shape = list(form.types[buffer].shape)
     shape[kept.axis] = kept.end - kept.first
     types = {**form.types, buffer: replace(form.types[buffer], shape=tuple(shape))}
@@ -118,31 +120,31 @@ def _without(form: Stages, kept: _Kept) -> Stages:
     return replace(form, types=types, stages=tuple(by_buffer.get(one.buffer, one) for one in form.stages))
 
 
-def _of_rows(value: SourceExpr, row: str, kept: _Kept, extents: Mapping[str, int]) -> SourceExpr:
-    """What a copy has in the rows that are kept, without what its condition asks of the row alone: if all have it."""
+def _value_in_kept_rows(value: SourceExpr, row: str, kept: _KeptRows, extents: Mapping[str, int]) -> SourceExpr:
+    """The value of a copy in the kept rows, without the parts of its condition that hold in all of these rows."""
     assert isinstance(value, IfElse)
     grid = {row: np.arange(kept.end - kept.first)}
 
     def is_met(part: SourceExpr) -> bool:
-        held = holds(part, grid, extents) if names_in(part) == {row} else None
+        held = comparison_mask(part, grid, extents) if names_in(part) == {row} else None
         return held is not None and bool(held.all())
 
     def at_rows(read: Read) -> Read:
-        return replace(read, indices=tuple(_moved(index, 0, extents) for index in read.indices))
+        return replace(read, indices=tuple(_shift_index(index, 0, extents) for index in read.indices))
 
-    value = with_reads(value, at_rows)
-    left = [part for part in parts(value.cond) if not is_met(part)]
+    value = map_reads(value, at_rows)
+    left = [part for part in conjuncts(value.cond) if not is_met(part)]
     return replace(value, cond=conjunction(left)) if left else value.then
 
 
-def _read(read: Read, form: Stages, kept: _Kept) -> Read:
+def _shift_read(read: Read, form: Stages, kept: _KeptRows) -> Read:
     if read.buffer != kept.stage.buffer:
         return read
-    index = _moved(read.indices[kept.axis], -kept.first, form.extents(kept.reader))
+    index = _shift_index(read.indices[kept.axis], -kept.first, form.extents(kept.reader))
     return replace(read, indices=(*read.indices[: kept.axis], index, *read.indices[kept.axis + 1 :]))
 
 
-def _moved(index: SourceExpr, by: int, extents: Mapping[str, int]) -> SourceExpr:
+def _shift_index(index: SourceExpr, by: int, extents: Mapping[str, int]) -> SourceExpr:
     """An index so many rows later, in short; as it is where it is not linear, which no row is."""
-    found = linear(index, extents)
+    found = linear_form(index, extents)
     return index if found is None else found.plus(IndexSum((), by)).expression()

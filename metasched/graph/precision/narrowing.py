@@ -12,20 +12,20 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages
-from metasched.graph.precision.products import cast, moved, moves, new_name, product_sum, product_sums
+from metasched.graph.precision.products import cast, moved_reads, moves, new_name, product_sum, product_sums
 from metasched.graph.value_type import ValueType
 from metasched.ir.nodes import BinOp, Reducer
 from metasched.ir.source import Apply, Axis, IfElse, Name, Operation, Read, Reduce, SourceExpr, SourceNode, Stage
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 
-WIDE = DType.F32
+WIDE_TYPE = DType.F32
 # Reductions that choose one of the elements.
-_CHOOSING = frozenset({Reducer.MAX, Reducer.MIN})
+_CHOOSING_REDUCERS = frozenset({Reducer.MAX, Reducer.MIN})
 
 
 def _adds(stage: Stage) -> bool:
-    return isinstance(stage.value, Reduce) and stage.value.reducer not in _CHOOSING
+    return isinstance(stage.value, Reduce) and stage.value.reducer not in _CHOOSING_REDUCERS
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FloatFlow:
 
     def is_wide(self, buffer: str) -> bool:
         """Whether a buffer is of f32."""
-        return self.stages.types[buffer].dtype is WIDE
+        return self.stages.types[buffer].dtype is WIDE_TYPE
 
     @cached_property
     def products(self) -> frozenset[str]:
@@ -63,10 +63,10 @@ class FloatFlow:
             if stage is None:
                 found.add(name)
             elif moves(stage.value):
-                waiting += [read.buffer for read in moved(stage.value) if self.is_wide(read.buffer)]
+                waiting += [read.buffer for read in moved_reads(stage.value) if self.is_wide(read.buffer)]
         return frozenset(found)
 
-    def from_products(self, given: Collection[str]) -> frozenset[str]:
+    def outputs_of_products(self, given: Collection[str]) -> frozenset[str]:
         """The f32 outputs that products lead to, where some inputs come from products; other sums do not lead on.
 
         What has been through a product of narrow factors has their precision only. A mean or a variance has more, and
@@ -92,7 +92,7 @@ class FloatFlow:
         return frozenset(name for name in self.stages.inputs if name in reaching)
 
 
-def narrowed(stages: Stages, boundary: Collection[str], narrow: DType) -> Stages:
+def narrow_stages(stages: Stages, boundary: Collection[str], narrow: DType) -> Stages:
     """The program with some f32 inputs and outputs of a narrow type, and all factors of its sums of products."""
     return _Narrowing(FloatFlow(stages), frozenset(boundary), narrow).stages()
 
@@ -110,14 +110,14 @@ class _Narrowing:
             for name, type_ in self._old.types.items()
         }
         copied = [name for name in flow.factors if name not in self._narrow]
-        self._copies: Mapping[str, str] = {name: self._declared(f"{name}n", name, narrow) for name in copied}
+        self._copies: Mapping[str, str] = {name: self._declare_buffer(f"{name}n", name, narrow) for name in copied}
 
     def _may_be_narrow(self, name: str) -> bool:
         """Whether a factor is a buffer in between that may be rounded: not a sum, which others may read."""
         stage = self._old.by_buffer.get(name)
         return stage is not None and name not in self._old.outputs and not isinstance(stage.value, Reduce)
 
-    def _declared(self, name: str, like: str, dtype: DType) -> str:
+    def _declare_buffer(self, name: str, like: str, dtype: DType) -> str:
         own = new_name(replace(self._old, types=self._types), name)
         self._types[own] = ValueType(dtype, self._old.types[like].shape)
         return own
@@ -126,7 +126,7 @@ class _Narrowing:
         old, made = self._old, list[Stage]()
         made += [self._copy(name) for name in self._copies if name in old.inputs]
         for stage in old.stages:
-            made += self._narrowed(stage)
+            made += self._narrow_stage(stage)
             made += [self._copy(name) for name in stage.targets if name in self._copies]
         return replace(old, types=self._types, stages=tuple(made))
 
@@ -136,41 +136,43 @@ class _Narrowing:
         element = Read(name, tuple(Name(axis.name) for axis in axes))
         return Stage(None, self._copies[name], axes, cast(element, self._to))
 
-    def _narrowed(self, stage: Stage) -> Iterator[Stage]:
-        value = self._of_copies(stage)
+    def _narrow_stage(self, stage: Stage) -> Iterator[Stage]:
+        value = self._read_copies(stage)
         if stage.buffer not in self._narrow:
-            yield replace(stage, value=self._read(value))
+            yield replace(stage, value=self._widen_reads(value))
         elif isinstance(value, Reduce):
-            wide = self._declared(f"{stage.buffer}w", stage.buffer, WIDE)
-            yield replace(stage, buffer=wide, value=self._read(value))
+            wide = self._declare_buffer(f"{stage.buffer}w", stage.buffer, WIDE_TYPE)
+            yield replace(stage, buffer=wide, value=self._widen_reads(value))
             element = Read(wide, tuple(Name(axis.name) for axis in stage.axes))
             yield Stage(None, stage.buffer, stage.axes, cast(element, self._to))
-        elif moves(value) and all(read.buffer in self._narrow for read in moved(value)):
-            yield replace(stage, value=self._moved(value))
+        elif moves(value) and all(read.buffer in self._narrow for read in moved_reads(value)):
+            yield replace(stage, value=self._narrow_elements(value))
         else:
-            yield replace(stage, value=cast(self._read(value), self._to))
+            yield replace(stage, value=cast(self._widen_reads(value), self._to))
 
-    def _moved(self, value: SourceExpr) -> SourceExpr:
+    def _narrow_elements(self, value: SourceExpr) -> SourceExpr:
         """An element of narrow buffers, by conditions, in the narrow type: numbers may be written in the wide one."""
         match value:
             case IfElse(then, condition, otherwise):
-                return IfElse(self._moved(then), self._read(condition), self._moved(otherwise))
+                return IfElse(
+                    self._narrow_elements(then), self._widen_reads(condition), self._narrow_elements(otherwise)
+                )
             case Apply():
                 return cast(value, self._to)
         return value
 
-    def _of_copies(self, stage: Stage) -> SourceExpr:
+    def _read_copies(self, stage: Stage) -> SourceExpr:
         """The value of a stage whose factors are read from where they are rounded."""
         product = product_sum(stage)
         if product is None or not self._flow.is_wide(stage.buffer):
             return stage.value
         factors = [
-            cast(replace(read, buffer=self._copies[read.buffer]), WIDE) if read.buffer in self._copies else factor
+            cast(replace(read, buffer=self._copies[read.buffer]), WIDE_TYPE) if read.buffer in self._copies else factor
             for factor, read in zip(product.factors, product.operands, strict=True)
         ]
         return replace(product.reduction, operand=Operation(BinOp.MUL, *factors))
 
-    def _read(self, value: SourceExpr) -> SourceExpr:
+    def _widen_reads(self, value: SourceExpr) -> SourceExpr:
         """A value in which elements of the narrow type are read as f32."""
 
         def change(node: SourceNode) -> SourceNode:
@@ -178,7 +180,7 @@ class _Narrowing:
                 case Apply("f32", (Read(buffer) as read,)) if buffer in self._narrow:
                     return replace(node, args=(read.map(change),))
                 case Read(buffer) if buffer in self._narrow:
-                    return cast(node.map(change), WIDE)
+                    return cast(node.map(change), WIDE_TYPE)
             return node.map(change)
 
         made = change(value)

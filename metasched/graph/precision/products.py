@@ -53,12 +53,12 @@ def new_name(stages: Stages, like: str) -> str:
 
 def moves(value: SourceExpr) -> bool:
     """Whether a value is an element of a buffer or a literal, by conditions: nothing is computed of elements."""
-    return any(True for _ in moved(value)) and all(
+    return any(True for _ in moved_reads(value)) and all(
         isinstance(end, Read) or literal(end) is not None for end in _ends(value)
     )
 
 
-def moved(value: SourceExpr) -> Iterator[Read]:
+def moved_reads(value: SourceExpr) -> Iterator[Read]:
     """The elements that a value is one of, without those that its indices and conditions read."""
     return (end for end in _ends(value) if isinstance(end, Read))
 

@@ -13,13 +13,13 @@ from dataclasses import replace
 from math import prod
 
 from metasched.dtypes import DType
-from metasched.graph.fusion.expressions import names_in, reads, substituted, with_reads
-from metasched.graph.fusion.stages import Stages, reduced
+from metasched.graph.fusion.expressions import map_reads, names_in, reads, substitute_names
+from metasched.graph.fusion.stages import Stages, reduced_extents
 from metasched.graph.precision.products import (
     ProductSum,
     cast,
     literal,
-    moved,
+    moved_reads,
     moves,
     new_name,
     product_sums,
@@ -35,7 +35,7 @@ TOTAL = DType.I32
 _LARGEST_PRODUCT = 255 * 128
 _LARGEST_TOTAL = 2**31 - 1
 # What makes an unsigned byte a signed one: no tensor instruction multiplies two unsigned ones.
-_TO_SIGNED = 128
+_SIGN_OFFSET = 128
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Rewriting:
             self._stages, self._inputs = kept
             return False
         if self._dtype(first) is DType.U8 and self._dtype(second) is DType.U8:
-            second = self._signed(second)
+            second = self._make_signed(second)
         new = list(self._new_stages(product, first, second))
         at, old = self._stages.stages.index(product.stage), self._stages.stages
         self._stages = replace(self._stages, stages=(*old[:at], *self._before, *new, *old[at + 1 :]))
@@ -113,7 +113,7 @@ class _Rewriting:
     def _dtype(self, factor: _Factor) -> DType:
         return self._stages.types[factor.element.buffer].dtype
 
-    def _declared(self, like: str, type_: ValueType) -> str:
+    def _declare_buffer(self, like: str, type_: ValueType) -> str:
         name = new_name(self._stages, like)
         self._stages = replace(self._stages, types={**self._stages.types, name: type_})
         return name
@@ -140,18 +140,18 @@ class _Rewriting:
         """A factor as bytes; None where it is no quantised number."""
         stage = self._stages.by_buffer.get(read.buffer)
         if stage is not None:
-            return self._moved(read, stage, quantised)
+            return self._moved_factor(read, stage, quantised)
         found = quantised(self._inputs[read.buffer])
         if found is None:
             return _Factor(read) if self._stages.types[read.buffer].dtype in BYTES else None
         own = self._input(f"{read.buffer}q", found.value)
         places = dict(zip(found.axes, read.indices, strict=True))
-        zero, scale = (self._at(part, found, places) for part in (found.zero, found.scale))
+        zero, scale = (self._read_at(part, found, places) for part in (found.zero, found.scale))
         return _Factor(Read(own, read.indices), zero, scale)
 
-    def _moved(self, read: Read, stage: Stage, quantised: Callable[[str], Quantised | None]) -> _Factor | None:
+    def _moved_factor(self, read: Read, stage: Stage, quantised: Callable[[str], Quantised | None]) -> _Factor | None:
         """A factor that a stage moves, such as one with a border: around it are zero points."""
-        elements = list(moved(stage.value))
+        elements = list(moved_reads(stage.value))
         if not moves(stage.value) or len(elements) != 1 or elements[0].buffer not in self._stages.inputs:
             return None
         found = quantised(self._inputs[elements[0].buffer])
@@ -162,9 +162,9 @@ class _Rewriting:
         factor = self._factor(elements[0], quantised)
         assert factor is not None
         type_ = replace(self._stages.types[stage.buffer], dtype=self._dtype(factor))
-        own = self._declared(f"{stage.buffer}q", type_)
+        own = self._declare_buffer(f"{stage.buffer}q", type_)
         fill = self._border(factor.zero, type_.dtype)
-        self._before.append(Stage(None, own, stage.axes, _with_ends(stage.value, factor.element, fill)))
+        self._before.append(Stage(None, own, stage.axes, _replace_ends(stage.value, factor.element, fill)))
         return replace(factor, element=Read(own, read.indices))
 
     def _border(self, zero: SourceExpr | None, dtype: DType) -> SourceExpr:
@@ -182,33 +182,33 @@ class _Rewriting:
         known = next((name for name, given in self._inputs.items() if given == value), None)
         if known is not None:
             return known
-        name = self._declared(like, self._values.type(value))
+        name = self._declare_buffer(like, self._values.type(value))
         consts = self._stages.consts | ({name} if self._values.is_constant(value) else set())
         self._stages = replace(self._stages, inputs=(*self._stages.inputs, name), consts=consts)
         self._inputs[name] = value
         return name
 
-    def _at(self, part: SourceExpr | None, of: Quantised, places: Mapping[str, SourceExpr]) -> SourceExpr | None:
+    def _read_at(self, part: SourceExpr | None, of: Quantised, places: Mapping[str, SourceExpr]) -> SourceExpr | None:
         """A zero point or scale at a place, read from inputs of this program."""
         if part is None:
             return None
         names = {name: self._input(f"{name}q", value) for name, value in of.given.items()}
-        return substituted(with_reads(part, lambda read: replace(read, buffer=names[read.buffer])), places)
+        return substitute_names(map_reads(part, lambda read: replace(read, buffer=names[read.buffer])), places)
 
-    def _signed(self, factor: _Factor) -> _Factor:
+    def _make_signed(self, factor: _Factor) -> _Factor:
         """A factor of unsigned bytes as one of signed ones."""
         like = factor.element.buffer
-        own = self._declared(f"{like}s", replace(self._stages.types[like], dtype=DType.I8))
+        own = self._declare_buffer(f"{like}s", replace(self._stages.types[like], dtype=DType.I8))
         axes = tuple(Axis(f"i{n}") for n in range(self._stages.types[like].rank))
         element = cast(Read(like, tuple(Name(axis.name) for axis in axes)), TOTAL)
-        shifted = cast(Operation(BinOp.SUB, element, IntLit(_TO_SIGNED)), DType.I8)
+        shifted = cast(Operation(BinOp.SUB, element, IntLit(_SIGN_OFFSET)), DType.I8)
         self._before.append(Stage(None, own, axes, shifted))
         known = 0 if factor.zero is None else literal(factor.zero)
         if known is None:
             assert factor.zero is not None
-            zero: SourceExpr | None = Operation(BinOp.SUB, factor.zero, IntLit(_TO_SIGNED))
+            zero: SourceExpr | None = Operation(BinOp.SUB, factor.zero, IntLit(_SIGN_OFFSET))
         else:
-            zero = IntLit(int(known) - _TO_SIGNED) if known != _TO_SIGNED else None
+            zero = IntLit(int(known) - _SIGN_OFFSET) if known != _SIGN_OFFSET else None
         return replace(factor, element=Read(own, factor.element.indices), zero=zero)
 
     # --- stages
@@ -217,7 +217,7 @@ class _Rewriting:
         """The sum of products of bytes, sums of bytes for the zero points, and what the old stage computed of them."""
         stage = product.stage
         made = self._stages.types[stage.buffer]
-        total = self._declared(f"{stage.buffer}q", replace(made, dtype=TOTAL))
+        total = self._declare_buffer(f"{stage.buffer}q", replace(made, dtype=TOTAL))
         multiplied = Operation(BinOp.MUL, cast(first.element, TOTAL), cast(second.element, TOTAL))
         yield replace(stage, buffer=total, value=replace(product.reduction, operand=multiplied))
         value: SourceExpr = Read(total, tuple(Name(axis.name) for axis in stage.axes))
@@ -230,7 +230,9 @@ class _Rewriting:
                 value = Operation(BinOp.SUB, value, summed if ahead else Operation(BinOp.MUL, own.zero, summed))
         if first.zero is not None and second.zero is not None:
             zeros = Operation(BinOp.MUL, first.zero, second.zero)
-            value = Operation(BinOp.ADD, value, Operation(BinOp.MUL, IntLit(prod(reduced(stage).values())), zeros))
+            value = Operation(
+                BinOp.ADD, value, Operation(BinOp.MUL, IntLit(prod(reduced_extents(stage).values())), zeros)
+            )
         value = value if made.dtype is TOTAL else cast(value, made.dtype)
         scales = [factor.scale for factor in (first, second) if factor.scale is not None]
         if scales:
@@ -250,7 +252,7 @@ class _Rewriting:
         """
         extents, element = self._stages.extents(product.stage), factor.element
         byte: SourceExpr = cast(element, TOTAL)
-        axes, shared = product.reduction.axes, self._shared(product, factor)
+        axes, shared = product.reduction.axes, self._shared_axes(product, factor)
         if shared and len(shared) < len(axes):
             partial = self._channel_sums(product, factor, shared)
             yield partial
@@ -262,9 +264,9 @@ class _Rewriting:
         type_ = ValueType(TOTAL, tuple(extents[axis.name] for axis in kept))
         operand = byte if times is None else Operation(BinOp.MUL, byte, times)
         total = replace(product.reduction, axes=axes, operand=operand)
-        yield Stage(None, self._declared(f"{element.buffer}t", type_), kept, total)
+        yield Stage(None, self._declare_buffer(f"{element.buffer}t", type_), kept, total)
 
-    def _shared(self, product: ProductSum, factor: _Factor) -> tuple[Axis, ...]:
+    def _shared_axes(self, product: ProductSum, factor: _Factor) -> tuple[Axis, ...]:
         """The summed indices that are a subscript each, where others are parts of one: windows have those in common."""
         if product.reduction.cond is not None:
             return ()
@@ -288,12 +290,12 @@ class _Rewriting:
         kept = [n for n, out in enumerate(gone) if not out]
         type_ = ValueType(TOTAL, tuple(given[n] for n in kept))
         value = replace(product.reduction, axes=summed, operand=cast(Read(element.buffer, tuple(indices)), TOTAL))
-        return Stage(None, self._declared(f"{element.buffer}c", type_), tuple(over[n] for n in kept), value)
+        return Stage(None, self._declare_buffer(f"{element.buffer}c", type_), tuple(over[n] for n in kept), value)
 
 
 def _fits(product: ProductSum, first: _Factor, second: _Factor) -> bool:
     """Whether totals are exact, and the same zero points and scales are for all that is added up."""
-    summed = reduced(product.stage)
+    summed = reduced_extents(product.stage)
     if prod(summed.values()) * _LARGEST_PRODUCT > _LARGEST_TOTAL:
         return False
     if product.reduction.cond is not None and first.zero is not None and second.zero is not None:
@@ -311,9 +313,9 @@ def _literals(value: SourceExpr) -> Iterator[int | float | bool]:
         yield number
 
 
-def _with_ends(value: SourceExpr, element: SourceExpr, fill: SourceExpr) -> SourceExpr:
+def _replace_ends(value: SourceExpr, element: SourceExpr, fill: SourceExpr) -> SourceExpr:
     """A moved value with another element and another literal; conditions stay."""
     if isinstance(value, IfElse):
-        then, otherwise = (_with_ends(part, element, fill) for part in (value.then, value.otherwise))
+        then, otherwise = (_replace_ends(part, element, fill) for part in (value.then, value.otherwise))
         return replace(value, then=then, otherwise=otherwise)
     return element if isinstance(value, Read) else fill

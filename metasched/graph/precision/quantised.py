@@ -16,7 +16,7 @@ from metasched.ir.source import Apply, FloatLit, IntLit, Name, Operation, Read, 
 from metasched.support.data_classes import dataclass
 
 BYTES = frozenset({DType.I8, DType.U8})
-_WIDE = frozenset({DType.F32, DType.I32})
+_WIDE_TYPES = frozenset({DType.F32, DType.I32})
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def quantised_form(stages: Stages, inputs: Mapping[str, str]) -> Quantised | Non
         return None
     (stage,) = stages.stages
     made = stages.types[stage.buffer]
-    found = dequantised(stage.value) if made.dtype in _WIDE else None
+    found = dequantised_form(stage.value) if made.dtype in _WIDE_TYPES else None
     if found is None or not isinstance(found.byte, Read) or found.byte.buffer not in inputs:
         return None
     q, zero, scale = found.byte, found.zero, found.scale
@@ -89,7 +89,7 @@ class Dequantised:
         """The zero point and the scale, as far as there are any."""
         return tuple(part for part in (self.zero, self.scale) if part is not None)
 
-    def of(self, byte: SourceExpr) -> SourceExpr:
+    def replace_byte(self, byte: SourceExpr) -> SourceExpr:
         """The expression with another byte in the place of its own."""
 
         def change(node: SourceNode) -> SourceNode:
@@ -100,40 +100,44 @@ class Dequantised:
         return made
 
 
-def dequantised(value: SourceExpr) -> Dequantised | None:
+def dequantised_form(value: SourceExpr) -> Dequantised | None:
     """An expression as one that makes a wider number of a byte; None where it is none. Elements may be of any type."""
-    found = _scaled(value)
+    found = _match_scaled(value)
     return None if found is None else Dequantised(value, *found)
 
 
 _Parts = tuple[Read | Apply, SourceExpr | None, SourceExpr | None]
 
 
-def _scaled(value: SourceExpr) -> _Parts | None:
-    """The byte, the zero point and the scale."""
+def _match_scaled(value: SourceExpr) -> _Parts | None:
+    """The byte, the zero point and the scale of an expression that dequantises; None for any other."""
     match value:
         case Apply("f32", (Operation(BinOp.MUL) as inner,)):
-            return _scaled(inner)
+            return _match_scaled(inner)
         case Operation(BinOp.MUL, a, b):
             for whole, scale in ((a, b), (b, a)):
-                if isinstance(whole, Apply) and whole.func == "f32" and (found := _shifted(whole.args[0])) is not None:
+                if (
+                    isinstance(whole, Apply)
+                    and whole.func == "f32"
+                    and (found := _match_shifted(whole.args[0])) is not None
+                ):
                     return (*found, scale)
             return None
-    found = _shifted(value)
+    found = _match_shifted(value)
     return None if found is None else (*found, None)
 
 
-def _shifted(value: SourceExpr) -> tuple[Read | Apply, SourceExpr | None] | None:
+def _match_shifted(value: SourceExpr) -> tuple[Read | Apply, SourceExpr | None] | None:
     match value:
-        case Apply("i32", (inner,)) if (byte := _byte(inner)) is not None:
+        case Apply("i32", (inner,)) if (byte := _match_byte(inner)) is not None:
             return byte, None
-        case Operation(BinOp.SUB, Apply("i32", (inner,)), zero) if (byte := _byte(inner)) is not None:
+        case Operation(BinOp.SUB, Apply("i32", (inner,)), zero) if (byte := _match_byte(inner)) is not None:
             return byte, None if literal(zero) == 0 else zero
-    byte = _byte(value)
+    byte = _match_byte(value)
     return None if byte is None else (byte, None)
 
 
-def _byte(value: SourceExpr) -> Read | Apply | None:
+def _match_byte(value: SourceExpr) -> Read | Apply | None:
     if isinstance(value, Read) or (isinstance(value, Apply) and value.func in _BYTES):
         return value
     return None
@@ -152,7 +156,7 @@ class QuantisedToSigned:
     rounded: Apply
     zero: Read | None
 
-    def unsigned(self, zero: SourceExpr | None) -> SourceExpr:
+    def unsigned_bytes(self, zero: SourceExpr | None) -> SourceExpr:
         """The whole numbers as unsigned bytes, with another zero point."""
         whole = self.rounded if zero is None else Operation(BinOp.ADD, self.rounded, Apply("f32", (zero,)))
         low = Apply("max", (whole, FloatLit(0.0)))

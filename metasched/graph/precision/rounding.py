@@ -22,7 +22,7 @@ from metasched.ir.nodes import BinOp
 from metasched.ir.source import Apply, Operation, Read, SourceExpr
 from metasched.support.data_classes import dataclass
 
-_WIDE = DType.F32
+_WIDE_TYPE = DType.F32
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ class _Rounded:
     low: SourceExpr
     high: SourceExpr
 
-    def kept_in_range(self) -> Compute:
+    def clamp_to_range(self) -> Compute:
         """The node with the float itself, in the range that bytes have."""
 
         def limit(byte: SourceExpr) -> SourceExpr:
             steps = byte if self.zero is None else Operation(BinOp.SUB, byte, self.zero)
-            return Operation(BinOp.MUL, steps, cast(self.scale, _WIDE))
+            return Operation(BinOp.MUL, steps, cast(self.scale, _WIDE_TYPE))
 
         value = Apply("min", (Apply("max", (self.number, limit(self.low))), limit(self.high)))
         (stage,) = self.stages.stages
-        types = {**self.stages.types, stage.buffer: replace(self.stages.types[stage.buffer], dtype=_WIDE)}
+        types = {**self.stages.types, stage.buffer: replace(self.stages.types[stage.buffer], dtype=_WIDE_TYPE)}
         stages = replace(self.stages, types=types, stages=(replace(stage, value=value),))
         return replace(self.node, program=program_of(stages, self.node.program.name))
 
@@ -69,28 +69,28 @@ def without_rounding(graph: Graph) -> Graph:
 
     Bytes that are read otherwise, such as those of `QLinearConv`, stay.
     """
-    return in_all_graphs(graph, _without_rounding)
+    return in_all_graphs(graph, _drop_rounding)
 
 
-def _without_rounding(graph: Graph) -> Graph:
+def _drop_rounding(graph: Graph) -> Graph:
     rounded: dict[str, _Rounded] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if isinstance(node, Compute) and stages is not None:
             given = node.by_input(stages.inputs)
-            found = _rounded(node, stages, given)
+            found = _match_rounding(node, stages, given)
             if found is not None:
                 rounded[node.outputs[0]] = found
             source = _source(graph, stages, given, rounded)
             if source is not None:
-                nodes.append(replace(source.kept_in_range(), outputs=node.outputs))
+                nodes.append(replace(source.clamp_to_range(), outputs=node.outputs))
                 continue
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
 
 
-def _rounded(node: Compute, stages: Stages, given: Mapping[str, str]) -> _Rounded | None:
+def _match_rounding(node: Compute, stages: Stages, given: Mapping[str, str]) -> _Rounded | None:
     """A node as one that rounds to bytes; None where it does something else."""
     if len(stages.stages) != 1 or stages.types[stages.outputs[0]].dtype not in BYTES:
         return None
@@ -110,19 +110,19 @@ def _rounded(node: Compute, stages: Stages, given: Mapping[str, str]) -> _Rounde
 def _source(graph: Graph, stages: Stages, given: Mapping[str, str], rounded: Mapping[str, _Rounded]) -> _Rounded | None:
     """What was rounded to the bytes that a program makes floats of, by the same scale and zero point."""
     form = quantised_form(stages, given)
-    if form is None or form.scale is None or stages.types[stages.outputs[0]].dtype is not _WIDE:
+    if form is None or form.scale is None or stages.types[stages.outputs[0]].dtype is not _WIDE_TYPE:
         return None
     found = rounded.get(form.value)
     if found is None:
         return None
     for own, other in ((form.scale, found.scale), (form.zero, found.zero)):
-        first, second = _known(graph, own, form.given), _known(graph, other, found.given)
+        first, second = _known_numbers(graph, own, form.given), _known_numbers(graph, other, found.given)
         if first is None or second is None or not np.array_equal(first, second):
             return None
     return found
 
 
-def _known(graph: Graph, part: SourceExpr | None, given: Mapping[str, str]) -> Array | None:
+def _known_numbers(graph: Graph, part: SourceExpr | None, given: Mapping[str, str]) -> Array | None:
     """The numbers of a scale or zero point that is known at load."""
     if part is None:
         return np.zeros(1)
@@ -130,13 +130,13 @@ def _known(graph: Graph, part: SourceExpr | None, given: Mapping[str, str]) -> A
     if number is not None:
         return np.array([number], np.float64)
     names = [given[read.buffer] for read in reads(part)]
-    if len(names) != 1 or names[0] not in graph.constants or not isinstance(_inside(part), Read):
+    if len(names) != 1 or names[0] not in graph.constants or not isinstance(_strip_casts(part), Read):
         return None
     return graph.constants[names[0]].astype(np.float64).reshape(-1)
 
 
-def _inside(part: SourceExpr) -> SourceExpr:
-    """What is cast."""
+def _strip_casts(part: SourceExpr) -> SourceExpr:
+    """The expression without the casts around it."""
     while isinstance(part, Apply) and len(part.args) == 1:
         part = part.args[0]
     return part

@@ -87,13 +87,13 @@ class Executable:
 
         Raises KernelError where a kernel fails.
         """
-        taken, memory = [_readable(array) for array in inputs], self._taken_memory()
+        taken, memory = [_readable_array(array) for array in inputs], self._take_memory()
         try:
-            new = self._new(memory.roots, taken)
+            new = self._new_outputs(memory.roots, taken)
             failed = memory.call.run((*taken, *new), most)
             if failed:
                 require_success(failed, self._names)
-            self._keep(memory.roots)
+            self._keep_states(memory.roots)
             return new if self._is_plain else self._outputs(memory.roots, new)
         finally:
             self._free.append(memory)
@@ -101,9 +101,9 @@ class Executable:
     def run_timed(self, inputs: Sequence[Array], most: int = ENDLESS) -> RunTimes:
         """The times of the kernels of one run, in order; each loop takes so many steps at most."""
         times, runs = ((ctypes.c_int64 * max(len(self._table), 1))() for _ in range(2))
-        taken, memory = [_readable(array) for array in inputs], self._taken_memory()
+        taken, memory = [_readable_array(array) for array in inputs], self._take_memory()
         try:
-            arrays = [*taken, *self._new(memory.roots, taken)]
+            arrays = [*taken, *self._new_outputs(memory.roots, taken)]
             memory.roots[FIRST : FIRST + len(arrays)] = list(map(data_pointer, arrays))
             require_success(self._table.run_timed(memory.roots, times, runs, most), self._names)
         finally:
@@ -111,7 +111,7 @@ class Executable:
         kernels = list(self.plan.kernels)
         return RunTimes(*(np.array(each, np.int64)[kernels] for each in (times, runs)))
 
-    def _new(self, roots: Roots, inputs: Sequence[Array]) -> list[Array]:
+    def _new_outputs(self, roots: Roots, inputs: Sequence[Array]) -> list[Array]:
         """The new arrays of one call, behind its inputs among the roots; addresses of parts of these are set here.
 
         Kernels read and write all of these in place: the caller keeps them until the end.
@@ -122,8 +122,8 @@ class Executable:
             roots[begin : begin + len(self.plan.moved)] = [part.address(inputs) for part in self.plan.moved]
         return new
 
-    def _taken_memory(self) -> _CallMemory:
-        """What a call has for itself, from an earlier one that has ended, or new."""
+    def _take_memory(self) -> _CallMemory:
+        """Take the memory that one call has for itself: that of an earlier call that has ended, or new memory."""
         try:
             return self._free.pop()
         except IndexError:
@@ -134,7 +134,7 @@ class Executable:
             roots = (ctypes.c_int64 * (FIRST + others))(*own)
             return _CallMemory(arena, roots, self._table.call(roots, FIRST, len(plan.inputs) + len(self._written)))
 
-    def _keep(self, roots: Roots) -> None:
+    def _keep_states(self, roots: Roots) -> None:
         """Copy what states are next to where they are, as far as it was not computed there."""
         for state in self.plan.kept:
             ctypes.memmove(roots[state.root], roots[state.found.root] + state.found.offset, state.nbytes)
@@ -146,12 +146,12 @@ class Executable:
                 made = new[result.written - FIRST - len(self.plan.inputs)]
             else:
                 assert result.copied is not None
-                made = _copied(memory, roots[result.copied.root] + result.copied.offset)
+                made = _copy_output(memory, roots[result.copied.root] + result.copied.offset)
             found.append(made if result.count is None else _first_elements(made, roots, result.count))
         return found
 
 
-def _readable(array: Array) -> Array:
+def _readable_array(array: Array) -> Array:
     """The array, or a copy that kernels can read, where this one is not contiguous or not aligned."""
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.require(array, requirements=("C", "A"))
@@ -164,7 +164,7 @@ def _first_elements(array: Array, roots: Roots, count: ResultCount) -> Array:
     return np.ascontiguousarray(array[(*(slice(None),) * axis, slice(number))])
 
 
-def _copied(memory: OutputMemory, address: int) -> Array:
+def _copy_output(memory: OutputMemory, address: int) -> Array:
     """An array with what lies at an address."""
     array = memory.array()
     ctypes.memmove(data_pointer(array), address, array.nbytes)

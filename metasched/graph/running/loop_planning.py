@@ -75,36 +75,36 @@ def moved_parts(flat: FlatGraph) -> Iterator[str]:
 # Names of memory and roots that no value has.
 
 
-def _own(what: str, name: str) -> str:
+def _root_name(what: str, name: str) -> str:
     return f"\0{what} {name}"
 
 
-def _first(name: str) -> str:
-    return _own("first place of", name)
+def _first_root(name: str) -> str:
+    return _root_name("first place of", name)
 
 
 def _second(name: str) -> str:
-    return _own("second place of", name)
+    return _root_name("second place of", name)
 
 
-def _spare(name: str) -> str:
-    return _own("other place of", name)
+def _spare_root(name: str) -> str:
+    return _root_name("other place of", name)
 
 
-def _next(name: str) -> str:
-    return _own("next", name)
+def _next_root(name: str) -> str:
+    return _root_name("next", name)
 
 
 def _here(name: str) -> str:
-    return _own("here", name)
+    return _root_name("here", name)
 
 
 def _cursor(name: str) -> str:
-    return _own("place of", name)
+    return _root_name("place of", name)
 
 
 def _cell(what: str, loop: FlatLoop, number: int) -> str:
-    return _own(f"{what} of loop", f"{number} {loop.name}")
+    return _root_name(f"{what} of loop", f"{number} {loop.name}")
 
 
 class _Placing:
@@ -142,7 +142,7 @@ class _Placing:
 
     def _add(self, number: int, loop: FlatLoop) -> None:
         first, last = loop.first, max(loop.first, loop.end - 1)
-        own = self._computed(loop)
+        own = self._kernel_roots(loop)
         for name in (loop.limit, loop.condition):
             if name is not None:
                 self._use(name, first)
@@ -167,7 +167,7 @@ class _Placing:
             if self._place[loop.goes_on].root in self._moving:
                 self._pieces.append(Lifetime(_cell("goes on", loop, number), _WORD, first, last))
 
-    def _computed(self, loop: FlatLoop) -> set[str]:
+    def _kernel_roots(self, loop: FlatLoop) -> set[str]:
         """Roots that kernels of a body write, and not those of loops in it."""
         inside = [other for other in self._flat.loops if other.depth > loop.depth and loop.contains(other.first)]
         nodes = self._flat.graph.nodes
@@ -205,10 +205,10 @@ class _Placing:
         elif way is StateWay.FOLLOWS:
             held += [self._place[whole].root for whole, root in self._direct.items() if root == following]
         elif way is not StateWay.SAME:
-            name = following if way is StateWay.IN_TURNS else _next(state.name)
+            name = following if way is StateWay.IN_TURNS else _next_root(state.name)
             # What takes one step at most writes one of them only.
-            places = [_first(name), _second(name)][: loop.most]
-            self._moving |= dict.fromkeys([name, _spare(name)])
+            places = [_first_root(name), _second(name)][: loop.most]
+            self._moving |= dict.fromkeys([name, _spare_root(name)])
         self._pieces += [Lifetime(name, nbytes, first, last) for name in places]
         self._backing.append((state.name, (*held, *places)))
 
@@ -237,7 +237,7 @@ class Locations:
     weights: Mapping[str, RootOffset]
     arena: Mapping[str, int]
 
-    def at(self, name: str, more: int = 0) -> RootOffset:
+    def locate(self, name: str, more: int = 0) -> RootOffset:
         """Where a value is, or memory that is no value's; `more` bytes behind it."""
         found = self.place.get(name, ValuePlace(name, 0))
         offset = found.offset + more
@@ -258,22 +258,22 @@ class LoopActions:
         self._memory = memory
         self._where = locations
 
-    def before(self, number: int) -> Iterator[Action]:
-        """What a loop, by its number, needs before it."""
-        loop, at = self._flat.loops[number], self._where.at
+    def actions_before(self, number: int) -> Iterator[Action]:
+        """The actions that come before a loop, which is given by its number."""
+        loop, at = self._flat.loops[number], self._where.locate
         if loop.limit is None:
             yield Action(TableAction.STORE, (at(_cell("limit", loop, number)),), (loop.most,))
         if loop.condition is None or loop.goes_on is None:
             yield Action(TableAction.STORE, (at(_cell("true", loop, number)),), (1,))
         for row in loop.reads:
-            yield self._point(row.name, self._begin(loop, row))
+            yield self._point(row.name, self._first_element(loop, row))
         for row in loop.makes:
-            yield self._point(self._writing(row), self._begin(loop, row))
+            yield self._point(self._element_root(row), self._first_element(loop, row))
         for state in loop.states:
-            yield from self._begun(state)
+            yield from self._begin_state(state)
 
-    def _begun(self, state: FlatState) -> Iterator[Action]:
-        at, way = self._where.at, self._memory.ways[state.name]
+    def _begin_state(self, state: FlatState) -> Iterator[Action]:
+        at, way = self._where.locate, self._memory.ways[state.name]
         if way is StateWay.IN_PLACE:
             here = at(_here(state.name))
             yield Action(TableAction.COPY, (here, at(state.initial)), (self._types[state.name].nbytes,))
@@ -281,14 +281,14 @@ class LoopActions:
             return
         yield self._point(state.name, at(state.initial))
         if way in (StateWay.IN_TURNS, StateWay.COPIED):
-            name = self._next(state)
-            yield self._point(name, at(_first(name)))
-            other = _second(name) if _second(name) in self._where.arena else _first(name)
-            yield self._point(_spare(name), at(other))
+            name = self._next_state_root(state)
+            yield self._point(name, at(_first_root(name)))
+            other = _second(name) if _second(name) in self._where.arena else _first_root(name)
+            yield self._point(_spare_root(name), at(other))
 
     def loop(self, number: int, count: int) -> Action:
         """The loop itself, which runs so many entries behind it."""
-        loop, at = self._flat.loops[number], self._where.at
+        loop, at = self._flat.loops[number], self._where.locate
         true = at(_cell("true", loop, number))
         places = (
             at(_cell("limit", loop, number) if loop.limit is None else loop.limit),
@@ -299,9 +299,9 @@ class LoopActions:
         )
         return Action(TableAction.LOOP, places, (count, loop.most))
 
-    def after_each(self, number: int) -> Iterator[Action]:
-        """What is to be done after a step: first what reads its values, then what moves them."""
-        loop, at = self._flat.loops[number], self._where.at
+    def actions_after_step(self, number: int) -> Iterator[Action]:
+        """The actions after each step of a loop: first those that read its values, then those that move them."""
+        loop, at = self._flat.loops[number], self._where.locate
         if loop.goes_on is not None and self._flag(number) != loop.goes_on:
             yield Action(TableAction.COPY, (at(self._flag(number)), at(loop.goes_on)), (_BYTE,))
         for row in loop.makes:
@@ -309,27 +309,27 @@ class LoopActions:
                 yield Action(TableAction.COPY, (at(_cursor(row.whole)), at(row.name)), (self._types[row.name].nbytes,))
         for state in loop.states:
             if self._memory.ways[state.name] is StateWay.COPIED:
-                places = (at(_next(state.name)), at(state.following))
+                places = (at(_next_root(state.name)), at(state.following))
                 yield Action(TableAction.COPY, places, (self._types[state.name].nbytes,))
         for state in loop.states:
-            yield from self._moved(state)
+            yield from self._advance_state(state)
         for row in (*loop.reads, *loop.makes):
-            name = self._writing(row) if row in loop.makes else row.name
+            name = self._element_root(row) if row in loop.makes else row.name
             nbytes = self._types[row.name].nbytes
             yield Action(TableAction.ADVANCE, (), (self._number(name), -nbytes if row.backwards else nbytes))
 
-    def _moved(self, state: FlatState) -> Iterator[Action]:
+    def _advance_state(self, state: FlatState) -> Iterator[Action]:
         way = self._memory.ways[state.name]
         if way is StateWay.FOLLOWS:
-            yield self._point(state.name, self._where.at(state.following))
+            yield self._point(state.name, self._where.locate(state.following))
         elif way in (StateWay.IN_TURNS, StateWay.COPIED):
-            name = self._next(state)
+            name = self._next_state_root(state)
             yield self._point(state.name, RootOffset(self._number(name), 0))
-            yield Action(TableAction.SWAP, (), (self._number(name), self._number(_spare(name))))
+            yield Action(TableAction.SWAP, (), (self._number(name), self._number(_spare_root(name))))
 
-    def placed(self, name: str) -> Action:
-        """What finds the place of a part of a state, before the kernel that writes it."""
-        graph, at = self._flat.graph, self._where.at
+    def place_part(self, name: str) -> Action:
+        """The action that finds the place of a part of a state, before the kernel that writes it."""
+        graph, at = self._flat.graph, self._where.locate
         part = graph.parts[name]
         assert part.position is not None, name
         size = graph.types[name].dtype.bytes
@@ -352,18 +352,18 @@ class LoopActions:
     def _point(self, name: str, at: RootOffset) -> Action:
         return Action(TableAction.POINT, (at,), (self._number(name),))
 
-    def _writing(self, row: FlatElements) -> str:
+    def _element_root(self, row: FlatElements) -> str:
         """The root at which a step's element is put."""
         return self._where.place[row.name].root if row.whole in self._memory.direct else _cursor(row.whole)
 
-    def _begin(self, loop: FlatLoop, row: FlatElements) -> RootOffset:
+    def _first_element(self, loop: FlatLoop, row: FlatElements) -> RootOffset:
         behind = (loop.most - 1) * self._types[row.name].nbytes if row.backwards else 0
-        return self._where.at(row.whole, behind)
+        return self._where.locate(row.whole, behind)
 
-    def _next(self, state: FlatState) -> str:
+    def _next_state_root(self, state: FlatState) -> str:
         """The root where a step writes a state."""
         in_turns = self._memory.ways[state.name] is StateWay.IN_TURNS
-        return self._where.place[state.following].root if in_turns else _next(state.name)
+        return self._where.place[state.following].root if in_turns else _next_root(state.name)
 
     def _flag(self, number: int) -> str:
         """The place that says after a step whether there is another: a cell where the step's end moves the value

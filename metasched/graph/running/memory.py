@@ -13,7 +13,7 @@ from metasched.graph.value_type import ValueType
 from metasched.runtime.addresses import data_pointer
 
 # From this size on, large pages save more than their rounding takes.
-_LARGE = 4 << 20
+_LARGE_BYTES = 4 << 20
 # The share of the machine's memory that a network may take.
 _SHARE = 0.9
 
@@ -37,7 +37,7 @@ class MappedMemory:
             raise NetworkError(
                 f"the network's {what} take {nbytes} bytes, which the system refuses: {error}"
             ) from error
-        if nbytes >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        if nbytes >= _LARGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
             pages.madvise(mmap.MADV_HUGEPAGE)
         self.bytes = np.frombuffer(pages, np.uint8)
         self.address = data_pointer(self.bytes)

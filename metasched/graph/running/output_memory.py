@@ -15,9 +15,9 @@ from metasched.runtime.addresses import aligned_empty, array_at_cache_line, cach
 from metasched.runtime.child_locks import lock_of_calls
 
 # What is smaller comes from memory that the process has: C libraries take pages from the system for more than this.
-_LARGE = 128 << 10
+_LARGE_BYTES = 128 << 10
 # While a caller reads what one call gave, or hands it to the next, that one writes another.
-_KEPT = 2
+_MOST_KEPT_PIECES = 2
 # Who refers to memory that nobody else has: the list of it, the loop that looks at it, and the call that counts.
 _OURS = 3
 
@@ -27,7 +27,7 @@ class OutputMemory:
 
     def __init__(self, type_: ValueType) -> None:
         self._type = type_
-        self._shape, self._dtype, self._is_large = type_.shape, type_.dtype.numpy, type_.nbytes >= _LARGE
+        self._shape, self._dtype, self._is_large = type_.shape, type_.dtype.numpy, type_.nbytes >= _LARGE_BYTES
         self._kept: list[Array] = []
         self._lock = lock_of_calls()
 
@@ -41,5 +41,5 @@ class OutputMemory:
                 if sys.getrefcount(room) == _OURS:
                     return array_at_cache_line(room, shape, dtype)
             room = cache_line_buffer(self._type.nbytes)
-            self._kept = [*self._kept, room][-_KEPT:]
+            self._kept = [*self._kept, room][-_MOST_KEPT_PIECES:]
             return array_at_cache_line(room, shape, dtype)

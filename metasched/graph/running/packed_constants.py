@@ -37,12 +37,12 @@ class RecomputedConstants(Mapping[str, Array]):
         return self._again().constants[name]
 
     def values(self) -> ValuesView[Array]:
-        return self._all().values()
+        return self._all_arrays().values()
 
     def items(self) -> ItemsView[str, Array]:
-        return self._all().items()
+        return self._all_arrays().items()
 
-    def _all(self) -> dict[str, Array]:
+    def _all_arrays(self) -> dict[str, Array]:
         """All of them; the passes run once."""
         missing = [name for name in self._names if name not in self._held]
         graph = self._again() if missing else None
@@ -62,7 +62,7 @@ def let_constants_go(graph: Graph, model: Graph, again: Callable[[], Graph]) -> 
     """The graph without the memory of its constants. `model` is what it was made from, by `again`."""
     kept = _all_constants(model)
     let_pages_go((*_all_constants(graph), *kept))
-    return _without(graph, kept, again)
+    return _release_constants(graph, kept, again)
 
 
 def _all_constants(graph: Graph) -> list[Array]:
@@ -71,14 +71,14 @@ def _all_constants(graph: Graph) -> list[Array]:
     return [*graph.constants.values(), *bodies]
 
 
-def _without(graph: Graph, kept: Collection[Array], again: Callable[[], Graph]) -> Graph:
+def _release_constants(graph: Graph, kept: Collection[Array], again: Callable[[], Graph]) -> Graph:
     """A graph and the bodies of its loops without the memory of their constants."""
 
     def body(number: int) -> Callable[[], Graph]:
         return lambda: list(again().loops)[number].body
 
     numbers = {id(loop): number for number, loop in enumerate(graph.loops)}
-    made = with_bodies(graph, lambda loop: _without(loop.body, kept, body(numbers[id(loop)])))
+    made = with_bodies(graph, lambda loop: _release_constants(loop.body, kept, body(numbers[id(loop)])))
     return replace(made, constants=RecomputedConstants(graph.constants, kept, again))
 
 

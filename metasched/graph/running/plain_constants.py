@@ -27,7 +27,7 @@ class CopyMemory:
 
     _pieces: dict[int, MappedMemory] = field(default_factory=dict)
 
-    def plain(self, number: int, array: Array, type_: ValueType) -> Array:
+    def plain_array(self, number: int, array: Array, type_: ValueType) -> Array:
         """A constant, or a copy in the piece of an argument's number, until that is used again."""
         if array.flags.c_contiguous and array.flags.aligned:
             return array

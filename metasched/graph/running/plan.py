@@ -42,7 +42,7 @@ class Lifetime:
     @property
     def size(self) -> int:
         """Bytes that it takes in an arena."""
-        return aligned(self.nbytes)
+        return align_bytes(self.nbytes)
 
     def meets(self, other: Lifetime) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -61,7 +61,7 @@ class Arena:
         return f"arena of {self.nbytes} bytes; at most {self.bound} bytes are alive at once{share}"
 
 
-def aligned(nbytes: int) -> int:
+def align_bytes(nbytes: int) -> int:
     """A size rounded up to the alignment of arenas."""
     return -(-nbytes // CACHE_LINE) * CACHE_LINE
 
@@ -146,7 +146,7 @@ def arena(pieces: Sequence[Lifetime]) -> Arena:
     bound = _alive_at_once(needed)
     best: tuple[int, dict[str, int]] | None = None
     for order in _ORDERS:
-        offsets = _placed(sorted(needed, key=order))
+        offsets = _place_pieces(sorted(needed, key=order))
         size = max((offsets[piece.name] + piece.size for piece in needed), default=0)
         if best is None or size < best[0]:
             best = size, offsets
@@ -170,7 +170,7 @@ def _alive_at_once(pieces: Sequence[Lifetime]) -> int:
     return most
 
 
-def _placed(pieces: Sequence[Lifetime]) -> dict[str, int]:
+def _place_pieces(pieces: Sequence[Lifetime]) -> dict[str, int]:
     """Each piece in the smallest gap that holds it, between those placed before that live at the same time."""
     first, last, begin, end = np.zeros((4, len(pieces)), np.int64)
     for n, piece in enumerate(pieces):

@@ -23,7 +23,7 @@ from metasched.graph.running.execution_plan import (
 from metasched.graph.running.loop_planning import Action, Locations, LoopActions, LoopMemory, loop_memory, moved_parts
 from metasched.graph.running.memory import require_memory
 from metasched.graph.running.plan import Arena, ValuePlace, arena, lifetimes, places, workspace_name
-from metasched.graph.running.weights import Weights, WeightStore, packed_keys, packed_weights
+from metasched.graph.running.weights import Weights, WeightStore, pack_weights, packed_keys
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -49,7 +49,7 @@ def executable(
     memory = arena(lifetimes(graph, place, outside, workspaces, loops.uses))
     given = sum(graph.types[name].nbytes for name in (*graph.inputs, *written))
     require_memory(memory.nbytes + given, "buffers")
-    weights = packed_weights(graph, kernels, codes, place, target, shared, loops.reads)
+    weights = pack_weights(graph, kernels, codes, place, target, shared, loops.reads)
     numbers = {name: number for number, name in enumerate((*graph.inputs, *written, *moved, *loops.moving), FIRST)}
     planner = _Planner(found, codes, kernels, place, memory, weights, numbers, loops)
     return Executable(planner.plan(written, moved), weights, target)
@@ -90,7 +90,7 @@ class _Planner:
         self._numbers = numbers
         own = {key: RootOffset(WEIGHTS, offset) for key, offset in weights.offsets.items() if isinstance(key, str)}
         self._where = Locations(place, numbers, own, memory.offsets)
-        self._at = self._where.at
+        self._at = self._where.locate
         self._loops = LoopActions(found, loops, self._where)
         self._moved_in_loops = frozenset(moved_parts(found))
 
@@ -128,26 +128,26 @@ class _Planner:
     def _entries(self, number: int, end: int, loops: Sequence[int]) -> Iterator[_Entry]:
         """Entries of nodes from one number to another, among which are these loops, and those in them."""
         for loop in loops:
-            yield from self._of_nodes(number, self._flat.loops[loop].first)
-            yield from self._of_loop(loop)
+            yield from self._node_entries(number, self._flat.loops[loop].first)
+            yield from self._loop_entries(loop)
             number = self._flat.loops[loop].end
-        yield from self._of_nodes(number, end)
+        yield from self._node_entries(number, end)
 
-    def _of_nodes(self, number: int, end: int) -> Iterator[_Entry]:
+    def _node_entries(self, number: int, end: int) -> Iterator[_Entry]:
         for n in range(number, end):
             node = self._graph.nodes[n]
             if isinstance(node, Compute):
                 for name in self._moved_in_loops.intersection(node.outputs):
-                    yield self._action(node.name, node.op, self._loops.placed(name))
+                    yield self._action(node.name, node.op, self._loops.place_part(name))
                 yield _Entry(
                     self._info(n, node), self._code_numbers[self._kernels[n]], tuple(self._step_places(n, node))
                 )
 
-    def _of_loop(self, number: int) -> Iterator[_Entry]:
+    def _loop_entries(self, number: int) -> Iterator[_Entry]:
         loop, actions = self._flat.loops[number], self._loops
         inside = list(self._entries(loop.first, loop.end, self._flat.inside(number)))
-        inside += [self._action(loop.name, loop.op, action) for action in actions.after_each(number)]
-        for action in (*actions.before(number), actions.loop(number, len(inside))):
+        inside += [self._action(loop.name, loop.op, action) for action in actions.actions_after_step(number)]
+        for action in (*actions.actions_before(number), actions.loop(number, len(inside))):
             yield self._action(loop.name, loop.op, action)
         yield from inside
 

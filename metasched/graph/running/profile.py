@@ -28,7 +28,7 @@ from metasched.target import Target
 _RUNS = 30
 _WARM_UP = 3
 # What of a network's time is shown in full; the kernels of the rest are in the data.
-_SHOWN = 0.97
+_SHOWN_SHARE = 0.97
 _WIDTH = 40
 
 
@@ -117,7 +117,7 @@ class NetworkProfile(TextReport):
         shown = 0.0
         ranked = sorted(self.kernels, key=lambda kernel: -kernel.seconds)
         for n, kernel in enumerate(ranked):
-            if shown > _SHOWN:
+            if shown > _SHOWN_SHARE:
                 rest = ranked[n:]
                 lines.append(f"{sum(k.seconds for k in rest) * 1e3:9.3f} {1 - shown:6.1%} in {len(rest)} others")
                 break
@@ -131,7 +131,7 @@ class NetworkProfile(TextReport):
         return "\n".join(lines)
 
 
-def profiled(
+def profile_network(
     executable: Executable, graph: Graph, inputs: Sequence[Array], target: Target, runs: int = _RUNS
 ) -> NetworkProfile:
     """Run a network on these inputs and say where its time goes. `graph` is what the executable runs."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from metasched.graph.errors import NetworkError
 from metasched.graph.ir import Array, Graph
 from metasched.graph.running.memory import MappedMemory
-from metasched.graph.running.plan import aligned
+from metasched.graph.running.plan import align_bytes
 from metasched.graph.value_type import ValueType
 from metasched.runtime.child_locks import lock_of_calls
 
@@ -21,12 +21,12 @@ class NetworkState(Mapping[str, Array]):
 
     def __init__(self, types: Mapping[str, ValueType]) -> None:
         self._types = dict(types)
-        self._memory = MappedMemory(sum(aligned(type_.nbytes) for type_ in types.values()), "states")
+        self._memory = MappedMemory(sum(align_bytes(type_.nbytes) for type_ in types.values()), "states")
         self._arrays: dict[str, Array] = {}
         offset = 0
         for name, type_ in types.items():
             self._arrays[name] = self._memory.array(offset, type_)
-            offset += aligned(type_.nbytes)
+            offset += align_bytes(type_.nbytes)
         self.lock = lock_of_calls()
 
     def __getitem__(self, name: str) -> Array:

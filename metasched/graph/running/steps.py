@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _POINTER = ctypes.c_void_p
 # Where the most steps of a loop are among what a call is given.
-_MOST = CALL_FIELDS.index("most")
+_MOST_STEPS_FIELD = CALL_FIELDS.index("most")
 
 
 # By what an entry does, the function that does it; a loop has none.
@@ -158,7 +158,7 @@ class TableCall:
         Returns 0, or what `require_success` explains.
         """
         given, place = self._given, len(CALL_FIELDS)
-        given[_MOST] = most
+        given[_MOST_STEPS_FIELD] = most
         for array in arrays:
             given[place] = pointer_place(array)
             place += 1
@@ -191,14 +191,14 @@ _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, _POINTER)
 @lru_cache(maxsize=4)
 def _functions(target: Target) -> _Functions:
     """For tables of kernels alone."""
-    code = _loaded(STEPS_MODULE, target)
+    code = _load_code(STEPS_MODULE, target)
     return _Functions(code, _CALL(code.address(CALL)))
 
 
 @lru_cache(maxsize=4)
 def _loop_functions(target: Target) -> _Functions:
     """For any table."""
-    code = _loaded(LOOPS_MODULE, target)
+    code = _load_code(LOOPS_MODULE, target)
     actions = {action: code.address(name) if name else 0 for action, name in ACTION_FUNCTIONS.items()}
     return _Functions(code, _CALL(code.address(CALL)), actions)
 
@@ -213,12 +213,12 @@ class _TimedFunctions(NamedTuple):
 @lru_cache(maxsize=4)
 def _timed_functions(target: Target) -> _TimedFunctions:
     """For any table."""
-    code = _loaded(TIMED_STEPS_MODULE, target)
+    code = _load_code(TIMED_STEPS_MODULE, target)
     taken = (_POINTER, ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, _POINTER)
     return _TimedFunctions(code, ctypes.CFUNCTYPE(ctypes.c_int64, *taken)(code.address(TIMED_STEPS)))
 
 
-def _loaded(text: str, target: Target) -> LoadedCode:
+def _load_code(text: str, target: Target) -> LoadedCode:
     import_code_generator()
     from metasched.compiler.cpu.codegen import LoadedCode, compile_text
 

@@ -20,7 +20,7 @@ from metasched.graph.ir import Array, Compute, Graph, GraphError, Node
 from metasched.graph.running.execution_plan import RootOffset
 from metasched.graph.running.memory import MappedMemory
 from metasched.graph.running.plain_constants import CopyMemory
-from metasched.graph.running.plan import ValuePlace, aligned
+from metasched.graph.running.plan import ValuePlace, align_bytes
 from metasched.graph.running.steps import LoadedStep, StepTable, TableEntry, require_success
 from metasched.runtime.addresses import aligned_empty, data_pointer
 from metasched.support.data_classes import dataclass
@@ -95,7 +95,7 @@ class WeightStore:
     def put(self, key: str, memory: MappedMemory, offset: int) -> None:
         self._known[key] = memory, offset
 
-    def known_in(self, memory: MappedMemory) -> dict[str, int]:
+    def offsets_in_memory(self, memory: MappedMemory) -> dict[str, int]:
         """The weights in a piece of memory, with their offsets there."""
         return {key: offset for key, (other, offset) in self._known.items() if other is memory}
 
@@ -108,7 +108,7 @@ class WeightStore:
         found = self._files.get(memory.address)
         return None if found is None else found[:2]
 
-    def from_file(self, weights_hash: str) -> MappedMemory | None:
+    def memory_of_file(self, weights_hash: str) -> MappedMemory | None:
         """The piece of memory that is what a file has, if there is one."""
         return next((memory for _, digest, memory in self._files.values() if digest == weights_hash), None)
 
@@ -134,7 +134,7 @@ def packed_keys(node: Compute, kernel: str, code: TaskCode, place: Mapping[str, 
     return {n: Packed(kernel, constants, n) for n in code.main.numbers(StepArgumentKind.PACKED)}
 
 
-def packed_weights(
+def pack_weights(
     graph: Graph,
     kernels: Mapping[int, str],
     codes: Mapping[str, TaskCode],
@@ -153,7 +153,7 @@ def packed_weights(
     packings: dict[tuple[str, tuple[str, ...]], _Packing] = {}
     copied: dict[str, int] = {}
     for number, node in enumerate(graph.nodes):
-        for name in _read_as_they_are(node, codes.get(kernels.get(number, "")), place, graph):
+        for name in _constants_of_step(node, codes.get(kernels.get(number, "")), place, graph):
             copied[name] = graph.constants[name].nbytes
         if number in kernels and (prologue := codes[kernels[number]].prologue) is not None:
             assert isinstance(node, Compute)
@@ -163,12 +163,12 @@ def packed_weights(
         if root in graph.constants:
             copied[root] = graph.constants[root].nbytes
     if shared is None:
-        return _placed(graph, copied, packings.values(), target)
+        return _place_weights(graph, copied, packings.values(), target)
     with shared.lock:
         keys = _content_keys(shared, graph, copied, packings.values())
         have = {weight: found for weight, key in keys.items() if (found := shared.get(key)) is not None}
         missing = [p for p in packings.values() if not p.results().keys() <= have.keys()]
-        own = _placed(graph, {name: size for name, size in copied.items() if name not in have}, missing, target)
+        own = _place_weights(graph, {name: size for name, size in copied.items() if name not in have}, missing, target)
         for weight, offset in own.offsets.items():
             shared.put(keys[weight], own.memory, offset)
         base = own.memory.address
@@ -188,7 +188,7 @@ def _content_keys(
     return keys
 
 
-def _placed(graph: Graph, copied: Mapping[str, int], packings: Collection[_Packing], target: Target) -> Weights:
+def _place_weights(graph: Graph, copied: Mapping[str, int], packings: Collection[_Packing], target: Target) -> Weights:
     """Weights in memory of their own."""
     sizes: dict[WeightKey, int] = {}
     sizes.update(copied.items())
@@ -198,15 +198,15 @@ def _placed(graph: Graph, copied: Mapping[str, int], packings: Collection[_Packi
     total = 0
     for key, size in sizes.items():
         offsets[key] = total
-        total += aligned(size)
+        total += align_bytes(size)
     weights = Weights(MappedMemory(total, "weights"), offsets)
     for name in copied:
         weights.memory.array(offsets[name], graph.types[name])[...] = graph.constants[name]
-    _run(packings, weights, graph, target)
+    _run_prologues(packings, weights, graph, target)
     return weights
 
 
-def _read_as_they_are(node: Node, code: TaskCode | None, place: Mapping[str, ValuePlace], graph: Graph) -> list[str]:
+def _constants_of_step(node: Node, code: TaskCode | None, place: Mapping[str, ValuePlace], graph: Graph) -> list[str]:
     """The constants that a node's step reads."""
     if code is None:
         return []
@@ -218,7 +218,7 @@ def _constants(node: Compute, prologue: StepCode, place: Mapping[str, ValuePlace
     return tuple(place[node.inputs[n]].root for n in prologue.numbers(StepArgumentKind.INPUT))
 
 
-def _run(packings: Iterable[_Packing], weights: Weights, graph: Graph, target: Target) -> None:
+def _run_prologues(packings: Iterable[_Packing], weights: Weights, graph: Graph, target: Target) -> None:
     """Run prologues, one after another: each on its constants, into its place among the weights."""
     loaded: dict[str, LoadedStep] = {}
     copies = CopyMemory()
@@ -226,9 +226,9 @@ def _run(packings: Iterable[_Packing], weights: Weights, graph: Graph, target: T
         if packing.kernel not in loaded:
             loaded = {packing.kernel: LoadedStep(packing.code, target)}
         arrays = [
-            copies.plain(n, _constant(graph, name), graph.types[name]) for n, name in enumerate(packing.constants)
+            copies.plain_array(n, _constant(graph, name), graph.types[name]) for n, name in enumerate(packing.constants)
         ]
-        _call(packing, loaded[packing.kernel], arrays, weights, target)
+        _run_prologue(packing, loaded[packing.kernel], arrays, weights, target)
 
 
 def _constant(graph: Graph, name: str) -> Array:
@@ -238,7 +238,7 @@ def _constant(graph: Graph, name: str) -> Array:
     return graph.constants[name]
 
 
-def _call(packing: _Packing, step: LoadedStep, arrays: list[Array], weights: Weights, target: Target) -> None:
+def _run_prologue(packing: _Packing, step: LoadedStep, arrays: list[Array], weights: Weights, target: Target) -> None:
     workspace = aligned_empty((packing.code.workspace_bytes,), np.dtype(np.uint8))
     workspace.fill(0)
     roots = (ctypes.c_int64 * (len(arrays) + 2))(

@@ -19,7 +19,7 @@ from metasched.graph.buckets.forms import described_forms
 from metasched.graph.errors import NetworkError
 from metasched.graph.running.execution_plan import ExecutionPlan
 from metasched.graph.running.steps import ACTION_FUNCTIONS
-from metasched.graph.saved.exported_parts import NetworkExport, joined_weights
+from metasched.graph.saved.exported_parts import NetworkExport, join_weights
 from metasched.graph.signature import Signature
 from metasched.graph.value_type import ValueType
 from metasched.runtime.export.artefact import EXPORTED_MACHINE, cpu_flags, inlined_loader
@@ -44,8 +44,8 @@ def export_network(network: NetworkExport, target: Target, folder: str | Path) -
             f"export writes machine code for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
         )
     folder = Path(folder)
-    weights = joined_weights([member.executable for member in network.members])
-    description, code = _described(network, weights.plans, target)
+    weights = join_weights([member.executable for member in network.members])
+    description, code = _describe_network(network, weights.plans, target)
     files: dict[str, Sequence[Any]] = {
         "network.py": [_source(network.signature.name).encode()],
         "code.bin": [code],
@@ -76,8 +76,10 @@ def _write(path: Path, parts: Sequence[Any]) -> None:
         new.replace(path)
 
 
-def _described(network: NetworkExport, plans: Sequence[ExecutionPlan], target: Target) -> tuple[dict[str, Any], bytes]:
-    """What `network.json` says, and the machine code that it is about."""
+def _describe_network(
+    network: NetworkExport, plans: Sequence[ExecutionPlan], target: Target
+) -> tuple[dict[str, Any], bytes]:
+    """The content of `network.json`, and the machine code that it describes."""
     import_code_generator()
     from metasched.compiler.cpu.codegen import compile_text
 

@@ -12,7 +12,7 @@ from metasched.graph.ir import Array
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.execution_plan import ExecutionPlan
 from metasched.graph.running.memory import MappedMemory
-from metasched.graph.running.plan import aligned
+from metasched.graph.running.plan import align_bytes
 from metasched.graph.signature import Signature
 from metasched.support.data_classes import dataclass
 
@@ -71,7 +71,7 @@ class JoinedWeights:
     pieces: tuple[Array, ...]
 
 
-def joined_weights(executables: Sequence[Executable]) -> JoinedWeights:
+def join_weights(executables: Sequence[Executable]) -> JoinedWeights:
     """The weights that plans read, one after another. What no plan reads, such as copies in the layout of a schedule
     that was replaced since, is left out.
     """
@@ -97,7 +97,7 @@ def joined_weights(executables: Sequence[Executable]) -> JoinedWeights:
             end = min(end, ordered[following])
         bases[start] = total
         pieces.append(memory.bytes[start - memory.address : end - memory.address])
-        total += aligned(end - start)
+        total += align_bytes(end - start)
 
     def moved(own: int, offset: int) -> int:
         start = touched[bisect.bisect_right(touched, own + offset) - 1]

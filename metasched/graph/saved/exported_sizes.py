@@ -18,8 +18,8 @@ from metasched.graph.saved.exported_parts import ExportedMember, ExportedPart, N
 from metasched.graph.signature import Signature
 
 # Networks of single sizes that are exported instead of a bucket.
-_ALONE = 16
-_OF_ONE = "along a size of one, the model is another"
+_MOST_SINGLE_SIZES = 16
+_SIZE_ONE_REASON = "along a size of one, the model is another"
 
 
 class NetworkOfBuckets(Protocol):
@@ -50,8 +50,8 @@ class NetworkOfBuckets(Protocol):
         """A network of just these sizes."""
 
 
-def exported_sizes(net: NetworkOfBuckets) -> NetworkExport:
-    """What an export of a network of sizes has; all buckets are compiled.
+def export_sizes(net: NetworkOfBuckets) -> NetworkExport:
+    """Compile all buckets of a network of sizes, and return what its export has.
 
     Raises NetworkError where what calls of some sizes take cannot be said without reading the model.
     """
@@ -59,26 +59,28 @@ def exported_sizes(net: NetworkOfBuckets) -> NetworkExport:
     parts: list[ExportedPart] = []
     combinations = itertools.product(*(range_.bounds for range_ in net.ranges.values()))
     for bounds in combinations:
-        parts += _exported_parts(net, dict(zip(net.ranges, bounds, strict=True)))
+        parts += _export_parts(net, dict(zip(net.ranges, bounds, strict=True)))
     given, made = ({name: type_.names for name, type_ in types.items()} for types in (net.inputs, net.outputs))
     return NetworkExport(net.signature, tuple(parts), given, made)
 
 
-def _exported_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
-    """What calls of a bucket's sizes run on, as an export has it."""
+def _export_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]:
+    """The parts of an export that calls of a bucket's sizes run on."""
     own = net.bucket(**{name: high for name, (_, high) in bounds.items()})
     if own is None:
-        return _exported_alone(net, bounds, net.exact.get(tuple(high for _, high in bounds.values()), _OF_ONE))
+        return _export_single_sizes(
+            net, bounds, net.exact.get(tuple(high for _, high in bounds.values()), _SIZE_ONE_REASON)
+        )
     if own.longest is not None:
-        return _exported_alone(net, bounds, "its caches grow")
+        return _export_single_sizes(net, bounds, "its caches grow")
     ones = [name for name, (low, high) in bounds.items() if low == 1 < high]
-    parts = [part for name in ones for part in _exported_alone(net, {**bounds, name: (1, 1)}, _OF_ONE)]
+    parts = [part for name in ones for part in _export_single_sizes(net, {**bounds, name: (1, 1)}, _SIZE_ONE_REASON)]
     many = more_than_one(bounds)
     try:
         forms = own.forms()
     except NotAlike as reason:
         raise NetworkError(
-            f"calls of {_said(bounds)} cannot be exported together: {reason}",
+            f"calls of {_sizes_text(bounds)} cannot be exported together: {reason}",
             hint="export `net.at(...)` of the sizes that are needed, or load the model with buckets of one size",
         ) from None
     signature = own.network.signature
@@ -88,12 +90,12 @@ def _exported_parts(net: NetworkOfBuckets, bounds: Bounds) -> list[ExportedPart]
     return [*parts, ExportedPart((member,), many, replace(forms, outputs=returned))]
 
 
-def _exported_alone(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[ExportedPart]:
+def _export_single_sizes(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[ExportedPart]:
     """Networks of single sizes, where calls of a bucket's sizes run on these for a reason."""
     sizes = [range(low, high + 1) for low, high in bounds.values()]
-    if math.prod(map(len, sizes)) > _ALONE:
+    if math.prod(map(len, sizes)) > _MOST_SINGLE_SIZES:
         raise NetworkError(
-            f"calls of {_said(bounds)} run on a network each, which are too many to export: {reason}",
+            f"calls of {_sizes_text(bounds)} run on a network each, which are too many to export: {reason}",
             hint="load the model with buckets of one size, for those that are needed",
         )
     found = []
@@ -104,5 +106,5 @@ def _exported_alone(net: NetworkOfBuckets, bounds: Bounds, reason: str) -> list[
     return found
 
 
-def _said(bounds: Bounds) -> str:
+def _sizes_text(bounds: Bounds) -> str:
     return ", ".join(f"{name} {low} to {high}" for name, (low, high) in bounds.items())

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 # A disk takes tens of milliseconds for so much: less is written at once.
-_LARGE = 32 << 20
+_LARGE_BYTES = 32 << 20
 
 
 class LargeWrites:
@@ -22,7 +22,7 @@ class LargeWrites:
         """Write so much, after what is being written; what is large is being written when this returns."""
         with self._lock:
             self._wait()
-            if nbytes < _LARGE:
+            if nbytes < _LARGE_BYTES:
                 write()
                 return
             self._thread = threading.Thread(target=write, name="metasched-write", daemon=False)

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from metasched.dtypes import DType
-from metasched.graph.code.archive import described, part_of
+from metasched.graph.code.archive import describe_part, part_of
 from metasched.graph.code.step_code import StepCode
 from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.placement import Growth, Position
@@ -75,7 +75,7 @@ def network_bytes(network: StoredNetwork) -> bytes:
         "results": [[_type(r.type), r.written, r.copied, r.count] for r in plan.results],
         "arena": [dict(plan.arena.offsets), plan.arena.nbytes, plan.arena.bound],
         "weights": [plan.weight_bytes, network.weights_hash],
-        "codes": [described(code) for code in plan.codes],
+        "codes": [describe_part(code) for code in plan.codes],
         "infos": [[i.node, i.op, i.task, i.schedule, i.origin] for i in plan.infos],
         "steps": plan.steps,
         "places": plan.places,

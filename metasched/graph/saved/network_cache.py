@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from metasched.cache_folder import NoCacheFolder, cache_folder, warn_not_kept
-from metasched.graph.code.owned_files import opened_own_file, remove_oldest, safe_folder
+from metasched.graph.code.owned_files import open_own_file, remove_oldest, safe_folder
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory import MappedMemory
 from metasched.graph.running.weights import Weights, WeightStore
@@ -70,18 +70,18 @@ class NetworkCache:
 
     def get(self, key: str) -> StoredNetwork | None:
         """The network of a key without its weights; None where there is none, or what is there is not to be trusted."""
-        file = self._opened(key)
+        file = self._open_file(key)
         if file is None:
             return None
         with file:
-            return self._head(file)
+            return self._read_head(file)
 
     def executable(self, key: str, target: Target, shared: WeightStore | None = None) -> Executable | None:
         """The network of a key, ready to run. None where it is not there any more, or damaged.
 
         `shared` are weights of other networks of the model, among which are those of this one afterwards.
         """
-        found = self._with_weights(key)
+        found = self._read_network(key)
         if found is None:
             return None
         stored, memory = found
@@ -93,19 +93,19 @@ class NetworkCache:
                 return None
             pieces.append(part)
         if shared is not None:
-            _put(shared, key, stored, memory)
-        moved = _Spans([memory, *pieces]).apart
+            _share_weights(shared, key, stored, memory)
+        moved = _Spans([memory, *pieces]).address_of_offset
         own = memory.address
         plan = stored.plan.with_weights(lambda offset: moved(offset) - own, stored.plan.weight_bytes)
         return Executable(plan, Weights(memory, {}, tuple(pieces)), target)
 
-    def _with_weights(self, key: str) -> tuple[StoredNetwork, MappedMemory] | None:
+    def _read_network(self, key: str) -> tuple[StoredNetwork, MappedMemory] | None:
         """A network and its own weights."""
-        file = self._opened(key)
+        file = self._open_file(key)
         if file is None:
             return None
         with file:
-            stored = self._head(file)
+            stored = self._read_head(file)
             if stored is None:
                 return None
             memory = MappedMemory(stored.plan.weight_bytes, "weights")
@@ -121,13 +121,13 @@ class NetworkCache:
 
     def _piece(self, piece: StoredPiece, shared: WeightStore) -> MappedMemory | None:
         """Weights of another network: in memory already, or from its file."""
-        have = shared.from_file(piece.weights_hash)
+        have = shared.memory_of_file(piece.weights_hash)
         if have is not None:
             return have
-        found = self._with_weights(piece.key)
+        found = self._read_network(piece.key)
         if found is None or found[0].weights_hash != piece.weights_hash:
             return None
-        _put(shared, piece.key, *found)
+        _share_weights(shared, piece.key, *found)
         return found[1]
 
     def put(
@@ -160,11 +160,11 @@ class NetworkCache:
             return
         plan, memory = executable.plan, executable.weights.memory
         own = memory.address
-        joined = _Spans([memory, *(part for part, _ in pieces)]).joined
+        joined = _Spans([memory, *(part for part, _ in pieces)]).offset_of_address
         plan = plan.with_weights(lambda offset: joined(own + offset), plan.weight_bytes)
         weights = memory.bytes.data[: plan.weight_bytes]
         hashed = digest_in_this_thread(weights)
-        known = {} if shared is None else shared.known_in(memory)
+        known = {} if shared is None else shared.offsets_in_memory(memory)
         stored = StoredNetwork(signature, plan, hashed, tuple(piece for _, piece in pieces), known, note)
         head = network_bytes(stored)
         try:
@@ -188,16 +188,16 @@ class NetworkCache:
     def _path(self, folder: Path, key: str) -> Path:
         return folder / (key + _SUFFIX)
 
-    def _opened(self, key: str) -> BinaryIO | None:
+    def _open_file(self, key: str) -> BinaryIO | None:
         if self.folder is None:
             return None
         path = self._path(self.folder, key)
-        file = opened_own_file(path)
+        file = open_own_file(path)
         if file is None and (path.is_symlink() or path.exists()):
             self._ignore("it is no file that is this user's alone")
         return file
 
-    def _head(self, file: BinaryIO) -> StoredNetwork | None:
+    def _read_head(self, file: BinaryIO) -> StoredNetwork | None:
         """Everything but the weights; the file is behind it then."""
         said, length = file.read(_HASH_BYTES), int.from_bytes(file.read(_LENGTH_BYTES), "little")
         size = os.fstat(file.fileno()).st_size
@@ -240,7 +240,7 @@ class _Spans:
         self._pieces = pieces
         self._begins = [0, *itertools.accumulate(len(piece.bytes) for piece in pieces[:-1])]
 
-    def joined(self, address: int) -> int:
+    def offset_of_address(self, address: int) -> int:
         """Where an address is, counted through all pieces. A weight without elements may be at a piece's very end."""
         places = [
             (address == piece.address + len(piece.bytes), begin + address - piece.address)
@@ -251,7 +251,7 @@ class _Spans:
             return min(places)[1]
         raise ValueError("a weight lies in none of the pieces")
 
-    def apart(self, offset: int) -> int:
+    def address_of_offset(self, offset: int) -> int:
         """The address that is so far from the first piece's beginning, counted through all pieces."""
         number = bisect.bisect_right(self._begins, offset) - 1
         return self._pieces[number].address + offset - self._begins[number]
@@ -269,7 +269,7 @@ def _pieces(weights: Weights, shared: WeightStore | None) -> list[tuple[MappedMe
     return found
 
 
-def _put(shared: WeightStore, key: str, stored: StoredNetwork, memory: MappedMemory) -> None:
+def _share_weights(shared: WeightStore, key: str, stored: StoredNetwork, memory: MappedMemory) -> None:
     """Make weights from a file known to other networks."""
     shared.is_in_file(memory, key, stored.weights_hash)
     for name, offset in stored.known.items():

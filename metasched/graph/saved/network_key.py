@@ -21,8 +21,8 @@ from metasched.target import Target
 
 # How protobuf writes where external data is: a field with this name, then one with the length of a file's name and the
 # name itself. So the files of a model are found without reading it as a model.
-_NAMED = b"\n\x08location"
-_EXTERNAL = re.compile(re.escape(_NAMED) + rb"\x12([\x01-\x7f])")
+_LOCATION_FIELD = b"\n\x08location"
+_LOCATION_PATTERN = re.compile(re.escape(_LOCATION_FIELD) + rb"\x12([\x01-\x7f])")
 # Packages besides those of machine code that decide what graph there is.
 _PACKAGES = ("ml_dtypes", "onnx")
 
@@ -55,27 +55,27 @@ def model_digest(model: object) -> str | None:
     plain names.
     """
     if isinstance(model, bytes):
-        return None if _NAMED in model else digest(memoryview(model))
+        return None if _LOCATION_FIELD in model else digest(memoryview(model))
     if not isinstance(model, str | Path):
         return None
     try:
-        with _pages(Path(model)) as pages:
-            said = [_of_pages(pages)]
+        with _map_file(Path(model)) as pages:
+            said = [_digest_pages(pages)]
             names = _external_files(pages)
         for name in sorted(names or ()):
-            with _pages(Path(model).resolve().parent / name) as pages:
-                said.append(f"{name} {_of_pages(pages)}")
+            with _map_file(Path(model).resolve().parent / name) as pages:
+                said.append(f"{name} {_digest_pages(pages)}")
     except (OSError, ValueError):  # reading the model says what is wrong
         return None
     return None if names is None else "\0".join(said)
 
 
-def _of_pages(pages: mmap.mmap) -> str:
+def _digest_pages(pages: mmap.mmap) -> str:
     with memoryview(pages) as content:
         return digest(content)
 
 
-def _pages(path: Path) -> mmap.mmap:
+def _map_file(path: Path) -> mmap.mmap:
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 
@@ -84,8 +84,8 @@ def _external_files(pages: mmap.mmap) -> set[str] | None:
     """The names of the files that a model's external data is in; None where some are not plain names of its folder."""
     found: set[str] = set()
     at = -1
-    while (at := pages.find(_NAMED, at + 1)) >= 0:
-        match = _EXTERNAL.match(pages, at)
+    while (at := pages.find(_LOCATION_FIELD, at + 1)) >= 0:
+        match = _LOCATION_PATTERN.match(pages, at)
         if match is None:
             return None
         name = pages[match.end() : match.end() + match[1][0]].decode(errors="replace")

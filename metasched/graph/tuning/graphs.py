@@ -46,12 +46,12 @@ from metasched.target import Target
 
 DEFAULT_BUDGET_S = 600.0
 # Tuning goes on for so long even where compiling took the whole budget: the guesses are measured.
-_LEAST_S = 1e-3
+_LEAST_TUNING_S = 1e-3
 # Where a function has no value for negative numbers, a program is checked and timed on these.
 _POSITIVE = (0.25, 1.25)
 
 # A graph after all passes, and the target that it is for.
-Tuned: TypeAlias = tuple[Graph, Target]
+TunedGraph: TypeAlias = tuple[Graph, Target]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _SharedTask:
 
 
 def tune_graphs(
-    tuned: Sequence[Tuned],
+    tuned: Sequence[TunedGraph],
     settings: NetworkSettings,
     trials: int | None = None,
     budget: float | None = None,
@@ -151,14 +151,14 @@ def tune_graphs(
     Raises MetaschedError for settings that are wrong.
     """
     started = time.perf_counter()
-    shared = _shared(tuned, settings)
+    shared = _shared_tasks(tuned, settings)
     networks = [{n: one.weights[j] for n, one in enumerate(shared) if j in one.weights} for j in range(len(tuned))]
     budget = budget_of(trials, budget, patience)
     with ExitStack() as own:
         db = settings.db
         database = own.enter_context(opened_database(db))
         if not shared:
-            return _nothing_to_tune(tuned, time.perf_counter() - started)
+            return _untuned_report(tuned, time.perf_counter() - started)
         view = network_view_of(settings.progress)
         own.callback(view.close)
         watch = _Watch(shared, networks, view, started, None if budget is None else started + budget, trials)
@@ -180,7 +180,7 @@ def tune_graphs(
         kept = prepare()
         if budget is not None:
             watch.until = started + budget_without(budget, kept)
-        reports = session.run(budget=_left(watch.until), total=trials, patience=patience)
+        reports = session.run(budget=_seconds_left(watch.until), total=trials, patience=patience)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
 
@@ -201,7 +201,7 @@ def budget_without(budget: float, seconds: float) -> float:
     return max(budget - seconds, budget / 2)
 
 
-def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:
+def _untuned_report(tuned: Sequence[TunedGraph], elapsed: float) -> NetworkReport:
     """Whether each of the kernels is so small that it runs as it is written."""
     tables = tuple(TaskTable([TaskRow(task) for task in tasks_of(graph)]) for graph, _ in tuned)
     nothing = (0.0,) * len(tuned)
@@ -217,19 +217,19 @@ def _nothing_to_tune(tuned: Sequence[Tuned], elapsed: float) -> NetworkReport:
     )
 
 
-def _left(until: float | None) -> float | None:
+def _seconds_left(until: float | None) -> float | None:
     """The seconds until then."""
-    return None if until is None else max(until - time.perf_counter(), _LEAST_S)
+    return None if until is None else max(until - time.perf_counter(), _LEAST_TUNING_S)
 
 
-def _choices(database: Database, tuned: Tuned, settings: NetworkSettings) -> Mapping[str, Choice]:
+def _choices(database: Database, tuned: TunedGraph, settings: NetworkSettings) -> Mapping[str, Choice]:
     graph, target = tuned
     tasks = tasks_of(graph)
     allowed = Allowed.of(settings.allow)
     return choices_of(best_records(database, tasks, target, surroundings_of(graph, target), allowed), tasks)
 
 
-def _shared(tuned: Sequence[Tuned], settings: NetworkSettings) -> list[_SharedTask]:
+def _shared_tasks(tuned: Sequence[TunedGraph], settings: NetworkSettings) -> list[_SharedTask]:
     """The tasks of all networks, each once."""
     found: dict[tuple[object, ...], _SharedTask] = {}
     first: dict[str, Task] = {}  # by target: what does not depend on the program is worked out once
@@ -252,7 +252,7 @@ def _shared(tuned: Sequence[Tuned], settings: NetworkSettings) -> list[_SharedTa
 
 
 @cache
-def _without_negative() -> frozenset[str]:
+def _positive_functions() -> frozenset[str]:
     """The names of functions that have no value for some negative numbers."""
     found = set()
     for name, function in functions().items():
@@ -266,7 +266,7 @@ def _without_negative() -> frozenset[str]:
 def inputs_of(program: Program) -> Inputs | None:
     """The data that a program is checked and timed on; None for what is usual, numbers of both signs."""
     called = {node.func for node in program.func.body.walk() if isinstance(node, Call)}
-    if not called & _without_negative():
+    if not called & _positive_functions():
         return None
     return {b.name: _POSITIVE for b in program.func.inputs if b.dtype.is_float}
 
@@ -309,7 +309,7 @@ class _Watch:
 
 
 def _report(
-    tuned: Sequence[Tuned],
+    tuned: Sequence[TunedGraph],
     shared: Sequence[_SharedTask],
     session: TuningSession,
     reports: Sequence[TuningReport],

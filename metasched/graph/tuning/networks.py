@@ -99,14 +99,16 @@ def tune_networks(
 
     tuned = [(net.optimised, net.target) for net in members]
     report = tune_graphs(tuned, how, trials, budget, patience, settling_s)
-    settlements = settled(members, report.choices, how.db)
+    settlements = settle_networks(members, report.choices, how.db)
     choices_now = tuple(net.choices for net in members)
     elapsed = time.perf_counter() - started
     return replace(report, settlements=settlements, strips=strips_found, choices=choices_now, elapsed_s=elapsed)
 
 
-def settled(members: Sequence[TunedMember], choices: Sequence[Choices], db: DatabaseLike) -> tuple[Settlement, ...]:
-    """What came of timing tuned kernels in each network's own call.
+def settle_networks(
+    members: Sequence[TunedMember], choices: Sequence[Choices], db: DatabaseLike
+) -> tuple[Settlement, ...]:
+    """Time tuned kernels in each network's own call, and return what came of it.
 
     Networks that share weights run the same kernel for a task, so that its weights have one layout: that which the
     first of them decides for.

@@ -62,7 +62,7 @@ def records_to_run(
     found = dict(best_records(database, tasks, target, surroundings, allowed))
     for task in tasks:
         named = allowed.in_program(task.program.func)
-        settled = database.records(_in_place(task, target))
+        settled = database.records(_in_place_key(task, target))
         usable = [record for record in settled if record.is_current and record.permissions <= named]
         if usable:
             found[task.key] = usable[-1]
@@ -82,20 +82,20 @@ def add_settled(
     database.add_all(
         [
             _record_of(
-                one, by_key[one.key], schedules[one.key], database.count(_in_place(by_key[one.key], target)), target
+                one, by_key[one.key], schedules[one.key], database.count(_in_place_key(by_key[one.key], target)), target
             )
             for one in settled
         ]
     )
 
 
-def _in_place(task: NetworkTask, target: Target) -> TaskKey:
+def _in_place_key(task: NetworkTask, target: Target) -> TaskKey:
     return TaskKey.of(task.program, target, Surroundings.IN_PLACE)
 
 
 def _record_of(settled: SettledTask, task: NetworkTask, schedule: str | None, number: int, target: Target) -> Record:
     return Record(
-        task=_in_place(task, target),
+        task=_in_place_key(task, target),
         program=str(task.program),
         params=task.program.params,
         trace=str(Schedule(task.program).trace) if schedule is None else schedule,

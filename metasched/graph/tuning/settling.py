@@ -86,7 +86,7 @@ class _Turns:
 
     steps: tuple[Array, Array]
 
-    def of_steps(self, numbers: Sequence[int]) -> tuple[float, float]:
+    def seconds_of_steps(self, numbers: Sequence[int]) -> tuple[float, float]:
         """The times of some steps together."""
         first, second = (float(steps[numbers].sum()) for steps in self.steps)
         return first, second
@@ -94,7 +94,7 @@ class _Turns:
     @property
     def seconds(self) -> tuple[float, float]:
         """The times of all steps together, by each of the two executables."""
-        return self.of_steps(range(len(self.steps[0])))
+        return self.seconds_of_steps(range(len(self.steps[0])))
 
 
 def expected_seconds(run_s: float) -> float:
@@ -114,16 +114,16 @@ def settle(before: Executable, make: MakeExecutable, inputs: Sequence[Array]) ->
     if lack:
         return Settlement(unsettled=lack), before
     after = make(frozenset(step.task for step in before.steps))
-    changed = _changed(before, after)
+    changed = _changed_steps(before, after)
     if not changed:
         return Settlement(), before
-    turns = _in_turns(before, after, inputs)
-    found = {key: turns.of_steps(numbers) for key, numbers in changed.items()}
+    turns = _time_in_turns(before, after, inputs)
+    found = {key: turns.seconds_of_steps(numbers) for key, numbers in changed.items()}
     faster = frozenset(key for key, (first, second) in found.items() if second < first)
     if faster and len(faster) < len(changed):
         del after  # its memory goes before the next takes as much
         after = make(faster)
-        turns = _in_turns(before, after, inputs)
+        turns = _time_in_turns(before, after, inputs)
     first, second = turns.seconds
     if not (faster and second < first):
         faster, after = frozenset(), before
@@ -140,17 +140,17 @@ def lack_of_memory(one: Executable) -> str:
 
 def step_seconds(first: Executable, second: Executable, inputs: Sequence[Array]) -> tuple[Array, Array]:
     """The median seconds of every step of two executables, which take turns. `inputs` are overwritten where states."""
-    return _in_turns(first, second, inputs).steps
+    return _time_in_turns(first, second, inputs).steps
 
 
-def _changed(before: Executable, after: Executable) -> dict[str, list[int]]:
+def _changed_steps(before: Executable, after: Executable) -> dict[str, list[int]]:
     """The numbers of the steps of each task whose schedule is another, by the task's key."""
     pairs = zip(before.steps, after.steps, strict=True)
     keys = dict.fromkeys(new.task for old, new in pairs if old.schedule != new.schedule)
     return {key: [n for n, step in enumerate(after.steps) if step.task == key] for key in keys}
 
 
-def _in_turns(first: Executable, second: Executable, inputs: Sequence[Array]) -> _Turns:
+def _time_in_turns(first: Executable, second: Executable, inputs: Sequence[Array]) -> _Turns:
     both = first, second
     steps: tuple[list[Array], list[Array]] = ([], [])
     until = time.perf_counter() + _SECONDS

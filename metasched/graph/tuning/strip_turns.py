@@ -134,7 +134,7 @@ def settle_groups(
         by_key.setdefault(group.key, []).append(group)
     after = make({key: not equal[0].together for key, equal in by_key.items()})
     seconds = step_seconds(before, after, inputs)
-    timed = [_timed(equal, (before, after), seconds) for equal in by_key.values()]
+    timed = [_time_group(equal, (before, after), seconds) for equal in by_key.values()]
     found = tuple(group for group in timed if group is not None)
     other = {group.key: group.is_together for group in found if group.is_changed}
     if other and len(other) < len(by_key):
@@ -151,7 +151,7 @@ def settle_groups(
     return StripSettlement(kept, first, first, why), before
 
 
-def _timed(
+def _time_group(
     equal: Sequence[StripGroup], both: tuple[Executable, Executable], seconds: tuple[Array, Array]
 ) -> TimedGroup | None:
     """The times of equal groups; None where a later pass has left nothing of their steps."""

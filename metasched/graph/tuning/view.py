@@ -82,7 +82,7 @@ class LiveTable:
 
     def _draw(self, progress: NetworkProgress) -> None:
         columns, rows = self.size()
-        lines = [*_fitting(progress.table, max(rows - 3, 3)), progress.line]
+        lines = [*_fit_lines(progress.table, max(rows - 3, 3)), progress.line]
         up = _UP.format(self._drawn) if self._drawn else ""
         cut = (line if len(line) < columns else line[: max(columns - 2, 0)] + "…" for line in lines)
         self.stream.write(up + "".join(f"{_ERASE_LINE}{line}\n" for line in cut) + _ERASE_BELOW)
@@ -96,7 +96,7 @@ class LiveTable:
             self._drawn, self._shown, self._last = 0, None, None
 
 
-def _fitting(table: TaskTable, most: int) -> list[str]:
+def _fit_lines(table: TaskTable, most: int) -> list[str]:
     """The lines of a table, with a line for those that are left out."""
     head, *lines = table.lines()
     if len(lines) <= most:
@@ -107,7 +107,7 @@ def _fitting(table: TaskTable, most: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _ShownState:
     """A state as a notebook shows it."""
 
     progress: NetworkProgress
@@ -125,7 +125,7 @@ def network_view(stream: TextIO | None = None) -> NetworkView:
     """
     display = notebook_display()
     if stream is None and display is not None:
-        return NotebookView(display, _Shown, every_s=_NOTEBOOK_S)
+        return NotebookView(display, _ShownState, every_s=_NOTEBOOK_S)
     out = sys.stderr if stream is None else stream
     return LiveTable(out) if out.isatty() else Lines(out, lambda progress: progress.line)
 

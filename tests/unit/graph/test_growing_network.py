@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing_network import GrowingNetwork
-from metasched.graph.tuning.networks import settled
+from metasched.graph.tuning.networks import settle_networks
 from tests.support.decoders import Decoder
 
 DECODER = Decoder(layers=1)
@@ -114,6 +114,6 @@ def test_networks_on_the_same_weights_run_the_same_kernel_for_a_task() -> None:
     store = object()
     whole, shorter, other = Settling(store, {"a"}), Settling(store, {"b", "c"}), Settling(None, {"b"})
     tuned = [{"a": "A", "b": "B"}, {"a": "A", "b": "B", "c": "C"}, {"a": "A", "b": "B"}]
-    settled([whole, shorter, other], tuned, "db")  # type: ignore[list-item, arg-type]
+    settle_networks([whole, shorter, other], tuned, "db")  # type: ignore[list-item, arg-type]
     assert [network.asked for network in (whole, shorter, other)] == [{"a", "b"}, {"c"}, {"a", "b"}]
     assert [network.choices for network in (whole, shorter, other)] == [{"a": "A"}, {"a": "A", "c": "C"}, {"b": "B"}]

@@ -72,7 +72,7 @@ def test_an_interrupt_ends_the_builders() -> None:
 def test_builders_that_are_not_needed_end_with_their_block() -> None:
     before = set(psutil.Process().children())
     with BuilderProcesses() as builders:
-        builders.begin(1)
-        builders.begin(1)
+        builders.start_processes(1)
+        builders.start_processes(1)
         assert len(set(psutil.Process().children()) - before) == min(1, most_builders())
     assert set(psutil.Process().children()) <= before

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metasched.graph.code.owned_files import own_file
+from metasched.graph.code.owned_files import read_own_file
 
 
 def test_a_file_that_is_refused_is_logged_and_one_that_is_not_there_is_not(
@@ -17,10 +17,10 @@ def test_a_file_that_is_refused_is_logged_and_one_that_is_not_there_is_not(
     file.write_bytes(b"its own")
     link.symlink_to(file)
     with caplog.at_level(logging.INFO, logger="metasched"):
-        assert own_file(file) == b"its own"
-        assert own_file(tmp_path / "none") is own_file(link) is None
+        assert read_own_file(file) == b"its own"
+        assert read_own_file(tmp_path / "none") is read_own_file(link) is None
         assert not caplog.messages
-        assert own_file(file / "below") is None
+        assert read_own_file(file / "below") is None
     (message,) = caplog.messages
     assert "a file of the cache is not used" in message
     assert str(file / "below") in message

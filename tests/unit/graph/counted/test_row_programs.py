@@ -40,7 +40,7 @@ def test_blocks_are_parts_of_all_rows(signature: str, stages: list[str], axis: i
     whole = reference(parse_program(text))(*arrays.values())
     made = []
     for turn in range(2):
-        form = found.of_block(frozenset(), 3)
+        form = found.block_stages(frozenset(), 3)
         arguments = [
             np.int64(turn) if name not in arrays
             else arrays[name].take(range(3 * turn, 3 * turn + 3), found.rows[name]) if name in found.rows

@@ -6,7 +6,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph.fusion import inlining
-from metasched.graph.fusion.inlining import inlined
+from metasched.graph.fusion.inlining import inline_stages
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.ir.source import SourceNode
 
@@ -29,12 +29,12 @@ def chain(length: int) -> Stages:
 
 def test_a_value_that_becomes_cheap_to_repeat_is_written_into_its_readers() -> None:
     lines = ["T0[i] = A[i]", "T1[i] = T0[i] + B[i]", "Y[i] = T1[i] * T1[i] + T0[i]"]
-    made = inlined(stages_of_text(lines, ["T0", "T1"]))
+    made = inline_stages(stages_of_text(lines, ["T0", "T1"]))
     assert [stage.buffer for stage in made.stages] == ["Y"]
 
 
 def test_what_would_be_computed_too_often_stays_a_stage() -> None:
-    made = inlined(chain(12))
+    made = inline_stages(chain(12))
     assert 1 < len(made.stages) < 12
     assert made.stages[-1].buffer == "Y"
 
@@ -51,6 +51,6 @@ def test_a_long_chain_takes_a_few_questions_a_stage(monkeypatch: pytest.MonkeyPa
     asked = list[int]()
     for length in (40, 80):
         costs.clear()
-        inlined(chain(length))
+        inline_stages(chain(length))
         asked.append(len(costs))
     assert asked[1] < 2.5 * asked[0] < 2.5 * 6 * 40

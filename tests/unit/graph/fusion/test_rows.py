@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metasched.graph.fusion.rows import row_extents
-from metasched.graph.fusion.stages import parsed, stages_of
+from metasched.graph.fusion.stages import parse_once, stages_of
 
 ROWS = """program p(A: f32[3, 5, 7]) -> Y: f32[3, 5, 7]:
     S: f32[3, 5]
@@ -35,6 +35,6 @@ PAIRS = """program p(A: f32[3, 5]) -> Y: f32[3, 3]:
     ],
 )  # fmt: skip
 def test_rows(text: str, extents: tuple[int, ...]) -> None:
-    stages = stages_of(parsed(text))
+    stages = stages_of(parse_once(text))
     assert stages is not None
     assert row_extents(stages) == extents

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metasched.graph.fusion.stages import Stages, parsed, program_of, stages_of
-from metasched.graph.layouts.reshaping import in_shape, is_read_by_quotients
+from metasched.graph.fusion.stages import Stages, parse_once, program_of, stages_of
+from metasched.graph.layouts.reshaping import is_read_by_quotients, reshape_stages
 from metasched.reference.execution import reference
 
 Shape = tuple[int, ...]
 
 
 def _stages(text: str) -> Stages:
-    found = stages_of(parsed(text))
+    found = stages_of(parse_once(text))
     assert found is not None
     return found
 
@@ -71,7 +71,7 @@ def test_a_norm_over_any_shape_of_its_data_is_the_same(
     extents = [n for n, _, _ in parts]
     given_, made = (_shapes(extents, [part[k] for part in parts]) for k in (1, 2))
     form = _norm(given_, data.draw(st.integers(0, len(given_) - 1)))
-    found = in_shape(form, "A", made)
+    found = reshape_stages(form, "A", made)
     if found is not None:
         assert found.types["A"].shape == found.types["Y"].shape == made
         _require_same(form, found)
@@ -83,14 +83,14 @@ def test_a_norm_over_any_shape_of_its_data_is_the_same(
 )
 def test_norms_of_groups_go_over_channels(given_: Shape, along: int, made: Shape) -> None:
     form = _norm(given_, along)
-    found = in_shape(form, "A", made)
+    found = reshape_stages(form, "A", made)
     assert found is not None
     assert "//" not in str(found.stages[-1].value)
     _require_same(form, found)
 
 
 def test_a_sum_of_a_part_of_a_dimension_is_one_along_the_others_first() -> None:
-    found = in_shape(_norm((1, 4, 30), 2), "A", (1, 12, 2, 5))
+    found = reshape_stages(_norm((1, 4, 30), 2), "A", (1, 12, 2, 5))
     assert found is not None
     first, second = found.stages[:2]
     assert math.prod(found.types[first.buffer].shape) == 12
@@ -129,7 +129,7 @@ TWICE = """program p(A: f32[2, 6]) -> Y: f32[2, 1]:
     ],
 )  # fmt: skip
 def test_what_another_shape_cannot_say_is_left(text: str, made: Shape) -> None:
-    assert in_shape(_stages(text), "A", made) is None
+    assert reshape_stages(_stages(text), "A", made) is None
 
 
 def test_views_that_join_are_read_by_quotients() -> None:

@@ -9,7 +9,7 @@ import pytest
 import metasched as ms
 from metasched.dtypes import DType
 from metasched.graph.ir import Graph
-from metasched.graph.passes.pipeline import PassOptions, optimised
+from metasched.graph.passes.pipeline import PassOptions, optimise_graph
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.target import Target
 from tests.support.graphs import by_reference, network, random_inputs
@@ -22,7 +22,9 @@ def narrowed(body: str) -> tuple[Graph, Graph]:
     """The graphs of a network in f32 and in bf16, after all passes."""
     graph = network(body).graph
     target = Target.detect()
-    return optimised(graph, PassOptions(target)), optimised(graph, PassOptions(target, precision=ProductPrecision.BF16))
+    return optimise_graph(graph, PassOptions(target)), optimise_graph(
+        graph, PassOptions(target, precision=ProductPrecision.BF16)
+    )
 
 
 def require_near(wide: Graph, narrow: Graph, roundings: float = 8) -> None:
@@ -115,7 +117,7 @@ def test_a_layer_norm_reads_f32_and_its_squares_are_no_product() -> None:
     assert types(narrow)["n"] is DType.BF16
     require_near(wide, narrow)
     squares = network("m (float[4, 8] x) => (y) { y = ReduceSumSquare<keepdims = 1>(x) }").graph
-    made = optimised(squares, PassOptions(Target.detect(), precision=ProductPrecision.BF16))
+    made = optimise_graph(squares, PassOptions(Target.detect(), precision=ProductPrecision.BF16))
     assert DType.BF16 not in types(made).values()
 
 

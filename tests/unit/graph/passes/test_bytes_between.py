@@ -7,7 +7,7 @@ import numpy as np
 import metasched as ms
 from metasched.dtypes import DType
 from metasched.graph.ir import Graph
-from metasched.graph.passes.pipeline import PassOptions, optimised
+from metasched.graph.passes.pipeline import PassOptions, optimise_graph
 from metasched.target import Target
 from tests.support.graphs import by_reference, random_inputs
 from tests.support.onnx_models import model, node, random, value
@@ -21,7 +21,7 @@ def handed(last: list[object], outputs: tuple[str, ...] = ("Y",)) -> Graph:
     nodes = [node("MatMul", "X w", "a"), *QDQ, *last]
     graph = ms.load_onnx(model(nodes, [value("X", random(4, 8))], outputs, SCALES)).graph
     made, plain = (
-        optimised(graph, PassOptions(Target.detect(), frozenset(without))) for without in ((), ("bytes_between",))
+        optimise_graph(graph, PassOptions(Target.detect(), frozenset(without))) for without in ((), ("bytes_between",))
     )
     inputs = random_inputs(graph)
     for a, b in zip(by_reference(made, inputs), by_reference(plain, inputs), strict=True):

@@ -6,7 +6,7 @@ import pytest
 
 from metasched.graph.ir import Graph
 from metasched.graph.passes.movement import movement
-from metasched.graph.passes.pipeline import PassOptions, optimised
+from metasched.graph.passes.pipeline import PassOptions, optimise_graph
 from metasched.target import Target
 from tests.support.graphs import context, network, require_equal
 
@@ -92,7 +92,7 @@ def test_places_that_data_decide_are_not_divided(moves: str) -> None:
         }}"""
     )
     assert len(list(graph.computes)) == 2
-    optimised(graph, PassOptions(Target.detect()))  # neither does another pass
+    optimise_graph(graph, PassOptions(Target.detect()))  # neither does another pass
 
 
 def test_places_that_an_input_alone_says_are_not_added_to() -> None:
@@ -103,4 +103,4 @@ def test_places_that_an_input_alone_says_are_not_added_to() -> None:
         }"""
     )
     assert len(list(graph.computes)) == 2
-    optimised(graph, PassOptions(Target.detect()))  # neither does another pass
+    optimise_graph(graph, PassOptions(Target.detect()))  # neither does another pass

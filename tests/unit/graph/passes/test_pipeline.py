@@ -8,7 +8,7 @@ import pytest
 
 from metasched.graph.ir import Graph
 from metasched.graph.passes.declaration import Pass, PassContext, PassOptions, graph_pass
-from metasched.graph.passes.pipeline import FILES, ordered, passes, run_passes
+from metasched.graph.passes.pipeline import FILES, order_passes, passes, run_passes
 from metasched.target import Target
 from tests.support.graphs import network
 
@@ -23,7 +23,7 @@ def _passes(**after: tuple[str, ...]) -> dict[str, Pass]:
 
 def test_a_pass_runs_after_those_it_names_and_else_by_name() -> None:
     found = _passes(b=(), a=("c",), c=(), d=("a", "b"))
-    assert [one.name for one in ordered(found)] == ["b", "c", "a", "d"]
+    assert [one.name for one in order_passes(found)] == ["b", "c", "a", "d"]
 
 
 def test_every_pass_runs_after_those_it_names() -> None:
@@ -41,7 +41,7 @@ def test_every_pass_runs_after_those_it_names() -> None:
 )
 def test_an_order_that_cannot_be_is_said(found: dict[str, Pass], message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        ordered(found)
+        order_passes(found)
 
 
 def test_a_file_without_its_pass_is_a_mistake() -> None:

@@ -7,7 +7,7 @@ import pytest
 from metasched.graph.ir import Graph
 from metasched.graph.passes.fusion import fusion
 from metasched.graph.passes.movement import movement
-from metasched.graph.passes.rotations import rotated_by, rotations
+from metasched.graph.passes.rotations import rotated_index, rotations
 from metasched.ir.nodes import BinOp
 from metasched.ir.source import IntLit, Name, Operation
 from tests.support.graphs import context, network, require_equal
@@ -80,6 +80,6 @@ def test_a_border_that_goes_on_at_the_other_end_is_no_rotation() -> None:
 
 def test_rotated_by() -> None:
     index = Operation(BinOp.MOD, Operation(BinOp.ADD, Name("i"), IntLit(3)), IntLit(8))
-    assert rotated_by(index, 8) == "i"
-    assert rotated_by(index, 9) is None
-    assert rotated_by(Name("i"), 8) is None
+    assert rotated_index(index, 8) == "i"
+    assert rotated_index(index, 9) is None
+    assert rotated_index(Name("i"), 8) is None

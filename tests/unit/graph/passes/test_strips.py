@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from metasched.graph.fusion.merge import merged
+from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.ir import Graph
 from metasched.graph.passes.declaration import PassContext, PassOptions
 from metasched.graph.passes.fusion import fusion
@@ -81,7 +81,7 @@ def test_what_reads_two_large_results_joins_one_of_them() -> None:
 
 def test_measurements_decide_against_the_estimate() -> None:
     graph = before(BLOCK)
-    whole = merged(graph, list(graph.nodes), graph.nodes[-1].outputs).program.structural_hash()
+    whole = merge_nodes(graph, list(graph.nodes), graph.nodes[-1].outputs).program.structural_hash()
     assert len(list(joined(graph, context(1000, slower_in_strips=frozenset([whole]))).computes)) == 3
     assert len(list(joined(graph, context(1 << 20, faster_in_strips=frozenset([whole]))).computes)) == 1
 

@@ -6,7 +6,7 @@ import pytest
 
 from metasched.dtypes import DType
 from metasched.graph.fusion.stages import program_of, stages_of
-from metasched.graph.precision.narrowing import narrowed
+from metasched.graph.precision.narrowing import narrow_stages
 from metasched.lang import parse_program
 
 
@@ -25,5 +25,5 @@ from metasched.lang import parse_program
 def test_what_is_moved_by_conditions_stays_narrow(value: str, made: str) -> None:
     stages = stages_of(parse_program(f"program p(A: f32[6]) -> Y: f32[8]:\n  Y[i] = {value}\n"))
     assert stages is not None
-    program = program_of(narrowed(stages, ["A", "Y"], DType.BF16), "p")
+    program = program_of(narrow_stages(stages, ["A", "Y"], DType.BF16), "p")
     assert f"Y[i] = {made}\n" in f"{program}\n"

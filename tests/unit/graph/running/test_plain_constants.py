@@ -27,22 +27,22 @@ WIDE = random(300, 700)
     ids=["unaligned", "transposed", "both", "strided", "three dimensions"],
 )
 def test_copies_have_the_same_elements(array: Array) -> None:
-    found = CopyMemory().plain(0, array, ValueType(DType.F32, array.shape))
+    found = CopyMemory().plain_array(0, array, ValueType(DType.F32, array.shape))
     assert found.flags.aligned
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found, array)
 
 
 def test_what_is_plain_is_not_copied() -> None:
-    assert CopyMemory().plain(0, WIDE, ValueType(DType.F32, WIDE.shape)) is WIDE
+    assert CopyMemory().plain_array(0, WIDE, ValueType(DType.F32, WIDE.shape)) is WIDE
 
 
 def test_memory_of_an_argument_is_used_again_and_others_are_apart() -> None:
     copies = CopyMemory()
     large, small = (unaligned(WIDE[:rows]) for rows in (300, 200))
-    first = copies.plain(0, large, ValueType(DType.F32, large.shape))
-    other = copies.plain(1, large, ValueType(DType.F32, large.shape))
-    again = copies.plain(0, small, ValueType(DType.F32, small.shape))
+    first = copies.plain_array(0, large, ValueType(DType.F32, large.shape))
+    other = copies.plain_array(1, large, ValueType(DType.F32, large.shape))
+    again = copies.plain_array(0, small, ValueType(DType.F32, small.shape))
     assert np.shares_memory(first, again)
     assert not np.shares_memory(first, other)
     np.testing.assert_array_equal(again, small)

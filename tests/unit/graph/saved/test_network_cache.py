@@ -263,7 +263,7 @@ ENDS_AT_ONCE = """
 import sys
 import metasched as ms
 from metasched.graph.saved import large_writes
-large_writes._LARGE = 0  # any network is large
+large_writes._LARGE_BYTES = 0  # any network is large
 ms.load_onnx(sys.argv[1]).compile()
 """
 

@@ -120,20 +120,20 @@ def tuned(net: ms.Network, url: str, trials: int, runner: FakeRunner | None = No
 @pytest.fixture
 def tuned_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the network's own call every kernel takes what the fake runner says of the tuned ones: less than before."""
-    monkeypatch.setattr(settling, "_in_turns", lambda first, second, inputs: AllFaster())
+    monkeypatch.setattr(settling, "_time_in_turns", lambda first, second, inputs: AllFaster())
 
 
 class AllFaster:
     seconds = 2e-3, 1e-3
 
-    def of_steps(self, numbers: list[int]) -> tuple[float, float]:
+    def seconds_of_steps(self, numbers: list[int]) -> tuple[float, float]:
         return 2e-6 * len(numbers), 1e-6 * len(numbers)
 
 
 class AllSlower(AllFaster):
     seconds = 1e-3, 2e-3
 
-    def of_steps(self, numbers: list[int]) -> tuple[float, float]:
+    def seconds_of_steps(self, numbers: list[int]) -> tuple[float, float]:
         return 1e-6 * len(numbers), 2e-6 * len(numbers)
 
 
@@ -168,7 +168,7 @@ def test_a_tuned_network_computes_the_same_with_the_best_kernels(url: str) -> No
 def test_kernels_that_are_slower_in_the_network_are_not_used_now_nor_later(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "_in_turns", lambda first, second, inputs: AllSlower())
+    monkeypatch.setattr(settling, "_time_in_turns", lambda first, second, inputs: AllSlower())
     net = network()
     guessed = {step.task: step.schedule for step in net.compiled().steps}
     report = net.tune(6, url, runner=SlowGuesses(), strategy="random", progress=False)
