@@ -25,7 +25,7 @@ def shape_of(places: Places) -> tuple[int, ...]:
     return broadcast(*(index.shape for index in places.values()))
 
 
-def picked(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> GraphValue:
+def gather_at_places(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> GraphValue:
     """The elements at places.
 
     Args:
@@ -74,7 +74,7 @@ def picked(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> Graph
     return node.single(stages, ValueType(x.type.dtype, result), A=x, **inputs)
 
 
-def placed(
+def scatter_at_places(
     nodes: NodeCalls, x: GraphValue, places: Places, first: int, update: GraphValue, reduction: str = "none"
 ) -> GraphValue:
     """An array with other elements at places: the last where several are for one, or a reduction with what was there.
@@ -82,9 +82,9 @@ def placed(
     Args:
         nodes: what makes nodes of the graph.
         x: the array.
-        places: as those of `picked`; one that is out of range is none.
-        first: as that of `picked`.
-        update: the elements, in a shape that broadcasts to that of `picked`.
+        places: as those of `gather_at_places`; one that is out of range is none.
+        first: as that of `gather_at_places`.
+        update: the elements, in a shape that broadcasts to that of `gather_at_places`.
         reduction: "none", or "add", "mul", "max" or "min".
 
     """

@@ -10,7 +10,7 @@ from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType
 
 
-def sorted_along(
+def sort_along(
     nodes: NodeCalls,
     x: GraphValue,
     axis: int,
@@ -24,7 +24,7 @@ def sorted_along(
     own = nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
     k = nodes.integers("k", [extent])
     largest = int(order is SortOrder.LARGEST_FIRST)
-    made, places = nodes.several("TopK", own, k, outputs=2, axis=axis, largest=largest)
+    made, places = nodes.call_outputs("TopK", own, k, outputs=2, axis=axis, largest=largest)
     assert made is not None
     assert places is not None
     return nodes.cast(made, x.type.dtype), places
@@ -62,7 +62,7 @@ def search(nodes: NodeCalls, ordered: GraphValue, values: GraphValue, *, right: 
     return nodes.site("Search").single(stages, ValueType(DType.I64, values.shape), A=ordered, B=values)
 
 
-def counted(nodes: NodeCalls, places: GraphValue, weights: GraphValue, size: int) -> GraphValue:
+def sum_by_place(nodes: NodeCalls, places: GraphValue, weights: GraphValue, size: int) -> GraphValue:
     """Sums of weights by their places: `size` of them. A place that is none of these counts nowhere."""
     dtype = weights.type.dtype
     count = places.type.size

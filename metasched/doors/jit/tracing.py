@@ -36,7 +36,7 @@ class TracedFunction:
     results: Structure
 
 
-def traced(
+def trace_function(
     function: Callable[..., Any],
     call: Structure,
     arrays: Sequence[tuple[str, tuple[int, ...], np.dtype[Any]]],
@@ -70,13 +70,13 @@ def traced(
         if isinstance(leaf, MaskedElements):
             raise TraceError("what a mask of data picks is returned", MASK, _first_line(function))
     graph = trace.builder.graph(
-        _identifier(name), [(_identifier(label), leaf.value) for label, leaf in _labelled(found)]
+        _identifier(name), [(_identifier(label), leaf.value) for label, leaf in _unique_labels(found)]
     )
     graph.validate()
     return TracedFunction(without_dead_code(graph), structure)
 
 
-def _labelled(found: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+def _unique_labels(found: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
     labels: dict[str, Any] = {}
     for label, leaf in found:
         own, n = label, 1

@@ -70,7 +70,7 @@ def while_loop(
         frame = LoopFrame(begun, condition=first)
     else:
         frame = LoopFrame(begun, most=ENDLESS if first.constant.reshape(-1)[0] else 0)
-    return _taken(site, frame, step).states
+    return _build_aten_loop(site, frame, step).states
 
 
 @lowers("scan")
@@ -92,7 +92,7 @@ def scan(
     if not steps:
         raise Unsupported("it takes no step")
     places = [LoopPlaces()] * (len(site.types) - len(begun))
-    found = _taken(site, LoopFrame(begun, [LoopElements(x) for x in through], places, steps), step)
+    found = _build_aten_loop(site, LoopFrame(begun, [LoopElements(x) for x in through], places, steps), step)
     return (*found.states, *found.values)
 
 
@@ -102,7 +102,7 @@ def map_(site: AtenSite, graph: NestedGraph, elements: Sequence[Operand], others
     return scan(site, graph, (), elements, others)
 
 
-def _taken(site: AtenSite, frame: LoopFrame, step: RunStep) -> LoopResults:
+def _build_aten_loop(site: AtenSite, frame: LoopFrame, step: RunStep) -> LoopResults:
     node = replace(site.nodes.site("Loop"), graphs=_Attempts())
     return taken(node, frame, step, ())
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metasched.doors.pytorch.registry import aten, lowers
-from metasched.doors.pytorch.site import AtenSite, wrapped
+from metasched.doors.pytorch.site import AtenSite, wrap_number
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -65,15 +65,15 @@ def diagonal(site: AtenSite, x: GraphValue, offset: int = 0, dim1: int = 0, dim2
 
 @aten("copy", "expand_as")
 def copy_of_other(site: AtenSite, x: GraphValue, source: GraphValue, non_blocking: bool = False) -> GraphValue:
-    return _expanded(site, site.value(source if "copy" in site.name else x, site.result))
+    return _expand_to_result(site, site.value(source if "copy" in site.name else x, site.result))
 
 
 @aten("expand", "broadcast_to")
 def expand(site: AtenSite, x: GraphValue, size: Sequence[int], *, implicit: bool = False) -> GraphValue:
-    return _expanded(site, x)
+    return _expand_to_result(site, x)
 
 
-def _expanded(site: AtenSite, x: GraphValue) -> GraphValue:
+def _expand_to_result(site: AtenSite, x: GraphValue) -> GraphValue:
     return site.call("Expand", x, site.integers(site.shape))
 
 
@@ -165,14 +165,14 @@ def repeat(site: AtenSite, x: GraphValue, repeats: Sequence[int]) -> GraphValue:
 @aten("roll")
 def roll(site: AtenSite, x: GraphValue, shifts: Sequence[int], dims: Sequence[int] = ()) -> GraphValue:
     if not dims:
-        flat = _rolled(site, site.nodes.view(x, (x.type.size,)), shifts[0], 0)
+        flat = _roll_axis(site, site.nodes.view(x, (x.type.size,)), shifts[0], 0)
         return site.nodes.view(flat, x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
-        x = _rolled(site, x, shift, site.axis(dim, x.rank))
+        x = _roll_axis(site, x, shift, site.axis(dim, x.rank))
     return x
 
 
-def _rolled(site: AtenSite, x: GraphValue, shift: int, axis: int) -> GraphValue:
+def _roll_axis(site: AtenSite, x: GraphValue, shift: int, axis: int) -> GraphValue:
     extent = x.shape[axis]
     cut = -shift % extent if extent else 0
     if not cut:
@@ -220,7 +220,7 @@ def pixel_shuffle(site: AtenSite, x: GraphValue, factor: int) -> GraphValue:
 @aten("full_like", "zeros_like", "ones_like", "new_full", "new_zeros", "new_ones")
 def filled(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
     value = 0 if "zeros" in site.name else 1 if "ones" in site.name else args[-1]
-    literal = number(wrapped(value, site.result), site.result)
+    literal = number(wrap_number(value, site.result), site.result)
     if literal is None or isinstance(value, GraphValue):
         raise Unsupported(f"no literal says {value}")
     text = f"{at('Y', indices(len(site.shape)))} = {site.result}({literal})"
