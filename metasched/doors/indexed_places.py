@@ -8,7 +8,7 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.gathering import from_the_beginning
+from metasched.graph.node_types.gathering import wrap_negative_indices
 from metasched.graph.text import at, broadcast, declared, indices, number, read
 from metasched.graph.value_type import ValueType
 
@@ -54,7 +54,7 @@ def gather_at_places(nodes: NodeCalls, x: GraphValue, places: Places, first: int
         if dim not in places:
             subscripts.append(rest.pop(0))
             continue
-        index = from_the_beginning(node, places[dim], x.shape[dim])
+        index = wrap_negative_indices(node, places[dim], x.shape[dim])
         inputs[f"I{dim}"] = index
         element = read(f"I{dim}", index.shape, place, shape)
         if index.constant is None:
@@ -99,7 +99,7 @@ def scatter_at_places(
     wide = [
         nodes.call(
             "Expand",
-            nodes.cast(from_the_beginning(node, places[dim], x.shape[dim]), DType.I64),
+            nodes.cast(wrap_negative_indices(node, places[dim], x.shape[dim]), DType.I64),
             nodes.integers("shape", shape),
         )
         for dim in dims

@@ -18,7 +18,7 @@ from metasched.doors.jit.views import make_view
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import replaced, sliced
+from metasched.graph.node_helpers.moved_elements import replace_part, slice_axes
 from metasched.graph.text import broadcast
 from metasched.support.data_classes import dataclass
 
@@ -44,7 +44,7 @@ class SlicedPart:
     dims: tuple[int | None, ...]
 
     def read_from(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
-        return trace.nodes.view(sliced(trace.nodes.site("Slice"), whole, dict(self.parts)), self.shape)
+        return trace.nodes.view(slice_axes(trace.nodes.site("Slice"), whole, dict(self.parts)), self.shape)
 
     def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
         """`part` is broadcast to the shape."""
@@ -53,7 +53,7 @@ class SlicedPart:
         if any(n != 1 for n in part.shape[:more]) or broadcast(self.shape, given) != self.shape:
             raise Unsupported(f"could not broadcast {part.type} into shape {self.shape}")
         along = [1 if dim is None else given[dim] for dim in self.dims]
-        return replaced(trace.nodes.site("Assign"), whole, dict(self.parts), trace.nodes.view(part, along))
+        return replace_part(trace.nodes.site("Assign"), whole, dict(self.parts), trace.nodes.view(part, along))
 
     def layout(self, whole: Layout) -> Layout:
         keys: list[Any] = [slice(None)] * whole.ndim

@@ -12,7 +12,7 @@ from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import add_at
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 
 # Takes the trace, the ufunc and what its method takes. Gives a value, or an array.
 Method: TypeAlias = Callable[..., Any]
@@ -52,7 +52,7 @@ def _accumulate(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: int = 0, d
     reducer, x = _require_counterpart(ufunc, "accumulate", _EXTREMES), trace.value(array)
     own = trace.nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
     site = trace.nodes.site("Scan")
-    return trace.nodes.cast(scanned(site, own, Scan(reducer, site.axis(axis, x.rank))), x.type.dtype)
+    return trace.nodes.cast(scan_axis(site, own, Scan(reducer, site.axis(axis, x.rank))), x.type.dtype)
 
 
 def _apply_outer(trace: ArrayTrace, ufunc: np.ufunc, first: Any, second: Any, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.repeated_elements import tally_of
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declared, indices
 from metasched.graph.value_type import ValueType
@@ -62,7 +62,7 @@ def places_in_rows(site: NodeSite, condition: GraphValue, most: int) -> PlacesTh
         ValueType(DType.I32, condition.shape),
         A=condition,
     )
-    sums = scanned(site, ones, Scan("sum", len(around)))
+    sums = scan_axis(site, ones, Scan("sum", len(around)))
     last = at("A", (*over, str(extent - 1)))
     number = site.single([f"{at('Y', over)} = i64({last})"], ValueType(DType.I64, tuple(around)), A=sums)
     own = f"(i64({at('A', (*over, 'r'))}) - 1 if {at('C', (*over, 'r'))} else -1)"

@@ -11,7 +11,7 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.node_helpers.moved_elements import mirrored, transposed
+from metasched.graph.node_helpers.moved_elements import mirror_axis, transpose_axes
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
@@ -111,7 +111,7 @@ def looped_forwards(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResul
 
 
 def _if_backwards(site: NodeSite, backwards: bool, value: GraphValue, axis: int) -> GraphValue:
-    return mirrored(site, value, axis) if backwards else value
+    return mirror_axis(site, value, axis) if backwards else value
 
 
 class _Looping:
@@ -183,7 +183,7 @@ class _Looping:
         if axis and value.count is not None:
             raise Unsupported("what its steps give out has a size that only a call knows, and not as its first one")
         others = list(range(1, value.rank))
-        return transposed(self._site, value, [*others[:axis], 0, *others[axis:]])
+        return transpose_axes(self._site, value, [*others[:axis], 0, *others[axis:]])
 
     def _loop(self) -> LoopNode:
         """The loop, whose outputs are named after the node's."""
@@ -230,7 +230,7 @@ class _Looping:
 def _in_front(site: NodeSite, row: LoopElements) -> GraphValue:
     """A value with the axis that steps go through as its first."""
     others = [axis for axis in range(row.value.rank) if axis != row.axis]
-    return transposed(site, row.value, [row.axis, *others])
+    return transpose_axes(site, row.value, [row.axis, *others])
 
 
 def _made(number: int) -> str:

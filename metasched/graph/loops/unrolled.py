@@ -15,7 +15,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Compute
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopResults, RunStep, StepResults
-from metasched.graph.node_helpers.moved_elements import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import slice_axes, stack_values
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
@@ -94,7 +94,7 @@ class _Unrolling:
         if any(value.count is not None for value in values):
             raise Unsupported("steps make values with a size that only a call knows, which are put together")
         ordered = values[::-1] if place.backwards else values
-        return stacked(site, ordered, site.axis(place.axis, values[0].rank + 1))
+        return stack_values(site, ordered, site.axis(place.axis, values[0].rank + 1))
 
 
 def _holds(condition: GraphValue) -> bool:
@@ -108,7 +108,7 @@ def _element(site: NodeSite, row: LoopElements, place: int) -> GraphValue:
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if x.constant is not None:
         return site.constant(x.constant.take(place, axis), x.type.dtype)
-    return site.view(sliced(site, x, {axis: (place, 1, 1)}), shape)
+    return site.view(slice_axes(site, x, {axis: (place, 1, 1)}), shape)
 
 
 def _of_no_step(site: NodeSite, axis: int, declared: object) -> GraphValue:

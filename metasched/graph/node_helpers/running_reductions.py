@@ -22,7 +22,12 @@ _AT_ONCE, _BLOCK = 64, 32
 # Elements of a row up to which running sums of exponentials are taken.
 _EXPONENTIALS = 1024
 # How two results of each reduction are joined.
-JOINED: Mapping[str, str] = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "max({0}, {1})", "min": "min({0}, {1})"}
+COMBINATIONS: Mapping[str, str] = {
+    "sum": "{0} + {1}",
+    "prod": "{0} * {1}",
+    "max": "max({0}, {1})",
+    "min": "min({0}, {1})",
+}
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,10 @@ class Scan:
         return (">" if self.reverse else "<") + ("" if self.exclusive else "=")
 
 
-def scanned(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
+def scan_axis(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     """A running reduction along an axis."""
     if x.shape[scan.axis] > _AT_ONCE:
-        return _in_blocks(site, x, scan)
+        return _scan_in_blocks(site, x, scan)
     over, dtype = indices(x.rank), x.type.dtype
     wide = dtype.compute
     element = at("A", ["r0" if dim == scan.axis else name for dim, name in enumerate(over)])
@@ -64,7 +69,7 @@ def scanned(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     return site.single(stages, x.type, A=x)
 
 
-def _in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
+def _scan_in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     axis, extent, dtype = scan.axis, x.shape[scan.axis], x.type.dtype
     wide, over = dtype.compute, indices(x.rank)
     blocks = -(-extent // _BLOCK)
@@ -82,10 +87,10 @@ def _in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     whole = f"{scan.reducer}[r0 < {_BLOCK}{f' if {inside}' if inside else ''}]({element})"
     inner = site.single([f"{at('Y', along('b', 'j'))} = {within}"], ValueType(wide, shape(blocks, _BLOCK)), A=x)
     totals = site.single([f"{at('Y', along('b'))} = {whole}"], ValueType(wide, shape(blocks)), A=x)
-    before = scanned(site, totals, Scan(scan.reducer, axis, exclusive=True, reverse=scan.reverse))
+    before = scan_axis(site, totals, Scan(scan.reducer, axis, exclusive=True, reverse=scan.reverse))
     i = over[axis]
     first, second = at("A", along(f"{i} // {_BLOCK}")), at("B", along(f"{i} // {_BLOCK}", f"{i} % {_BLOCK}"))
-    text = JOINED[scan.reducer].format(first, second)
+    text = COMBINATIONS[scan.reducer].format(first, second)
     text = text if wide is dtype else f"{dtype}({text})"
     return site.single([f"{at('Y', over)} = {text}"], ValueType(dtype, x.shape), A=before, B=inner)
 

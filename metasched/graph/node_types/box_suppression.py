@@ -17,7 +17,7 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.errors import Unsupported
 from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, looped
-from metasched.graph.node_types.branches import branched
+from metasched.graph.node_types.branches import build_branch
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import declared, place_within, real
@@ -45,7 +45,7 @@ def non_max_suppression(site: NodeSite) -> Results:
     limits = site.view(site.optional(3) or site.constant(np.zeros(1, np.float32)), ())
     all_boxes = _Candidates(_good_enough(site, scores), _corners(site, boxes), None)
     is_cut = site.optional(4) is not None or scores.count is not None
-    return (_suppressed(site, all_boxes, limits, most, list(_rooms(batch * classes, count)) if is_cut else []),)
+    return (_suppress_boxes(site, all_boxes, limits, most, list(_rooms(batch * classes, count)) if is_cut else []),)
 
 
 @dataclass(frozen=True)
@@ -76,18 +76,20 @@ def _rooms(classes: int, count: int) -> Iterator[int]:
         yield count
 
 
-def _suppressed(site: NodeSite, given: _Candidates, limits: GraphValue, most: int, rooms: Sequence[int]) -> GraphValue:
+def _suppress_boxes(
+    site: NodeSite, given: _Candidates, limits: GraphValue, most: int, rooms: Sequence[int]
+) -> GraphValue:
     """Rows for the boxes that are picked. Where few are good enough, of less and less `rooms` those are taken first."""
     if not rooms:
-        return _picked_one_by_one(site, given, limits, most)
+        return _pick_one_by_one(site, given, limits, most)
     holds = site.elementwise(f"{{0}} > {_GONE}", given.scores, dtype=DType.BOOL)
     batch, classes, _ = holds.shape
 
     def few(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
-        return [_picked_one_by_one(site, _those(site, given, holds, rooms[-1]), limits, min(most, rooms[-1]))]
+        return [_pick_one_by_one(site, _select_candidates(site, given, holds, rooms[-1]), limits, min(most, rooms[-1]))]
 
     def otherwise(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
-        return [_suppressed(site, given, limits, most, rooms[:-1])]
+        return [_suppress_boxes(site, given, limits, most, rooms[:-1])]
 
     is_few = site.single(
         [
@@ -100,10 +102,10 @@ def _suppressed(site: NodeSite, given: _Candidates, limits: GraphValue, most: in
         ValueType(DType.BOOL, ()),
         A=holds,
     )
-    return branched(site, is_few, [few, otherwise])[0]
+    return build_branch(site, is_few, [few, otherwise])[0]
 
 
-def _those(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> _Candidates:
+def _select_candidates(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> _Candidates:
     """The boxes of each class that are good enough, in their order, with room for so many."""
     batch, classes, count = holds.shape
     places = places_in_rows(site, holds, room).places
@@ -116,14 +118,14 @@ def _those(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> 
     return _Candidates(scores, corners, places)
 
 
-def _picked_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, most: int) -> GraphValue:
+def _pick_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, most: int) -> GraphValue:
     """Rows for the boxes that are picked, at most so many of each class."""
     batch, classes, _ = given.scores.shape
     per_class = ValueType(DType.I64, (batch, classes))
 
     def step(_: str, __: GraphValue, states: Sequence[GraphValue], ___: Sequence[GraphValue]) -> StepResults:
         (left,) = states
-        picked = _picked(site, left, per_class)
+        picked = _pick_best(site, left, per_class)
         some = site.single(
             [
                 "T: i64[1]",
@@ -133,10 +135,10 @@ def _picked_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, m
             ValueType(DType.BOOL, ()),
             A=picked,
         )
-        return StepResults([_without_overlaps(site, left, picked, given, limits)], [picked], some)
+        return StepResults([_drop_overlaps(site, left, picked, given, limits)], [picked], some)
 
     found = looped(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
-    return _listed(site, found.values[0], (batch, classes, most), given.places)
+    return _box_rows(site, found.values[0], (batch, classes, most), given.places)
 
 
 def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
@@ -186,7 +188,7 @@ def _good_enough(site: NodeSite, scores: GraphValue) -> GraphValue:
     return site.single([stage], scores.type, A=scores, **given)
 
 
-def _picked(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:
+def _pick_best(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:
     """The box of each class that has the highest score, the first of equal ones; -1 where there is none left."""
     count = left.shape[2]
     stages = [
@@ -199,7 +201,7 @@ def _picked(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValu
     return site.single(stages, per_class, A=left)
 
 
-def _without_overlaps(
+def _drop_overlaps(
     site: NodeSite, left: GraphValue, picked: GraphValue, given: _Candidates, limits: GraphValue
 ) -> GraphValue:
     """Scores without those of the boxes that were picked, and of those that overlap one of them by more than a limit:
@@ -224,7 +226,7 @@ def _without_overlaps(
     return site.single(stages, left.type, A=left, P=picked, C=given.corners, L=limits)
 
 
-def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], places: GraphValue | None) -> GraphValue:
+def _box_rows(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], places: GraphValue | None) -> GraphValue:
     """Rows of image, class and box for what steps picked, in this order and that of the steps, and zeros behind."""
     batch, classes, most = sizes
     room = batch * classes * most

@@ -19,19 +19,19 @@ Results = tuple[GraphValue, ...]
 
 @node_type("Cast")
 def cast(site: NodeSite) -> Results:
-    return (_converted(site, element_type(site.required("to"))),)
+    return (_convert(site, element_type(site.required("to"))),)
 
 
 @node_type("CastLike")
 def cast_like(site: NodeSite) -> Results:
-    return (_converted(site, number_type(site.operand(1))),)
+    return (_convert(site, number_type(site.operand(1))),)
 
 
-def _converted(site: NodeSite, dtype: DType) -> GraphValue:
+def _convert(site: NodeSite, dtype: DType) -> GraphValue:
     """The first operand in another type. Floats of 8 bits keep to their range where the node does not say otherwise."""
     x = site.operand(0)
     if x.type.dtype is not dtype and dtype.is_float and float_format(dtype).has_powers_alone:
-        return _as_power(site, x, dtype)
+        return _cast_to_power(site, x, dtype)
     if dtype.is_integer and dtype.is_storage and x.type.dtype.is_float:
         # The language would keep to the range, and ONNX's own results wrap.
         return site.elementwise(f"{dtype}({DType.I32}({{0}}))", x, dtype=dtype)
@@ -51,7 +51,7 @@ _OTHER_POWER: Mapping[str, str] = MappingProxyType(
 )
 
 
-def _as_power(site: NodeSite, x: GraphValue, dtype: DType) -> GraphValue:
+def _cast_to_power(site: NodeSite, x: GraphValue, dtype: DType) -> GraphValue:
     """A power of two: the nearest to each number, or the next one up or down, of what is kept in the range of them."""
     how = site.one_of("round_mode", "up", tuple(_OTHER_POWER))
     given, other = site.cast(x, DType.F32), _OTHER_POWER[how]

@@ -67,11 +67,11 @@ def gemm(site: NodeSite) -> Results:
     left, right = ("A[k, i]" if across else "A[i, k]"), ("B[j, k]" if down else "B[k, j]")
     total = f"sum[k < {k}]({cast(left, dtype, wide)} * {cast(right, dtype, wide)})"
     type_ = ValueType(dtype, (m, n))
-    scaled, added = _scaled("T[i, j]", alpha, wide), ""
+    scaled, added = _scale_text("T[i, j]", alpha, wide), ""
     if c is not None and beta:
         if broadcast(c.shape, (m, n)) != (m, n):
             raise Unsupported(f"{c.type} does not broadcast to {type_}")
-        added = " + " + _scaled(cast(operand_text("C", c, ("i", "j"), (m, n)), dtype, wide), beta, wide)
+        added = " + " + _scale_text(cast(operand_text("C", c, ("i", "j"), (m, n)), dtype, wide), beta, wide)
     if not added and alpha == 1 and wide is dtype:
         return (site.single([f"Y[i, j] = {total}"], type_, A=a, B=b),)
     stages = [
@@ -82,7 +82,7 @@ def gemm(site: NodeSite) -> Results:
     return (site.single(stages, type_, A=a, B=b, C=c),)
 
 
-def _scaled(text: str, factor: float, dtype: DType) -> str:
+def _scale_text(text: str, factor: float, dtype: DType) -> str:
     if factor == 1:
         return text
     return f"{text} * {real(factor) if dtype.is_float else int(factor)}"
@@ -91,12 +91,12 @@ def _scaled(text: str, factor: float, dtype: DType) -> str:
 @node_type("MatMulInteger")
 def matmul_integer(site: NodeSite) -> Results:
     x, y = site.operand(0), site.operand(1)
-    a = centred(site, x, site.optional(2), -2)
-    b = centred(site, y, site.optional(3), -1)
+    a = subtract_zero_point(site, x, site.optional(2), -2)
+    b = subtract_zero_point(site, y, site.optional(3), -1)
     return (product(site, a, b, DType.I32, DType.I32),)
 
 
-def centred(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
+def subtract_zero_point(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
     """Quantised elements without their zero point, which is one number or one for each entry of an axis."""
     if zero is None or (zero.constant is not None and not zero.constant.any()):
         return x

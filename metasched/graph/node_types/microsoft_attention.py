@@ -13,7 +13,7 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import entry_of, sliced
+from metasched.graph.node_helpers.moved_elements import entry_of, slice_axes
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices, real
@@ -50,7 +50,7 @@ def split_heads(site: NodeSite, x: GraphValue, heads: int) -> GraphValue:
     return called(site, "Transpose", site.view(x, (batch, places, heads, width // heads)), perm=(0, 2, 1, 3))
 
 
-def attended(site: NodeSite, heads: Heads, masks: Sequence[GraphValue]) -> GraphValue:
+def attend_heads(site: NodeSite, heads: Heads, masks: Sequence[GraphValue]) -> GraphValue:
     """softmax(query keyT * scale + masks) value, heads beside each other; several queries may share a key's head."""
     query, key, value = heads.query, heads.key, heads.value
     batch, count, places, size = query.shape
@@ -99,10 +99,10 @@ def _mask(site: NodeSite, mask: GraphValue | None, heads: Heads) -> list[GraphVa
     low = real(site.attribute("mask_filter_value"))
     if mask.shape == (batch,):
         stage = f"{at('Y', indices(4))} = {dtype}({low} if i3 >= i64(M[i0]) else 0.0)"
-        return [_made(site, stage, mask, dtype, (batch, 1, 1, seen))]
+        return [_compute_mask(site, stage, mask, dtype, (batch, 1, 1, seen))]
     if mask.shape == (2 * batch,):
         stage = f"{at('Y', indices(4))} = {dtype}({low} if i3 >= i64(M[i0]) or i3 < i64(M[i0 + {batch}]) else 0.0)"
-        return [_made(site, stage, mask, dtype, (batch, 1, 1, seen))]
+        return [_compute_mask(site, stage, mask, dtype, (batch, 1, 1, seen))]
     if mask.shape == (batch, seen):
         wide = site.view(mask, (batch, 1, 1, seen))
     elif mask.shape == (batch, places, seen):
@@ -112,11 +112,11 @@ def _mask(site: NodeSite, mask: GraphValue | None, heads: Heads) -> list[GraphVa
     return [site.elementwise(f"{dtype}(0.0 if {{0}} > 0 else {low})", wide, dtype=dtype)]
 
 
-def _made(site: NodeSite, stage: str, mask: GraphValue, dtype: DType, shape: tuple[int, ...]) -> GraphValue:
+def _compute_mask(site: NodeSite, stage: str, mask: GraphValue, dtype: DType, shape: tuple[int, ...]) -> GraphValue:
     return site.single([stage], ValueType(dtype, shape), M=mask)
 
 
-def _joined(site: NodeSite, past: GraphValue | None, x: GraphValue) -> GraphValue:
+def _append_to_past(site: NodeSite, past: GraphValue | None, x: GraphValue) -> GraphValue:
     """What came before, and what comes now."""
     return x if past is None else called(site, "Concat", past, x, axis=2)
 
@@ -132,20 +132,20 @@ def attention(site: NodeSite) -> Results:
     made = made if bias is None else called(site, "Add", made, bias)
     sizes = site.attribute("qkv_hidden_sizes") or (weights.shape[1] // 3,) * 3
     starts = (0, sizes[0], sizes[0] + sizes[1])
-    parts = [sliced(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
+    parts = [slice_axes(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
     query, key, value = (split_heads(site, part, count) for part in parts)
     past = site.optional(4)
     before = [None, None] if past is None else [entry_of(site, past, n) for n in range(2)]
-    heads = Heads(query, _joined(site, before[0], key), _joined(site, before[1], value))
-    masks = [*_mask(site, site.optional(3), heads), *_added(site.optional(5)), *_causal(site, heads)]
+    heads = Heads(query, _append_to_past(site, before[0], key), _append_to_past(site, before[1], value))
+    masks = [*_mask(site, site.optional(3), heads), *_bias_list(site.optional(5)), *_causal(site, heads)]
     present = None
     if site.wants(1):
         parts = [site.view(x, (1, *x.shape)) for x in (heads.key, heads.value)]
         present = called(site, "Concat", *parts, axis=0)
-    return (attended(site, heads, masks), present)
+    return (attend_heads(site, heads, masks), present)
 
 
-def _added(bias: GraphValue | None) -> list[GraphValue]:
+def _bias_list(bias: GraphValue | None) -> list[GraphValue]:
     return [] if bias is None else [bias]
 
 
@@ -154,14 +154,14 @@ def multi_head_attention(site: NodeSite) -> Results:
     """Attention of queries, keys and values that are made already; keys and values may have their heads apart."""
     if any(site.optional(n) is not None for n in (8, 9)) or site.wants(3):
         raise Unsupported("it has a buffer for later keys, beams, or its scores as an output")
-    heads = _made_heads(site)
+    heads = _build_heads(site)
     past = site.optional(6), site.optional(7)
-    heads = Heads(heads.query, _joined(site, past[0], heads.key), _joined(site, past[1], heads.value))
-    masks = [*_mask(site, site.optional(4), heads), *_added(site.optional(5)), *_causal(site, heads)]
-    return (attended(site, heads, masks), heads.key, heads.value)
+    heads = Heads(heads.query, _append_to_past(site, past[0], heads.key), _append_to_past(site, past[1], heads.value))
+    masks = [*_mask(site, site.optional(4), heads), *_bias_list(site.optional(5)), *_causal(site, heads)]
+    return (attend_heads(site, heads, masks), heads.key, heads.value)
 
 
-def _made_heads(site: NodeSite) -> Heads:
+def _build_heads(site: NodeSite) -> Heads:
     count, bias = int(site.required("num_heads")), site.optional(3)
     query, key, value = site.operand(0), site.optional(1), site.optional(2)
     if query.rank == 5 or key is None:  # batch x places x heads x 3 x size
@@ -171,7 +171,7 @@ def _made_heads(site: NodeSite) -> Heads:
         return Heads(*(entry_of(site, whole, n) for n in range(3)))
     width = query.shape[-1]
     if bias is not None:
-        query = called(site, "Add", query, sliced(site, bias, {0: (0, 1, width)}))
+        query = called(site, "Add", query, slice_axes(site, bias, {0: (0, 1, width)}))
     if key.rank == 5:  # batch x places x heads x 2 x size
         whole = called(site, "Transpose", key, perm=(3, 0, 2, 1, 4))
         return Heads(split_heads(site, query, count), entry_of(site, whole, 0), entry_of(site, whole, 1))
@@ -180,8 +180,8 @@ def _made_heads(site: NodeSite) -> Heads:
     if key.rank == 4:
         return Heads(split_heads(site, query, count), key, value)
     if bias is not None:
-        key = called(site, "Add", key, sliced(site, bias, {0: (width, 1, width)}))
-        value = called(site, "Add", value, sliced(site, bias, {0: (2 * width, 1, value.shape[-1])}))
+        key = called(site, "Add", key, slice_axes(site, bias, {0: (width, 1, width)}))
+        value = called(site, "Add", value, slice_axes(site, bias, {0: (2 * width, 1, value.shape[-1])}))
     return Heads(*(split_heads(site, part, count) for part in (query, key, value)))
 
 
@@ -193,18 +193,20 @@ def rotary_embedding(site: NodeSite) -> Results:
         raise Unsupported("its texts are packed")
     if x.rank == 4:
         turned = called(site, "Transpose", x, perm=(0, 2, 1, 3))
-        made = rotated(site, turned, places, (cosines, sines))
+        made = rotate_heads(site, turned, places, (cosines, sines))
         return (called(site, "Transpose", made, perm=(0, 2, 1, 3)),)
     batch, length, width = x.shape
     part = int(site.attribute("rotary_embedding_dim"))
     heads = int(site.attribute("num_heads")) if part else width // (2 * cosines.shape[1])
     if not heads or width % heads:
         raise Unsupported(f"{width} columns are no {heads} heads")
-    made = rotated(site, site.view(x, (batch, length, heads, width // heads)), places, (cosines, sines))
+    made = rotate_heads(site, site.view(x, (batch, length, heads, width // heads)), places, (cosines, sines))
     return (site.view(made, x.shape),)
 
 
-def rotated(site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]) -> GraphValue:
+def rotate_heads(
+    site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]
+) -> GraphValue:
     """Heads of batch x places x heads x size, turned; a single place is that of the first."""
     batch, length, heads, size = x.shape
     half = tables[0].shape[1]
@@ -214,7 +216,7 @@ def rotated(site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[Gra
     cos, sin = (called(site, "Gather", table, places, axis=0) for table in tables)
     cos, sin = (site.view(part, (*places.shape, 1, half)) for part in (cos, sin))
     by = 2 if site.flag("interleaved") or site.flag("rotary_interleaved") else 1
-    first, second = (sliced(site, x, {3: (start, by, half)}) for start in ((0, 1) if by == 2 else (0, half)))
+    first, second = (slice_axes(site, x, {3: (start, by, half)}) for start in ((0, 1) if by == 2 else (0, half)))
     parts = [
         site.elementwise("{0} * {1} - {2} * {3}", first, cos, second, sin),
         site.elementwise("{0} * {1} + {2} * {3}", second, cos, first, sin),
@@ -222,5 +224,5 @@ def rotated(site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[Gra
     if by == 2:
         pairs = [site.view(part, (*part.shape, 1)) for part in parts]
         parts = [site.view(called(site, "Concat", *pairs, axis=4), (batch, length, heads, 2 * half))]
-    rest = [sliced(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
+    rest = [slice_axes(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
     return called(site, "Concat", *parts, *rest, axis=3)

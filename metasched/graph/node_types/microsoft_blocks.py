@@ -13,8 +13,8 @@ from metasched.graph.node_helpers.packed_numbers import (
     PackedWeights,
     ZeroPoints,
     numbers_in,
-    unpacked_matrix,
-    unpacked_rows,
+    unpack_matrix,
+    unpack_rows,
 )
 from metasched.graph.node_types.matmul import product
 from metasched.graph.registry import NodeForm, called, node_type
@@ -59,7 +59,7 @@ def matmul_of_blocks(site: NodeSite) -> Results:
         )
     rows, scales = site.view(q, (n, q.type.size // n)), site.view(scales, (n, blocks))
     weights = PackedWeights(rows, scales, _zeros(site, 3, (n,), blocks, bits), bits, block, k)
-    total = product(site, site.cast(x, DType.F32), unpacked_matrix(site, weights), DType.F32, DType.F32)
+    total = product(site, site.cast(x, DType.F32), unpack_matrix(site, weights), DType.F32, DType.F32)
     made, bias = site.cast(total, x.type.dtype), site.optional(5)
     return (made if bias is None else called(site, "Add", made, bias),)
 
@@ -76,9 +76,9 @@ def gather_of_blocks(site: NodeSite) -> Results:
     zeros = _zeros(site, 3, scales.shape[:-1], scales.shape[-1], bits)
     block, length = int(site.attribute("block_size")), data.shape[-1] * (8 // bits)
     if along == axis:
-        table = unpacked_rows(site, PackedWeights(data, scales, zeros, bits, block, length))
+        table = unpack_rows(site, PackedWeights(data, scales, zeros, bits, block, length))
         return (called(site, "Gather", table, index, axis=along),)
     data, scales = (called(site, "Gather", part, index, axis=along) for part in (data, scales))
     if not isinstance(zeros, int):
         zeros = called(site, "Gather", zeros, index, axis=along)
-    return (unpacked_rows(site, PackedWeights(data, scales, zeros, bits, block, length)),)
+    return (unpack_rows(site, PackedWeights(data, scales, zeros, bits, block, length)),)

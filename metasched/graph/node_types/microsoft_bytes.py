@@ -12,7 +12,7 @@ import numpy as np
 
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
-from metasched.graph.node_types.quantization import dequantised, quantized
+from metasched.graph.node_types.quantization import dequantize_values, quantize_values
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import real
@@ -40,14 +40,14 @@ def _scalar(site: NodeSite, number: int) -> GraphValue | None:
 def _operand(site: NodeSite, number: int) -> GraphValue:
     """What the bytes of an input stand for; its scale and zero point are the inputs after it."""
     scale = site.view(site.operand(number + 1), ())
-    return dequantised(site, site.operand(number), scale, _scalar(site, number + 2), scale.type.dtype)
+    return dequantize_values(site, site.operand(number), scale, _scalar(site, number + 2), scale.type.dtype)
 
 
 def _bytes(site: NodeSite, x: GraphValue, number: int, dtype: DType | None = None) -> GraphValue:
     """A value as bytes, by the scale that is an input and the zero point after it."""
     zero = _scalar(site, number + 1)
     kind = dtype or (zero.type.dtype if zero is not None else site.operand(0).type.dtype)
-    return quantized(site, x, site.view(site.operand(number), ()), zero, kind)
+    return quantize_values(site, x, site.view(site.operand(number), ()), zero, kind)
 
 
 @node_type("com.microsoft:QLinearAdd", form=NodeForm(_TWO))
@@ -103,14 +103,14 @@ def concat(site: NodeSite) -> Results:
     dtype = site.operand(1).type.dtype
     parts = [
         site.operand(n)
-        if _same(site, n + 1, 0) and _same(site, n + 2, 1)
+        if _are_same_number(site, n + 1, 0) and _are_same_number(site, n + 2, 1)
         else _bytes(site, _operand(site, n), 0, dtype)
         for n in range(2, len(site.inputs), 3)
     ]
     return (called(site, "Concat", *parts, axis=int(site.required("axis"))),)
 
 
-def _same(site: NodeSite, one: int, other: int) -> bool:
+def _are_same_number(site: NodeSite, one: int, other: int) -> bool:
     """Whether two inputs are known, and are one number."""
     a, b = (site.operand(n).constant for n in (one, other))
     return a is not None and b is not None and np.array_equal(a.reshape(-1), b.reshape(-1))
@@ -118,16 +118,16 @@ def _same(site: NodeSite, one: int, other: int) -> bool:
 
 @node_type("com.microsoft:QLinearGlobalAveragePool", form=NodeForm((5, 5), {"channels_last": 0}))
 def global_average_pool(site: NodeSite) -> Results:
-    return (_bytes(site, _pooled(site, "GlobalAveragePool", {}), 3),)
+    return (_bytes(site, _pool(site, "GlobalAveragePool", {}), 3),)
 
 
 @node_type("com.microsoft:QLinearAveragePool", form=NodeForm(_ONE, _WINDOWS))
 def average_pool(site: NodeSite) -> Results:
     names = [name for name in _WINDOWS if name != "channels_last" and name in site.attributes]
-    return (_bytes(site, _pooled(site, "AveragePool", {name: site.attributes[name] for name in names}), 3),)
+    return (_bytes(site, _pool(site, "AveragePool", {name: site.attributes[name] for name in names}), 3),)
 
 
-def _pooled(site: NodeSite, op: str, attributes: dict[str, Any]) -> GraphValue:
+def _pool(site: NodeSite, op: str, attributes: dict[str, Any]) -> GraphValue:
     """A pool of what the bytes stand for, whose channels may come last."""
     x = _operand(site, 0)
     if not site.flag("channels_last"):

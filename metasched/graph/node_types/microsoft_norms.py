@@ -5,7 +5,7 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.registry import NodeForm, called, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
@@ -60,7 +60,7 @@ def embed_layer_normalization(site: NodeSite) -> Results:
     by_word, by_place, by_segment = site.operand(2), site.operand(3), site.optional(4)
     total = called(site, "Gather", by_word, words, axis=0)
     if places is None:
-        placed = sliced(site, by_place, {0: (0, 1, words.shape[1])})
+        placed = slice_axes(site, by_place, {0: (0, 1, words.shape[1])})
     else:
         placed = called(site, "Gather", by_place, places, axis=0)
     total = called(site, "Add", total, placed)
@@ -69,10 +69,10 @@ def embed_layer_normalization(site: NodeSite) -> Results:
     made = called(
         site, "LayerNormalization", total, site.operand(5), site.operand(6), epsilon=site.attribute("epsilon")
     )
-    return (made, _counted(site, words), total)
+    return (made, _count_words(site, words), total)
 
 
-def _counted(site: NodeSite, words: GraphValue) -> GraphValue:
+def _count_words(site: NodeSite, words: GraphValue) -> GraphValue:
     """How many words of each text a mask says to count."""
     batch, length = words.shape
     type_ = ValueType(DType.I32, (batch,))

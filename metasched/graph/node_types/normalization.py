@@ -22,7 +22,7 @@ def batch_normalization(site: NodeSite) -> Results:
     weights.
     """
     if site.flag("training_mode"):
-        return _by_own_statistics(site)
+        return _normalize_by_own_statistics(site)
     x, *statistics = site.operands
     over = indices(x.rank)
     wide, dtype = x.type.dtype.compute, x.type.dtype
@@ -35,13 +35,13 @@ def batch_normalization(site: NodeSite) -> Results:
     return (site.single([stage], x.type, A=x, **dict(zip("SBMV", statistics, strict=True))),)
 
 
-def _by_own_statistics(site: NodeSite) -> Results:
+def _normalize_by_own_statistics(site: NodeSite) -> Results:
     """Channels normalised by their own statistics, and the given ones moved towards these."""
     x, scale, bias, *running = site.operands
     axes = tuple(dim for dim in range(x.rank) if dim != 1)
     wide, epsilon = x.type.dtype.compute, float(site.attribute("epsilon", 1e-5))
     own, count = _statistics(x, axes, epsilon, wide), math.prod(x.shape[axis] for axis in axes)
-    results: list[GraphValue | None] = [_scaled_by_channel(site, (x, scale, bias), own, axes)]
+    results: list[GraphValue | None] = [_scale_by_channel(site, (x, scale, bias), own, axes)]
     means, squares = _means(x, axes, wide), _squares(x, axes, wide)
     factor = float(site.attribute("momentum", 0.9))
     kept = ["0" if dim in axes else "i0" for dim in range(x.rank)]
@@ -53,7 +53,7 @@ def _by_own_statistics(site: NodeSite) -> Results:
     return tuple(results)
 
 
-def _scaled_by_channel(
+def _scale_by_channel(
     site: NodeSite, operands: tuple[GraphValue, GraphValue, GraphValue], statistics: list[str], axes: tuple[int, ...]
 ) -> GraphValue:
     """Elements less their mean over their deviation along axes, times a factor and plus an offset of each channel."""
@@ -71,7 +71,7 @@ def instance_normalization(site: NodeSite) -> Results:
     x, scale, bias = site.operands
     axes = tuple(range(2, x.rank))
     statistics = _statistics(x, axes, float(site.attribute("epsilon", 1e-5)), x.type.dtype.compute)
-    return (_scaled_by_channel(site, (x, scale, bias), statistics, axes),)
+    return (_scale_by_channel(site, (x, scale, bias), statistics, axes),)
 
 
 def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DType) -> list[str]:
@@ -87,7 +87,7 @@ def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DTyp
 def _means(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
     """Stages that compute the mean M along axes."""
     over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
-    inner, ranges = _along(x, axes)
+    inner, ranges = _reduction_indices(x, axes)
     count = math.prod(x.shape[axis] for axis in axes)
     return [
         declared("T", type_), f"{at('T', over)} = sum[{ranges}]({cast(at('A', inner), x.type.dtype, wide)})",
@@ -98,13 +98,13 @@ def _means(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
 def _squares(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
     """Stages that compute the sum Q of squared differences from the mean M along axes."""
     over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
-    inner, ranges = _along(x, axes)
+    inner, ranges = _reduction_indices(x, axes)
     mean = at("M", ["0" if dim in axes else name for dim, name in enumerate(over)])
     difference = f"({cast(at('A', inner), x.type.dtype, wide)} - {mean})"
     return [declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})"]
 
 
-def _along(x: GraphValue, axes: tuple[int, ...]) -> tuple[list[str], str]:
+def _reduction_indices(x: GraphValue, axes: tuple[int, ...]) -> tuple[list[str], str]:
     """The indices of an element that is reduced along axes, and the ranges of these."""
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(indices(x.rank))]
     return inner, ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])

@@ -8,7 +8,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.windows import Windows, windows_of
-from metasched.graph.node_types.padding import padded
+from metasched.graph.node_types.padding import pad_tensor
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, declared, indices, number, ranged
@@ -35,7 +35,7 @@ def _places(windows: Windows) -> tuple[list[str], list[str | None]]:
     for dim in range(rank):
         place = windows.place(dim, over[dim], inner[dim])
         places.append(f"{place} - {windows.before[dim]}" if windows.before[dim] else place)
-        met.append(windows.inside(dim, over[dim], inner[dim]))
+        met.append(windows.inside_condition(dim, over[dim], inner[dim]))
     return places, met
 
 
@@ -56,9 +56,9 @@ def max_pool(site: NodeSite) -> Results:
     type_ = ValueType(x.type.dtype, (*x.shape[:2], *windows.outputs))
     element = at("A", ("n", "c", *places))
     if site.wants(1):
-        return _with_positions(site, x, windows, type_)
+        return _pool_with_positions(site, x, windows, type_)
     if _saves_much(windows):
-        return (site.single(_one_dimension_after_another(windows, type_, x.shape[2:]), type_, A=x),)
+        return (site.single(_stages_by_dimension(windows, type_, x.shape[2:]), type_, A=x),)
     return (site.single([f"{at('Y', ('n', 'c', *over))} = max[{ranges}{met}]({element})"], type_, A=x),)
 
 
@@ -72,7 +72,7 @@ def _saves_much(windows: Windows) -> bool:
     return compared < share * math.prod(windows.outputs) * math.prod(windows.kernel)
 
 
-def _one_dimension_after_another(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:
+def _stages_by_dimension(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:
     """Stages that compute the largest elements of windows along the last dimension, then the one before it."""
     rank = len(inputs)
     over, shape = indices(rank, "h"), list(inputs)
@@ -91,7 +91,7 @@ def _one_dimension_after_another(windows: Windows, type_: ValueType, inputs: tup
     return stages
 
 
-def _with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: ValueType) -> Results:
+def _pool_with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: ValueType) -> Results:
     """The largest element of each window and where it is in the input, counted over all of it."""
     if not x.type.dtype.is_float:
         raise Unsupported(f"positions are found in floats, and its input is {x.type}")
@@ -222,4 +222,4 @@ def max_unpool(site: NodeSite) -> Results:
     borders = {dim: (0, int(n) - have) for dim, (n, have) in enumerate(zip(given, shape, strict=True))}
     if any(after < 0 for _, after in borders.values()):
         raise Unsupported(f"its output shape {tuple(given)} is smaller than {shape}, which its kernel gives")
-    return (padded(site, made, borders, None),)
+    return (pad_tensor(site, made, borders, None),)

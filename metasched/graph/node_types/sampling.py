@@ -34,7 +34,7 @@ class _Sampling:
     taps: int
 
 
-def _sampling(site: NodeSite, x: GraphValue, grid: GraphValue) -> _Sampling:
+def _read_sampling(site: NodeSite, x: GraphValue, grid: GraphValue) -> _Sampling:
     """What the node's attributes say. Raises Unsupported, for operands that do not fit as well."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(site.attribute("mode"), site.attribute("mode"))
     dims = x.rank - 2
@@ -52,7 +52,7 @@ def grid_sample(site: NodeSite) -> Results:
     """The value at each place of the grid: the nearest element, or a sum of the 2 or 4 nearest along each axis."""
     x, grid = site.operand(0), site.operand(1)
     dims = x.rank - 2
-    sampling = _sampling(site, x, grid)
+    sampling = _read_sampling(site, x, grid)
     outputs, wide = grid.shape[1:-1], x.type.dtype.compute
     over = indices(dims, "h")
     stages: list[str] = []

@@ -42,11 +42,11 @@ def dropout(site: NodeSite) -> Results:
 def shape_of(site: NodeSite) -> Results:
     x = site.operand(0)
     start, end = int(site.attribute("start", 0)), int(site.attribute("end", x.rank))
-    sizes = _clamped(sizes_of(x), start, end)
+    sizes = _slice_shape(sizes_of(x), start, end)
     return (sized(site, array_of(sizes, (len(sizes),))),)
 
 
-def _clamped(shape: tuple[Size, ...], start: int, end: int) -> tuple[Size, ...]:
+def _slice_shape(shape: tuple[Size, ...], start: int, end: int) -> tuple[Size, ...]:
     rank = len(shape)
     first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))
     return shape[first : max(first, last)]

@@ -17,10 +17,10 @@ Results = tuple[GraphValue | None, ...]
 @node_type("Softmax", "LogSoftmax", counts=True)
 def softmax(site: NodeSite) -> Results:
     """Shares of a row; of those elements that are there."""
-    return _along_its_axis(_softmax, site)
+    return _run_along_axis(_softmax, site)
 
 
-def _along_its_axis(run: Import, site: NodeSite) -> Results:
+def _run_along_axis(run: Import, site: NodeSite) -> Results:
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
     return run_along(run, site, axis, limits(x.type.dtype)[0])
@@ -57,7 +57,7 @@ def _softmax(site: NodeSite) -> Results:
 @node_type("Hardmax", counts=True)
 def hardmax(site: NodeSite) -> Results:
     """One at the first of the largest elements of a row, of those that are there."""
-    return _along_its_axis(_hardmax, site)
+    return _run_along_axis(_hardmax, site)
 
 
 def _hardmax(site: NodeSite) -> Results:

@@ -13,7 +13,7 @@ import numpy as np
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.node_types.matmul import product
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import called, node_type
@@ -53,8 +53,8 @@ def fourier_transform(site: NodeSite) -> Results:
     table = _real_table(length, taken) if is_storage else _table(length, taken, made, x.shape[-1], inverse=inverse)
     order = [dim for dim in range(x.rank) if dim != axis]
     order.insert(-1, axis)
-    turned = _turned(site, sliced(site, x, {axis: (0, 1, taken)}), order)
-    return (_turned(site, _transformed(site, turned, table), [order.index(dim) for dim in range(x.rank)]),)
+    turned = _transpose(site, slice_axes(site, x, {axis: (0, 1, taken)}), order)
+    return (_transpose(site, _multiply_by_table(site, turned, table), [order.index(dim) for dim in range(x.rank)]),)
 
 
 @node_type("STFT")
@@ -83,7 +83,7 @@ def short_time_fourier_transform(site: NodeSite) -> Results:
     stage = f"Y[b, f, n, c] = A[b, f * {step} + n, c]{weighed}"
     frames = ValueType(signal.type.dtype, (batch, (whole - length) // step + 1, length, parts))
     table = _table(length, length, length // 2 + 1 if onesided else length, parts, inverse=False)
-    return (_transformed(site, site.single([stage], frames, A=signal, W=window), table),)
+    return (_multiply_by_table(site, site.single([stage], frames, A=signal, W=window), table),)
 
 
 def _require_parts(x: GraphValue) -> None:
@@ -120,7 +120,7 @@ def _waves(length: int, taken: int, made: int) -> tuple[Array, Array]:
     return np.cos(angles), np.sin(angles)
 
 
-def _transformed(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
+def _multiply_by_table(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
     """The product of the last two axes with a table."""
     if x.shape[-1] > table.shape[1]:
         raise Unsupported(f"it transforms real numbers, and its input is {x.type}")
@@ -133,7 +133,7 @@ def _transformed(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
     return site.view(product(site, flat, matrix, wide, x.type.dtype), (*outer, *made))
 
 
-def _turned(site: NodeSite, value: GraphValue, order: list[int]) -> GraphValue:
+def _transpose(site: NodeSite, value: GraphValue, order: list[int]) -> GraphValue:
     return called(site, "Transpose", value, perm=order)
 
 

@@ -14,7 +14,7 @@ from metasched.doors.jit.trace import ArrayTrace
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.text import broadcast
 
 Axis: TypeAlias = int | Sequence[int] | None
@@ -265,7 +265,7 @@ def _scan_axis(trace: ArrayTrace, reducer: str, x: GraphValue, axis: int | None)
     if axis is None or not x.rank:
         x, axis = trace.nodes.view(x, (x.type.size,)), 0
     site = trace.nodes.site("Scan")
-    return scanned(site, x, Scan(reducer, site.axis(axis, x.rank)))
+    return scan_axis(site, x, Scan(reducer, site.axis(axis, x.rank)))
 
 
 @traces("linalg.norm")

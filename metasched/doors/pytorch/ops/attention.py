@@ -11,7 +11,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.text import real
 
 # The kinds of masks that PyTorch numbers: of places, of padding, and one for each head.
@@ -117,7 +117,7 @@ def _attend_heads(
 def _third(site: AtenSite, x: GraphValue, number: int) -> GraphValue:
     """The first, second or last third of a tensor along its first dimension, by its number."""
     count = x.shape[0] // 3
-    return sliced(site.nodes.site("Slice"), x, {0: (number * count, 1, count)})
+    return slice_axes(site.nodes.site("Slice"), x, {0: (number * count, 1, count)})
 
 
 def _split_heads(site: AtenSite, x: GraphValue, heads: int) -> GraphValue:

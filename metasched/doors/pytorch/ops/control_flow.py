@@ -11,8 +11,8 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.loop_node import ENDLESS
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, LoopResults, RunStep, StepResults
-from metasched.graph.node_types.branches import branched
-from metasched.graph.node_types.loops import taken
+from metasched.graph.node_types.branches import build_branch
+from metasched.graph.node_types.loops import build_loop
 from metasched.graph.site import Made, SiteGraphs
 from metasched.support.data_classes import dataclass
 
@@ -43,7 +43,7 @@ def cond(
     """What one of two graphs gives, chosen by a condition; the other is not computed."""
     given = list(operands)
     runs = [lambda _, name, graph=graph: graph.run(given, name) for graph in (then_graph, else_graph)]
-    return branched(site.nodes.site("If"), condition, runs)
+    return build_branch(site.nodes.site("If"), condition, runs)
 
 
 @lowers("while_loop")
@@ -104,7 +104,7 @@ def map_(site: AtenSite, graph: NestedGraph, elements: Sequence[Operand], others
 
 def _build_aten_loop(site: AtenSite, frame: LoopFrame, step: RunStep) -> LoopResults:
     node = replace(site.nodes.site("Loop"), graphs=_Attempts())
-    return taken(node, frame, step, ())
+    return build_loop(node, frame, step, ())
 
 
 def _states(operands: Sequence[Operand]) -> list[GraphValue]:

@@ -10,7 +10,7 @@ from metasched.doors.pytorch.site import AtenSite, wrap_number
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import replaced, sliced
+from metasched.graph.node_helpers.moved_elements import replace_part, slice_axes
 from metasched.graph.text import at, indices, number
 
 
@@ -94,13 +94,13 @@ def slice_(
 ) -> GraphValue:
     axis = site.axis(dim, x.rank)
     taken = range(x.shape[axis])[slice(start, end, step)]
-    return sliced(site.nodes.site("Slice"), x, {axis: (taken.start, step, len(taken))})
+    return slice_axes(site.nodes.site("Slice"), x, {axis: (taken.start, step, len(taken))})
 
 
 @aten("select.int")
 def select(site: AtenSite, x: GraphValue, dim: int, index: int) -> GraphValue:
     axis = site.axis(dim, x.rank)
-    one = sliced(site.nodes.site("Slice"), x, {axis: (index % x.shape[axis], 1, 1)})
+    one = slice_axes(site.nodes.site("Slice"), x, {axis: (index % x.shape[axis], 1, 1)})
     return site.nodes.view(one, site.shape)
 
 
@@ -119,7 +119,7 @@ def scattered(site: AtenSite, x: GraphValue, source: GraphValue, dim: int = 0, *
     source = site.value(source, site.result)
     if source.shape == x.shape:
         return source
-    return replaced(site.nodes.site("SliceScatter"), x, {axis: (taken.start, taken.step, len(taken))}, source)
+    return replace_part(site.nodes.site("SliceScatter"), x, {axis: (taken.start, taken.step, len(taken))}, source)
 
 
 @aten("cat")
@@ -144,7 +144,7 @@ def split(site: AtenSite, x: GraphValue, *args: Any, dim: int = 0, **named: Any)
     parts, start = [], 0
     for type_ in site.types:
         count = 1 if unbound else type_.shape[axis]
-        part = sliced(site.nodes.site("Split"), x, {axis: (start, 1, count)})
+        part = slice_axes(site.nodes.site("Split"), x, {axis: (start, 1, count)})
         parts.append(site.nodes.view(part, type_.shape))
         start += count
     return tuple(parts)
@@ -153,7 +153,7 @@ def split(site: AtenSite, x: GraphValue, *args: Any, dim: int = 0, **named: Any)
 @aten("flip")
 def flip(site: AtenSite, x: GraphValue, dims: Sequence[int]) -> GraphValue:
     axes = {site.axis(dim, x.rank) for dim in dims}
-    return sliced(site.nodes.site("Flip"), x, {axis: (x.shape[axis] - 1, -1, x.shape[axis]) for axis in axes})
+    return slice_axes(site.nodes.site("Flip"), x, {axis: (x.shape[axis] - 1, -1, x.shape[axis]) for axis in axes})
 
 
 @aten("repeat")
@@ -178,7 +178,7 @@ def _roll_axis(site: AtenSite, x: GraphValue, shift: int, axis: int) -> GraphVal
     if not cut:
         return x
     node = site.nodes.site("Roll")
-    parts = [sliced(node, x, {axis: (cut, 1, extent - cut)}), sliced(node, x, {axis: (0, 1, cut)})]
+    parts = [slice_axes(node, x, {axis: (cut, 1, extent - cut)}), slice_axes(node, x, {axis: (0, 1, cut)})]
     return site.call("Concat", *parts, axis=axis)
 
 

@@ -13,8 +13,8 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.merged_blocks import SortOrder
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scanned
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scan_axis
 
 Values = tuple[GraphValue | None, ...]
 
@@ -60,7 +60,7 @@ def kth_value(site: AtenSite, x: GraphValue, k: int, dim: int = -1, keepdim: boo
 def _select_rank(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -> tuple[GraphValue, GraphValue]:
     """The element of a rank in each row and where it is; with `nan`, the first NaN where there is one."""
     values, places = sort_along(site.nodes, x, axis, rank + 1)
-    found, place = (sliced(site.nodes.site("Slice"), value, {axis: (rank, 1, 1)}) for value in (values, places))
+    found, place = (slice_axes(site.nodes.site("Slice"), value, {axis: (rank, 1, 1)}) for value in (values, places))
     if not nan or not x.type.dtype.is_float:
         return found, place
     is_nan = site.nodes.expression("IsNaN", "{0} != {0}", [x], [x.type.dtype], DType.BOOL)
@@ -76,7 +76,7 @@ def _select_rank(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bo
 @along_rows
 def running_extremum(site: AtenSite, x: GraphValue, dim: int) -> Values:
     axis, node = site.axis(dim, x.rank), site.nodes.site("Scan")
-    made = scanned(node, x, Scan("max" if "max" in site.name else "min", axis))
+    made = scan_axis(node, x, Scan("max" if "max" in site.name else "min", axis))
     return made, position_of_scan(node, x, made, axis) if 1 in site.used else None
 
 

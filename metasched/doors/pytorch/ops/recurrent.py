@@ -8,7 +8,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 
 _LSTM = 2
 # PyTorch's gates are input, forget, cell, output; ONNX's are input, output, forget, cell.
@@ -64,6 +64,6 @@ def recurrent_layer(
 def _reorder_gates(site: AtenSite, weight: GraphValue, size: int) -> GraphValue:
     """Weights of the gates in ONNX's order, with a dimension for the direction."""
     node = site.nodes.site("Slice")
-    parts = [sliced(node, weight, {0: (gate * size, 1, size)}) for gate in _GATES]
+    parts = [slice_axes(node, weight, {0: (gate * size, 1, size)}) for gate in _GATES]
     joined = site.call("Concat", *parts, axis=0)
     return site.nodes.view(joined, (1, *joined.shape))

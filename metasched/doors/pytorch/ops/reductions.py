@@ -11,7 +11,7 @@ from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.text import real
 
 Dims: TypeAlias = int | Sequence[int] | None
@@ -80,7 +80,7 @@ def running(site: AtenSite, x: GraphValue, dim: int, *, dtype: Any = None) -> Gr
     if not x.rank:
         return site.value(x, site.result)
     scan = Scan("sum" if "cumsum" in site.name else "prod", site.axis(dim, x.rank))
-    return scanned(site.nodes.site("Scan"), site.value(x, site.result), scan)
+    return scan_axis(site.nodes.site("Scan"), site.value(x, site.result), scan)
 
 
 @aten("logsumexp")

@@ -15,8 +15,8 @@ from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.text import broadcast
 
 # PyTorch's reductions as those of ScatterElements.
@@ -44,7 +44,7 @@ def _scatter_elements(
         updates = site.call("Expand", updates, site.integers(index.shape))
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if extent < updates.shape[n]}
     if parts:
-        updates = sliced(site.nodes.site("Slice"), updates, parts)
+        updates = slice_axes(site.nodes.site("Slice"), updates, parts)
     return site.call("ScatterElements", x, index, updates, axis=site.axis(dim, x.rank), reduction=reduction)
 
 
@@ -142,7 +142,7 @@ def masked_scatter(site: AtenSite, x: GraphValue, mask: GraphValue, source: Grap
     if not source.type.size:
         raise Unsupported("there are no elements to put")
     holds = site.nodes.view(site.call("Expand", mask, site.integers(x.shape)), (size,))
-    counts = scanned(site.nodes.site("Scan"), site.nodes.cast(holds, DType.I64), Scan("sum", 0, exclusive=True))
+    counts = scan_axis(site.nodes.site("Scan"), site.nodes.cast(holds, DType.I64), Scan("sum", 0, exclusive=True))
     given = site.call("Gather", site.nodes.view(source, (source.type.size,)), counts, axis=0)
     made = site.nodes.select(holds, given, site.nodes.view(x, (size,)))
     return site.nodes.view(made, x.shape)

@@ -11,7 +11,7 @@ from metasched.doors.indexed_places import gather_at_places
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.graph.builder import GraphValue
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 
 
 @aten("embedding")
@@ -33,7 +33,7 @@ def gather(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, *, sparse
     axis, index = site.axis(dim, x.rank), site.row(index)
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if n != axis and extent < x.shape[n]}
     if parts:
-        x = sliced(site.nodes.site("Slice"), x, parts)
+        x = slice_axes(site.nodes.site("Slice"), x, parts)
     return site.nodes.view(site.call("GatherElements", x, index, axis=axis), site.shape)
 
 
