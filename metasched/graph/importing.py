@@ -19,10 +19,10 @@ from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedMo
 from metasched.graph.ir import Array, Graph
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.node_helpers.packed_numbers import number_type, numbers_in
-from metasched.graph.reading.functions import body_of, bound_attributes, schema_of, with_defaults
+from metasched.graph.reading.functions import add_defaults, body_of, bound_attributes, schema_of
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
-from metasched.graph.reading.tensors import array_of, element_type, few_bits, packed_bytes
+from metasched.graph.reading.tensors import array_of, element_type, few_bit_type, packed_bytes
 from metasched.graph.registry import NodeForm, NodeType, node_types, why_not_known
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.value_type import ValueType
@@ -163,7 +163,7 @@ class _Importer:
             )
 
     def _constant(self, scope: _Scope, tensor: Any) -> None:
-        if few_bits(tensor) is not None:
+        if few_bit_type(tensor) is not None:
             scope.values[tensor.name] = self._packed(scope, tensor)
             return
         try:
@@ -176,7 +176,7 @@ class _Importer:
 
     def _packed(self, scope: _Scope, tensor: Any) -> GraphValue:
         """A constant of numbers of few bits, computed from its bytes, which the graph has."""
-        found = few_bits(tensor)
+        found = few_bit_type(tensor)
         assert found is not None, tensor.name
         dtype, bits = found
         array = packed_bytes(tensor, self._model.folder, self._model.content)
@@ -323,7 +323,7 @@ class _Importer:
             return self._branch(node, scope, inputs[0].constant)
         if known is not None:
             _check_attributes(node, schema)
-            return _made(known, self._site(with_defaults(schema, node), scope, opset, inputs))
+            return _made(known, self._site(add_defaults(schema, node), scope, opset, inputs))
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
             raise Unsupported(why_not_known(_full(node)))
@@ -332,7 +332,7 @@ class _Importer:
         own_sets = _opsets(body.opset_import)
         standard = own_sets.get("", scope.opsets.get("", OLDEST_OPSET))
         opsets: dict[str, int] = own_sets | {"": max(standard, OLDEST_OPSET)}
-        return self._expanded(body, with_defaults(schema, node), scope, inputs, opsets)
+        return self._expanded(body, add_defaults(schema, node), scope, inputs, opsets)
 
     def _site(
         self,

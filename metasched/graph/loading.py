@@ -20,7 +20,7 @@ from metasched.graph.network import Network, folded
 from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.reading.model_file import ModelLike, read_model, without_position
+from metasched.graph.reading.model_file import ModelLike, read_model, rereadable_model
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.network_cache import CachePlace, NetworkCache
 from metasched.graph.saved.network_key import model_digest, network_key
@@ -107,7 +107,7 @@ def load_onnx(
     given = _all_sizes(sizes, named)
     ranges = {name: _range(name, size) for name, size in given.items() if isinstance(size, tuple | SizeRange)}
     single = {name: _single(name, size) for name, size in given.items() if not isinstance(size, tuple | SizeRange)}
-    said = (without_position(model), single, _whole_shapes(shapes or {}), values or {}, states or {})
+    said = (rereadable_model(model), single, _whole_shapes(shapes or {}), values or {}, states or {})
     with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
         digest = beside.submit(model_digest, said[0])
         cpu = target or Target.detect()
@@ -190,7 +190,7 @@ class _Source:
         that is computed depends on them.
         """
         graphs = model.graphs(more)
-        return graphs.changed(partial(folded, target=self.target)) if self.ranges else graphs
+        return graphs.change_graphs(partial(folded, target=self.target)) if self.ranges else graphs
 
     def of_sizes(self, place: CachePlace | None) -> NetworkOfSizes:
         """The networks of all sizes in the ranges."""

@@ -13,12 +13,12 @@ from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.database.record import Record, TaskKey
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.code.step_code import TaskCode
-from metasched.graph.growing.calls import with_room, without_room
+from metasched.graph.growing.calls import cut_results, extend_inputs
 from metasched.graph.inputs import UsualInputs, as_arrays, checked_types, random_inputs
 from metasched.graph.ir import Array, Graph
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import ASSUMED_STEPS
-from metasched.graph.loops.bodies import with_constants
+from metasched.graph.loops.bodies import replace_constants
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.members import NetworkBase
 from metasched.graph.passes.constant_folding import constant_folding
@@ -279,7 +279,7 @@ class Network(NetworkBase):
 
     def _whole(self) -> Graph:
         """The graph that runs with all of its constants, which are computed once more where they were let go."""
-        return with_constants(self.optimised, lambda constants: dict(constants.items()))
+        return replace_constants(self.optimised, lambda constants: dict(constants.items()))
 
     def _let_go(self, whole: Graph) -> None:
         self.optimised = let_constants_go(whole, self.graph, self._again)
@@ -386,7 +386,7 @@ class Network(NetworkBase):
         else:
             results = compiled.run(arrays)
         if self.signature.growth is not None:
-            results = without_room(self.signature, self._named(arrays), results)
+            results = cut_results(self.signature, self._named(arrays), results)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
@@ -437,7 +437,7 @@ class Network(NetworkBase):
         wanted = self.inputs
         taken = as_arrays(self.signature.name, wanted, inputs)
         if self.signature.growth is not None:
-            taken = with_room(self.signature, self._named(taken))
+            taken = extend_inputs(self.signature, self._named(taken))
         return checked_types(wanted, taken)
 
     def __repr__(self) -> str:

@@ -24,12 +24,12 @@ from metasched.errors import KernelError
 from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import described_forms, forms_of
+from metasched.graph.buckets.forms import forms_of, forms_to_json
 from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.calls import whole_number
+from metasched.graph.growing.calls import require_length
 from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
@@ -175,7 +175,7 @@ class NetworkOfSizes(NetworkBase):
     @property
     def buckets(self) -> tuple[Bucket, ...]:
         """The buckets that were made so far: `network` of one is tuned and profiled as any other."""
-        return tuple(own for rooms in list(self._rooms.values()) for own in rooms.made)
+        return tuple(own for rooms in list(self._rooms.values()) for own in rooms.made_buckets)
 
     @property
     def exact(self) -> Mapping[Key, str]:
@@ -346,7 +346,7 @@ class NetworkOfSizes(NetworkBase):
         except NotAlike as reason:
             LOGGER.info("the bucket %s is not kept: %s", own, reason)
             return None
-        return {**self._note(self.signature), "forms": described_forms(forms), "rooms": list(rooms)}
+        return {**self._note(self.signature), "forms": forms_to_json(forms), "rooms": list(rooms)}
 
     # --- calls
 
@@ -380,7 +380,7 @@ class NetworkOfSizes(NetworkBase):
         taken = None if own is None else own.sizes(sizes)
         if own is None or taken is None:
             return self.at(**sizes).profile_on(state, inputs, runs)
-        return own.network.profile_on(state, own.given(taken, inputs), runs)
+        return own.network.profile_on(state, own.prepare_inputs(taken, inputs), runs)
 
     def precision_error(self, /, *inputs: Any, **named: Any) -> PrecisionError:
         """How far results are from those in float32, on these inputs or, without any, on random ones of the largest
@@ -432,7 +432,7 @@ class NetworkOfSizes(NetworkBase):
         growth = self.signature.growth
         if growth is None:
             return None
-        return whole_number(growth, inputs[[*self.signature.given].index(growth.length)])
+        return require_length(growth, inputs[[*self.signature.given].index(growth.length)])
 
     # --- what it has as a `Network` has it
 
@@ -498,7 +498,7 @@ class NetworkOfSizes(NetworkBase):
         combinations = itertools.product(*(range_.buckets for range_ in self.ranges.values()))
         if any(key not in self._rooms and key not in self._apart for key in combinations):
             return False
-        if any(len(rooms.made) < len(rooms.longest) for rooms in self._rooms.values()):
+        if any(len(rooms.made_buckets) < len(rooms.longest) for rooms in self._rooms.values()):
             return False
         return all(member.is_compiled for member in self.members)
 

@@ -47,7 +47,7 @@ class OpenedModel:
 
     def graphs(self, more: Sizes) -> GrownGraphs:
         """The graphs of these sizes in the ranges: one, or more of a size that grows."""
-        return self._without_states(more).changed(self._with_states)
+        return self._without_states(more).change_graphs(self._with_states)
 
     def _without_states(self, more: Sizes) -> GrownGraphs:
         growing = self._growing

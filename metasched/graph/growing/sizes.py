@@ -12,7 +12,7 @@ from metasched.support.data_classes import dataclass
 # The shortest length at which a model is joined with itself: longer than what is broadcast.
 _SHORTEST = 2
 # Shorter ones, at which it may have other nodes, but no other shapes and numbers.
-CHECKED = (1, 0)
+CHECKED_LENGTHS = (1, 0)
 # Through fewer elements of its caches a decoder goes in no time that counts beside its weights.
 _SHORTEST_BUCKET = 64
 # The shortest one at the other end: so that three are apart. Of fewer lengths, each may have a network of its own.
@@ -77,7 +77,7 @@ class LengthLine:
     slope: Fraction
     constant: Fraction
 
-    def at(self, length: int) -> Fraction:
+    def evaluate(self, length: int) -> Fraction:
         return self.slope * length + self.constant
 
 
@@ -99,7 +99,7 @@ class Lengths:
         exact = [Fraction(value) for value in values]
         slope = (exact[0] - exact[-1]) / (self.samples[0] - self.samples[-1])
         found = LengthLine(slope, exact[0] - slope * self.samples[0])
-        if any(found.at(length) != value for length, value in zip(self.samples, exact, strict=True)):
+        if any(found.evaluate(length) != value for length, value in zip(self.samples, exact, strict=True)):
             at = " and ".join(f"{value} at {length}" for value, length in zip(values, self.samples, strict=True))
             raise LengthDependence(f"a number in it is {at}, which is no line")
         return found

@@ -16,7 +16,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.errors import Unsupported
-from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, add_loop
 from metasched.graph.node_types.branches import build_branch
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -137,7 +137,7 @@ def _pick_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, mos
         )
         return StepResults([_drop_overlaps(site, left, picked, given, limits)], [picked], some)
 
-    found = looped(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
+    found = add_loop(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
     return _box_rows(site, found.values[0], (batch, classes, most), given.places)
 
 

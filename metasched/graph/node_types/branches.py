@@ -11,7 +11,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.size_arithmetic import number_of, sizes_of
 from metasched.graph.errors import Unsupported
-from metasched.graph.loops.building import LoopFrame, StepResults, looped
+from metasched.graph.loops.building import LoopFrame, StepResults, add_loop
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.text import at, indices, number
@@ -102,4 +102,4 @@ def _extend_to_room(site: NodeSite, value: GraphValue, type_: ValueType, axis: i
 def _if(site: NodeSite, condition: GraphValue, run: RunBody, otherwise: Results) -> Results:
     """What a branch makes where a condition holds."""
     frame = LoopFrame(otherwise, most=1, condition=condition)
-    return looped(site, frame, lambda name, *_: StepResults(run([], name), ())).states
+    return add_loop(site, frame, lambda name, *_: StepResults(run([], name), ())).states

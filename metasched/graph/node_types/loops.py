@@ -18,7 +18,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import room_of, times
 from metasched.graph.errors import Unsupported
 from metasched.graph.loop_node import ENDLESS
-from metasched.graph.loops.appended_states import appended_states, without_appended
+from metasched.graph.loops.appended_states import appended_states, drop_appended_states
 from metasched.graph.loops.building import (
     LoopElements,
     LoopFrame,
@@ -26,10 +26,10 @@ from metasched.graph.loops.building import (
     LoopResults,
     RunStep,
     StepResults,
-    looped,
-    looped_forwards,
+    add_forward_loop,
+    add_loop,
 )
-from metasched.graph.loops.unrolled import unrolled, unrolled_if_few
+from metasched.graph.loops.unrolled import unroll_if_few, unroll_loop
 from metasched.graph.node_helpers.greatest_numbers import greatest_number
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -111,7 +111,7 @@ class _Lists:
         before = [value.name for value in graph.input[_OWN_INPUTS : _OWN_INPUTS + states]]
         after = [value.name for value in graph.output[1 : 1 + states]]
         self.found = appended_states(graph, before, after)
-        self.graph = without_appended(graph, before, after, self.found)
+        self.graph = drop_appended_states(graph, before, after, self.found)
 
 
 def _build_list_loop(site: NodeSite, lists: _Lists, frame: LoopFrame, *, has_condition: bool) -> Results:
@@ -177,14 +177,14 @@ def build_loop(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequen
     that is compared with those of other sizes, elements may be of another number: then it is a loop.
     """
     if site.builder.is_compared and frame.elements:
-        found = site.graphs.attempt(lambda: looped_forwards(site, frame, step))
+        found = site.graphs.attempt(lambda: add_forward_loop(site, frame, step))
     else:
-        found = unrolled_if_few(site, frame, step, declared)
+        found = unroll_if_few(site, frame, step, declared)
     if found is None:
-        found = site.graphs.attempt(lambda: looped(site, frame, step))
+        found = site.graphs.attempt(lambda: add_loop(site, frame, step))
     if found is None:
-        found = unrolled(site, frame, step, declared)
-    return looped(site, frame, step) if found is None else found
+        found = unroll_loop(site, frame, step, declared)
+    return add_loop(site, frame, step) if found is None else found
 
 
 def _unchanged_states(graph: Any, first: int, first_output: int, states: Sequence[GraphValue]) -> dict[str, GraphValue]:

@@ -16,7 +16,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, add_loop
 from metasched.graph.loops.unrolled import are_few
 from metasched.graph.node_helpers.moved_elements import entry_of, mirror_axis, slice_axes, stack_values
 from metasched.graph.registry import node_type
@@ -260,7 +260,7 @@ def _build_loop(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _StepOutp
         [LoopPlaces(0, backwards)] * is_wanted,
         layer.steps,
     )
-    found = looped(layer.site, frame, run)
+    found = add_loop(layer.site, frame, run)
     return _StepOutputs(found.values[0] if is_wanted else None, found.states[0], found.states[1] if has_cells else None)
 
 

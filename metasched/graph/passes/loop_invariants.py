@@ -13,7 +13,7 @@ from dataclasses import replace
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
 from metasched.graph.live_graph import without_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind
-from metasched.graph.loops.building import reading_what_it_needs
+from metasched.graph.loops.building import drop_unread_inputs
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import fresh
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
@@ -103,4 +103,4 @@ def _taking(loop: LoopNode, body: Graph, values: dict[str, str]) -> LoopNode:
         inputs=(*loop.inputs, *values.values()),
         takes=(*loop.takes, *(LoopInput(LoopInputKind.WHOLE, name) for name in values)),
     )
-    return reading_what_it_needs(taken)
+    return drop_unread_inputs(taken)

@@ -15,7 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
-from metasched.graph.loops.bodies import in_all_graphs
+from metasched.graph.loops.bodies import change_all_graphs
 from metasched.graph.precision.products import cast, literal
 from metasched.graph.precision.quantised import BYTES, quantised_form
 from metasched.ir.nodes import BinOp
@@ -69,7 +69,7 @@ def without_rounding(graph: Graph) -> Graph:
 
     Bytes that are read otherwise, such as those of `QLinearConv`, stay.
     """
-    return in_all_graphs(graph, _without_rounding)
+    return change_all_graphs(graph, _without_rounding)
 
 
 def _without_rounding(graph: Graph) -> Graph:
