@@ -9,7 +9,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.gathering import wrap_negative_indices
-from metasched.graph.text import at, broadcast, declared, indices, number, read
+from metasched.graph.text import at, broadcast, declare_buffer, indices, number, read
 from metasched.graph.value_type import ValueType
 
 Places = Mapping[int, GraphValue]
@@ -61,7 +61,7 @@ def gather_at_places(nodes: NodeCalls, x: GraphValue, places: Places, first: int
             own = indices(index.rank, "j")
             source = at(f"I{dim}", own)
             stages += [
-                declared(f"J{dim}", ValueType(DType.I64, index.shape)),
+                declare_buffer(f"J{dim}", ValueType(DType.I64, index.shape)),
                 f"{at(f'J{dim}', own)} = (i64({source}) + {x.shape[dim]} if {source} < 0 else i64({source}))",
             ]
             element = read(f"J{dim}", index.shape, place, shape)

@@ -115,7 +115,7 @@ class MaskedPart:
     def is_of(self, trace: ArrayTrace, other: MaskedPart) -> bool:
         """Whether another one is of the same elements."""
         same_place = (self.dim, self.mask.shape) == (other.dim, other.mask.shape)
-        return same_place and trace.builder.same(self.mask, other.mask)
+        return same_place and trace.builder.is_same_value(self.mask, other.mask)
 
 
 def subscript_array(array: TracedOperand, key: Any) -> Any:

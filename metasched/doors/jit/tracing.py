@@ -17,7 +17,7 @@ from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.traced_array import MaskedElements, TracedArray
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -73,7 +73,7 @@ def trace_function(
         _identifier(name), [(_identifier(label), leaf.value) for label, leaf in _unique_labels(found)]
     )
     graph.validate()
-    return TracedFunction(without_dead_code(graph), structure)
+    return TracedFunction(remove_dead_code(graph), structure)
 
 
 def _unique_labels(found: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
 from metasched.doors.pytorch.shared_results import copy_constants, share_results
 from metasched.doors.pytorch.tensors import Layout, as_array, as_tensor, layout, memory_order, permutation, torch_module
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.network import Network
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
@@ -201,5 +201,5 @@ def _network_call(
     graph = lowering.builder.graph(name, outputs)
     graph.validate()
     return NetworkCall(
-        make(without_dead_code(graph)), tuple(inputs), tuple(layouts), not isinstance(result, tuple | list)
+        make(remove_dead_code(graph)), tuple(inputs), tuple(layouts), not isinstance(result, tuple | list)
     )

@@ -16,7 +16,7 @@ from metasched.graph.buckets.forms import CallForms, call_forms
 from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, mask_graph
 from metasched.graph.errors import NetworkError
 from metasched.graph.growing.calls import extend_inputs
-from metasched.graph.inputs import as_arrays, checked_types
+from metasched.graph.inputs import as_arrays, require_types
 from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
 from metasched.graph.placement import Growth
@@ -130,7 +130,7 @@ class Bucket:
         taken = as_arrays(signature.name, signature.given, inputs)
         if signature.growth is not None:
             taken = extend_inputs(signature, dict(zip(signature.given, taken, strict=True)))
-        taken = checked_types(signature.given, taken)
+        taken = require_types(signature.given, taken)
         padded = [self._pad_input(name, array) for name, array in zip(signature.given, taken, strict=True)]
         return [*padded, *sizes.more]
 

@@ -107,7 +107,7 @@ class Following:
 
     def steps_of(self, loop: LoopNode) -> Factors:
         """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many."""
-        return next((self.values[name][0] for name, _ in loop.taken(LoopInputKind.ELEMENTS)), ())
+        return next((self.values[name][0] for name, _ in loop.inputs_of_kind(LoopInputKind.ELEMENTS)), ())
 
     def _compute(self, number: int, node: Compute) -> None:
         if not any(map(self.is_free, node.inputs)) and not self._differs(number, node):

@@ -54,7 +54,7 @@ def _lengthens(graph: Graph, node: Compute, axis: int) -> bool:
     boxes = copied_boxes(node.program.func)
     if boxes is None or len(boxes) != 2:
         return False
-    given = node.by_input()
+    given = node.input_values()
     shapes = [graph.types[given[box.input]].shape for box in boxes]
     if [given[box.input] for box in boxes] != list(node.inputs) or len(shapes[0]) != len(shapes[1]):
         return False

@@ -13,9 +13,9 @@ from dataclasses import replace
 from metasched.dtypes import INDEX
 from metasched.graph.errors import NetworkError
 from metasched.graph.fusion.stages import parsed
-from metasched.graph.ir import Compute, Graph, Node, reading
+from metasched.graph.ir import Compute, Graph, Node, replace_reads
 from metasched.graph.placement import Growth
-from metasched.graph.text import at, fresh, indices
+from metasched.graph.text import at, fresh_name, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -38,7 +38,7 @@ def graph_of_fixed_length(
 
     Raises NetworkError where the caches have not the room for what a call adds.
     """
-    name = fresh(name, graph.types, "_")
+    name = fresh_name(name, graph.types, "_")
     states = _States({**graph.types, name: ValueType(INDEX, ())}, dict(graph.outputs), capacity)
     for cache in caches.values():
         states.add(cache, length)
@@ -84,7 +84,7 @@ class _States:
     def add_states(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         """The model's nodes, which read what is held, and those of the states around them."""
         after = (replace(n, inputs=(self._held.get(n.inputs[0], n.inputs[0]), *n.inputs[1:])) for n in self._after)
-        return (*self._before, *(reading(node, self._held) for node in nodes), *after)
+        return (*self._before, *(replace_reads(node, self._held) for node in nodes), *after)
 
 
 def _replace_extent(type_: ValueType, axis: int, extent: int) -> ValueType:
@@ -92,7 +92,7 @@ def _replace_extent(type_: ValueType, axis: int, extent: int) -> ValueType:
 
 
 def _new(like: str, types: dict[str, ValueType], type_: ValueType) -> str:
-    name = fresh(like, types)
+    name = fresh_name(like, types)
     types[name] = type_
     return name
 

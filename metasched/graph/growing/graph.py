@@ -29,7 +29,7 @@ from metasched.graph.growing.sizes import CHECKED_LENGTHS, FEWEST, GrowingSize, 
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.placement import Growth
 from metasched.graph.site import dtype_of
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -207,11 +207,11 @@ def sample_graphs(
         folding = Folding({**decided, **never})
         made = []
         for length in lengths.samples:
-            folding.again()
+            folding.begin_graph()
             made.append(make(length, folding))
         other = {place for place, arrays in folding.made.items() if not _fits(arrays, lengths)}
         if not other:
-            return made, FoldedSamples(folding.decided, never, folding.made)
+            return made, FoldedSamples(folding.decisions, never, folding.made)
         never |= dict.fromkeys(other, False)
 
 
@@ -247,7 +247,7 @@ class _JoinedGraph:
         self._same = same
         self._require_equal_structure()
         self._caches = found
-        self._length = fresh(name, self._first.types, "_")
+        self._length = fresh_name(name, self._first.types, "_")
         caches = self._caches.values()
         self._wide = {name: 0 for cache in caches for name in self._views_of({cache.input})}
         self._wide |= {
@@ -375,7 +375,7 @@ class _JoinedGraph:
         self._nodes.append(Compute(name, "Constant", found.program, (*sources, self._length), (name,)))
 
     def _new_constant(self, like: str, array: Array) -> str:
-        name = fresh(like, {*self._first.types, *self._types})
+        name = fresh_name(like, {*self._first.types, *self._types})
         self._types[name] = ValueType(dtype_of(array), array.shape)
         self._constants[name] = array
         return name

@@ -14,7 +14,7 @@ from metasched.graph.fusion.expressions import reads, with_reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.growing.expressions import LengthReader, clamp_index, reads_of
 from metasched.graph.growing.sizes import LengthDependence, Lengths
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import Read, SourceExpr, Stage
@@ -51,7 +51,7 @@ def grown_program(
     if any(len(part.stages) != len(first.stages) or part.inputs != first.inputs for part in known):
         raise LengthDependence("it computes something else at some lengths than at others")
     types = {name: given.get(name) or _type(name, known, lengths) for name in first.types}
-    name = fresh(_LENGTH, types, "_")
+    name = fresh_name(_LENGTH, types, "_")
     types[name] = ValueType(INDEX, ())
     unsure = {*moving, name}
     stages: list[Stage] = []

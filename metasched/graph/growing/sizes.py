@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from metasched.graph.errors import NetworkError
-from metasched.graph.whole_numbers import bucket_sizes, whole_number
+from metasched.graph.whole_numbers import bucket_sizes, require_whole_number
 from metasched.support.data_classes import dataclass
 
 # The shortest length at which a model is joined with itself: longer than what is broadcast.
@@ -38,7 +38,7 @@ class GrowingSize:
     buckets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "capacity", whole_number(self.capacity, "the capacity of caches"))
+        object.__setattr__(self, "capacity", require_whole_number(self.capacity, "the capacity of caches"))
         object.__setattr__(self, "buckets", bucket_sizes(self.buckets))
         if self.capacity < 1:
             raise NetworkError(f"a cache has room for at least 1, and not for {self.capacity}")

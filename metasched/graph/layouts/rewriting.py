@@ -12,7 +12,7 @@ from metasched.graph.layouts.orders import Order, identity, in_orders, moves_ele
 from metasched.graph.layouts.preferences import preferences, weight_order
 from metasched.graph.layouts.regions import Site, Sites
 from metasched.graph.layouts.reshaping import is_read_by_quotients
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import packed_strides, reshaped
@@ -56,7 +56,7 @@ class _Rewriting:
         outputs = tuple((label, self._as_given(name)) for label, name in graph.outputs)
         made = replace(graph, types=self.types, constants=self.constants, nodes=tuple(self.nodes), outputs=outputs)
         before = {own: name for (name, _), own in self.copies.items()}
-        return with_names_of(without_dead_code(made), before)
+        return with_names_of(remove_dead_code(made), before)
 
     # --- nodes
 

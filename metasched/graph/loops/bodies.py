@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Graph, LoopNode
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.loops.building import drop_unread_inputs
 
@@ -36,13 +36,15 @@ def settle_loops(graph: Graph) -> Graph:
     if not any(graph.loops):
         return graph
     nodes = tuple(_settle_loop(node, graph) if isinstance(node, LoopNode) else node for node in graph.nodes)
-    return graph if nodes == graph.nodes else without_dead_code(replace(graph, nodes=nodes))
+    return graph if nodes == graph.nodes else remove_dead_code(replace(graph, nodes=nodes))
 
 
 def _settle_loop(loop: LoopNode, graph: Graph) -> LoopNode:
     """A loop that has its constants: what is computed of them alone is known ahead, whatever the step."""
     known = {
-        own.body: graph.constants[name] for name, own in loop.taken(LoopInputKind.WHOLE) if name in graph.constants
+        own.body: graph.constants[name]
+        for name, own in loop.inputs_of_kind(LoopInputKind.WHOLE)
+        if name in graph.constants
     }
     if known:
         pairs = [(name, own) for name, own in zip(loop.inputs, loop.takes, strict=True) if own.body not in known]

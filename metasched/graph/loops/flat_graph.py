@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, ShapeView
 from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
 from metasched.graph.placement import Position, ValuePart
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -210,7 +210,7 @@ class _Flattening:
 
     def _loop(self, loop: LoopNode, names: dict[str, str]) -> None:
         kinds, body = LoopInputKind, loop.body
-        inner = {own.body: names[name] for name, own in loop.taken(kinds.WHOLE)}
+        inner = {own.body: names[name] for name, own in loop.inputs_of_kind(kinds.WHOLE)}
         inner |= {name: self._add_name(name, type_) for name, type_ in body.types.items() if name not in inner}
         self.constants |= {inner[name]: (body.constants, name) for name in body.constants}
         place, first = len(self.loops), len(self.nodes)
@@ -218,7 +218,7 @@ class _Flattening:
         self._add(body, inner)
         self.depth -= 1
         labels = {label: inner[name] for label, name in body.outputs}
-        for name, own in loop.given(LoopOutputKind.STATE):
+        for name, own in loop.outputs_of_kind(LoopOutputKind.STATE):
             names[name] = inner[own.body]
         # Those of its body, whose limits are known before its own, come after it.
         made = FlatLoop(
@@ -232,24 +232,25 @@ class _Flattening:
             condition=_rename(names, loop.input_of(kinds.CONDITION)),
             goes_on=labels[loop.goes_on] if loop.goes_on else None,
             counter=inner[loop.counter] if loop.counter else None,
-            steps=next((names[name] for name, _ in loop.given(LoopOutputKind.STEPS)), None),
+            steps=next((names[name] for name, _ in loop.outputs_of_kind(LoopOutputKind.STEPS)), None),
             states=tuple(
                 FlatState(inner[own.body], names[name], labels[body.states[own.body]])
-                for name, own in loop.taken(kinds.STATE)
+                for name, own in loop.inputs_of_kind(kinds.STATE)
             ),
             reads=tuple(
-                FlatElements(inner[own.body], names[name], own.backwards) for name, own in loop.taken(kinds.ELEMENTS)
+                FlatElements(inner[own.body], names[name], own.backwards)
+                for name, own in loop.inputs_of_kind(kinds.ELEMENTS)
             ),
             makes=tuple(
                 FlatElements(labels[own.body], names[name], own.backwards)
-                for name, own in loop.given(LoopOutputKind.ELEMENTS)
+                for name, own in loop.outputs_of_kind(LoopOutputKind.ELEMENTS)
             ),
             depth=self.depth,
         )
         self.loops.insert(place, made)
 
     def _add_name(self, name: str, type_: ValueType) -> str:
-        name = fresh(name, self.types)
+        name = fresh_name(name, self.types)
         self.types[name] = type_
         return name
 

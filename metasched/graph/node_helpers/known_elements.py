@@ -36,7 +36,7 @@ def known_elements(builder: GraphBuilder, value: GraphValue) -> Array | None:
     types = {name: builder.type_of(name) for node in nodes for name in (*node.inputs, *node.outputs)}
     if any(type_.size > _MOST_ELEMENTS for type_ in types.values()):
         return None
-    return builder.remembered(
+    return builder.remember(
         _signature(nodes, types, constants), lambda: _compute_value(nodes, types, constants, value.name)
     )
 

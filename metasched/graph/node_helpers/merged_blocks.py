@@ -13,7 +13,7 @@ from enum import Enum
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, limits, place_within
+from metasched.graph.text import at, declare_buffer, indices, limits, place_within
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -126,7 +126,7 @@ def _rank_blocks(site: NodeSite, x: GraphValue, axis: int, k: int, order: RowOrd
     place = f"sum[r0 < {size} if {inside} and {ranks} == i32(s)](i32(j * {size} + r0))"
     element = _element_along("A", around, axis, place_within(own, extent))
     stages = [
-        declared("R", ValueType(DType.I32, shape(count, size))),
+        declare_buffer("R", ValueType(DType.I32, shape(count, size))),
         f"{_element_along('R', around, axis, 'j', 'u')} = {rank}",
         f"{own} = {place}",
         f"{_element_along('Y', around, axis, 'j', 's')} = {element}",
@@ -145,7 +145,7 @@ def _merge_pairs(site: NodeSite, blocks: _Blocks, k: int, order: RowOrder) -> _B
     found = _count_before(site, blocks, order, numbers, step)
     taken = f"i64({blocks.element('N', 'p', 's')})"
     ahead, second = _ahead(blocks, order, taken, f"s - {taken}"), f"{blocks.length} + s - {taken}"
-    stages = [declared("F", numbers), f"{blocks.element('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
+    stages = [declare_buffer("F", numbers), f"{blocks.element('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
     own = f"i64({blocks.element('F', 'p', 's')})"
     for made, array in (("Y", "A"), ("J", "K")):
         first = blocks.element(array, "2 * p", place_within(own, blocks.length))

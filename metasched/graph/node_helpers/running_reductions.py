@@ -13,7 +13,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -62,7 +62,7 @@ def scan_axis(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     element = at("A", ["r0" if dim == scan.axis else name for dim, name in enumerate(over)])
     met = f"r0 {scan.relation} {over[scan.axis]}"
     stages = [
-        declared("T", ValueType(wide, x.shape)),
+        declare_buffer("T", ValueType(wide, x.shape)),
         f"{at('T', over)} = {scan.reducer}[r0 < {x.shape[scan.axis]} if {met}]({wide}({element}))",
         f"{at('Y', over)} = {dtype}({at('T', over)})",
     ]
@@ -117,9 +117,9 @@ def log_sum_exp_scan(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     largest, met = at("M", over), f"r0 < {extent} if r0 <= {over[axis]}"
     finite = f"({largest} if abs({largest}) < inf else 0.0)"
     stages = [
-        declared("M", ValueType(wide, x.shape)),
+        declare_buffer("M", ValueType(wide, x.shape)),
         f"{largest} = max[{met}]({element})",
-        declared("S", ValueType(wide, x.shape)),
+        declare_buffer("S", ValueType(wide, x.shape)),
         f"{at('S', over)} = sum[{met}](exp({element} - {finite}))",
         f"{at('Y', over)} = {dtype}(log({at('S', over)}) + {finite})",
     ]

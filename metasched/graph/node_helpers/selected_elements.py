@@ -15,7 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -101,7 +101,7 @@ class _Selection:
         for n in range(1, self.block):
             name = "Y" if n == self.block - 1 else f"W{n}"
             one = self._block_element(x, str(n))
-            stages += [] if name == "Y" else [declared(name, made)]
+            stages += [] if name == "Y" else [declare_buffer(name, made)]
             stages.append(
                 f"{self._element_along(x, name, 'j')} = {best} if {self.order.no_later(best, one)} else {one}"
             )
@@ -142,9 +142,9 @@ class _Selection:
         relation = ">" if self.order.largest else "<"
         before = f"{other} {relation} {value} or {other} == {value} and {its_turn} < {turn}"
         stages = [
-            declared("T", numbers),
-            declared("R", numbers),
-            declared("V", replace(numbers, dtype=x.type.dtype.compute)),
+            declare_buffer("T", numbers),
+            declare_buffer("R", numbers),
+            declare_buffer("V", replace(numbers, dtype=x.type.dtype.compute)),
             *self._key_stages(x, place),
             f"{rank} = sum[r0 < {count}](i32(1) if {before} else i32(0))",
             f"{self._element_along(x, 'Y', 's')} = sum[r0 < {count} if {its_rank} == i32(s)]({its_place})",

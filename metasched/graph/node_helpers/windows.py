@@ -88,7 +88,7 @@ def windows_of(site: NodeSite, inputs: tuple[int, ...], kernel: tuple[int, ...])
     if len(kernel) != rank or min((*kernel, *strides, *dilations), default=1) < 1:
         raise Unsupported(f"a window of {kernel}, strides {strides} and dilations {dilations} is none")
     spans = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
-    auto = site.one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    auto = site.require_one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     if auto.startswith("SAME"):
         outputs = tuple(-(-n // s) for n, s in zip(inputs, strides, strict=True))
         total = [max((o - 1) * s + span - n, 0) for o, s, span, n in zip(outputs, strides, spans, inputs, strict=True)]

@@ -45,5 +45,5 @@ def bit_shift(site: NodeSite) -> Results:
     """A shift of bits. Where all are shifted out, nothing is left but the sign of a number that is shifted to the
     right.
     """
-    left = site.one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT"
+    left = site.require_one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT"
     return _combine_integers(site, "{0} << {1}" if left else "{0} >> {1}")

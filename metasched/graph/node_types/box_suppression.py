@@ -20,7 +20,7 @@ from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, a
 from metasched.graph.node_types.branches import build_branch
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import declared, place_within, real
+from metasched.graph.text import declare_buffer, place_within, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -93,9 +93,9 @@ def _suppress_boxes(
 
     is_few = site.single(
         [
-            declared("T", ValueType(DType.I64, (batch, classes))),
+            declare_buffer("T", ValueType(DType.I64, (batch, classes))),
             f"T[b, c] = sum[n < {holds.shape[2]}](i64(A[b, c, n]))",
-            declared("M", ValueType(DType.I64, (1,))),
+            declare_buffer("M", ValueType(DType.I64, (1,))),
             f"M[z] = max[b < {batch}, c < {classes}](T[b, c])",
             f"Y[] = M[0] <= {rooms[-1]}",
         ],
@@ -150,7 +150,7 @@ def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, 
         raise Unsupported(f"it has scores {scores.type} for boxes {boxes.type}")
     numbers = [_count_along(boxes, 1), _count_along(scores, 2)]
     known = [number for number in numbers if number is not None]
-    if len(known) == 1 or (known and not site.builder.same(*known)):
+    if len(known) == 1 or (known and not site.builder.is_same_value(*known)):
         raise Unsupported("data decide how many boxes there are, and otherwise how many scores")
     return boxes.shape[0], boxes.shape[1]
 
@@ -192,9 +192,9 @@ def _pick_best(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphV
     """The box of each class that has the highest score, the first of equal ones; -1 where there is none left."""
     count = left.shape[2]
     stages = [
-        declared("T", ValueType(DType.F32, per_class.shape)),
+        declare_buffer("T", ValueType(DType.F32, per_class.shape)),
         f"T[b, c] = max[n < {count}](A[b, c, n])",
-        declared("F", per_class),
+        declare_buffer("F", per_class),
         f"F[b, c] = min[n < {count}](n if A[b, c, n] == T[b, c] else {count})",
         f"Y[b, c] = F[b, c] if T[b, c] > {_GONE} and F[b, c] < {count} else -1",
     ]
@@ -217,9 +217,9 @@ def _drop_overlaps(
     common = "I[b, c, n]"
     overlaps = f"{common} > 0.0 and {common} / ({area} + {its_area} - {common}) > L[]"
     stages = [
-        declared("Q", sides),
+        declare_buffer("Q", sides),
         f"Q[b, c, k] = {given.corner('k', own)}",
-        declared("I", left.type),
+        declare_buffer("I", left.type),
         f"{common} = {widths[0]} * {widths[1]}",
         f"Y[b, c, n] = {_GONE} if P[b, c] >= 0 and (n == P[b, c] or {overlaps}) else A[b, c, n]",
     ]

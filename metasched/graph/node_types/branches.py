@@ -29,7 +29,7 @@ def branch(site: NodeSite) -> Results:
     condition = site.operand(0)
     if condition.type.size != 1:
         raise Unsupported(f"its condition is {condition.type}, and not one element")
-    return build_branch(site, condition, [site.graphs.branch(site.required(name)) for name in _BRANCHES])
+    return build_branch(site, condition, [site.graphs.branch(site.require_attribute(name)) for name in _BRANCHES])
 
 
 def build_branch(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody]) -> Results:

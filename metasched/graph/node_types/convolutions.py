@@ -11,7 +11,7 @@ from metasched.graph.node_helpers.windows import Windows, drop_border_taps, wind
 from metasched.graph.node_types.matmul import subtract_zero_point
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -48,7 +48,7 @@ def convolve(
         stages.append(f"{at('Y', left)} = {products}")
     else:
         added = "" if bias is None else f" + {cast('B[o]', bias.type.dtype, wide)}"
-        stages.append(declared("T", ValueType(wide, type_.shape)))
+        stages.append(declare_buffer("T", ValueType(wide, type_.shape)))
         stages.append(f"{at('T', left)} = {products}")
         stages.append(f"{at('Y', left)} = {cast(at('T', left) + added, wide, result)}")
     return site.single(stages, type_, A=x, W=w, B=bias)
@@ -132,7 +132,7 @@ def border_stage(x: GraphValue, border: tuple[tuple[int, int], ...], dtype: DTyp
     type_ = ValueType(dtype, (*x.shape[:2], *extents))
     read = cast(at("A", ("n", "c", *places)), x.type.dtype, dtype)
     text = f"{read} if {' and '.join(met)} else 0" if met else read
-    return [declared("P", type_), f"{at('P', ('n', 'c', *over))} = {text}"], "P"
+    return [declare_buffer("P", type_), f"{at('P', ('n', 'c', *over))} = {text}"], "P"
 
 
 @node_type("ConvInteger")

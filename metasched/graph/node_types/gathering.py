@@ -15,7 +15,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, number
+from metasched.graph.text import at, declare_buffer, indices, number
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
@@ -81,7 +81,7 @@ def _gather(site: NodeSite) -> Results:
     names = indices(index.rank, "j")
     j = at("J", place)
     stages = [
-        declared("J", ValueType(DType.I64, index.shape)),
+        declare_buffer("J", ValueType(DType.I64, index.shape)),
         f"{at('J', names)} = {nonnegative_index(at('I', names), x.shape[axis])}",
         f"{at('Y', over)} = {at('A', (*before, j, *after))} if {is_inside(j, x.shape[axis])} else {_zero(x)}",
     ]
@@ -112,7 +112,7 @@ def _gather_elements(site: NodeSite) -> Results:
     j = at("J", over)
     picked = at("A", [j if dim == axis else name for dim, name in enumerate(over)])
     stages = [
-        declared("J", ValueType(DType.I64, index.shape)),
+        declare_buffer("J", ValueType(DType.I64, index.shape)),
         f"{j} = {nonnegative_index(at('I', over), x.shape[axis])}",
         f"{at('Y', over)} = {picked} if {is_inside(j, x.shape[axis])} else {_zero(x)}",
     ]
@@ -139,7 +139,7 @@ def _gather_nd(site: NodeSite) -> Results:
     stages, picked = [], []
     for dim in range(depth):
         buffer = f"J{dim}"
-        stages.append(declared(buffer, ValueType(DType.I64, rows)))
+        stages.append(declare_buffer(buffer, ValueType(DType.I64, rows)))
         element = at("I", (*names, str(dim)))
         stages.append(f"{at(buffer, names)} = {nonnegative_index(element, x.shape[batch + dim])}")
         picked.append(at(buffer, over[: len(rows)]))
@@ -154,7 +154,7 @@ def one_hot(site: NodeSite) -> Results:
     index, values = site.operand(0), site.operand(2)
     if values.type.size != 2:
         raise Unsupported(f"its values are {values.type}, and not two: what is off, and what is on")
-    depth = int(site.known(1, "depth").reshape(-1)[0])
+    depth = int(site.require_known(1, "depth").reshape(-1)[0])
     rank = index.rank + 1
     axis = site.axis(int(site.attribute("axis", -1)), rank)
     shape = (*index.shape[:axis], depth, *index.shape[axis:])

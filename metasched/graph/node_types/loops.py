@@ -45,7 +45,7 @@ def scan(site: NodeSite) -> Results:
     """A step for each element of the inputs that are gone through."""
     if site.opset < 9:
         raise Unsupported("it is of an opset before 9")
-    graph, count = site.required("body"), int(site.required("num_scan_inputs"))
+    graph, count = site.require_attribute("body"), int(site.require_attribute("num_scan_inputs"))
     operands = site.operands
     if not 1 <= count <= len(operands):
         raise Unsupported(f"it goes through {count} of its {len(operands)} inputs")
@@ -79,7 +79,7 @@ def scan(site: NodeSite) -> Results:
 @node_type("Loop", counts=True)
 def loop(site: NodeSite) -> Results:
     """Steps while a condition holds, up to a number of steps: both may be known at load, or computed from data."""
-    graph = site.required("body")
+    graph = site.require_attribute("body")
     limit, condition = site.optional(0), site.optional(1)
     states = [site.value(number) for number in range(2, len(site.inputs))]
     if limit is None and condition is None:

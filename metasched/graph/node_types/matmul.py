@@ -7,7 +7,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, broadcast, cast, declared, indices, operand_text, read, real
+from metasched.graph.text import at, broadcast, cast, declare_buffer, indices, operand_text, read, real
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -44,7 +44,11 @@ def product(site: NodeSite, x: GraphValue, y: GraphValue, wide: DType, result: D
     if result is wide:
         made = site.single([f"{at('Y', over)} = {total}"], type_, A=a, B=b)
     else:
-        stages = [declared("T", type_), f"{at('T', over)} = {total}", f"{at('Y', over)} = {result}({at('T', over)})"]
+        stages = [
+            declare_buffer("T", type_),
+            f"{at('T', over)} = {total}",
+            f"{at('Y', over)} = {result}({at('T', over)})",
+        ]
         made = site.single(stages, ValueType(result, shape), A=a, B=b)
     return site.view(made, final)
 
@@ -75,7 +79,7 @@ def gemm(site: NodeSite) -> Results:
     if not added and alpha == 1 and wide is dtype:
         return (site.single([f"Y[i, j] = {total}"], type_, A=a, B=b),)
     stages = [
-        declared("T", ValueType(wide, (m, n))),
+        declare_buffer("T", ValueType(wide, (m, n))),
         f"T[i, j] = {total}",
         f"Y[i, j] = {cast(scaled + added, wide, dtype)}",
     ]
@@ -112,7 +116,7 @@ def subtract_zero_point(site: NodeSite, x: GraphValue, zero: GraphValue | None, 
 @node_type("Einsum")
 def einsum(site: NodeSite) -> Results:
     operands = site.operands
-    inputs, result = _subscripts(str(site.required("equation")), [x.rank for x in operands])
+    inputs, result = _subscripts(str(site.require_attribute("equation")), [x.rank for x in operands])
     extents: dict[str, int] = {}
     for subscript, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(subscript, x.shape, strict=True):
@@ -138,7 +142,7 @@ def einsum(site: NodeSite) -> Results:
     if wide is dtype or not summed:
         return (site.single([f"{left} = {text if wide is dtype else f'{dtype}({text})'}"], type_, **given),)
     total = at("T", [_index(s) for s in result])
-    stages = [declared("T", ValueType(wide, shape)), f"{total} = {text}", f"{left} = {dtype}({total})"]
+    stages = [declare_buffer("T", ValueType(wide, shape)), f"{total} = {text}", f"{left} = {dtype}({total})"]
     return (site.single(stages, type_, **given),)
 
 

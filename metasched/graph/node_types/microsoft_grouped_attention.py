@@ -12,7 +12,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.node_types.microsoft_attention import Heads, attend_heads, lowest, rotate_heads
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import real
 from metasched.graph.value_type import ValueType
@@ -75,7 +75,7 @@ def group_query_attention(site: NodeSite) -> Results:
     if site.flag("do_rotary"):
         tables, places = (site.operand(7), site.operand(8)), _places(site, past, query.shape[1])
         query, key = (rotate_heads(site, x, places, tables) for x in (query, key))
-    query, key, value = (called(site, "Transpose", x, perm=(0, 2, 1, 3)) for x in (query, key, value))
+    query, key, value = (call_node(site, "Transpose", x, perm=(0, 2, 1, 3)) for x in (query, key, value))
     key, value = _append_to_past(site, 3, key, past), _append_to_past(site, 4, value, past)
     heads = Heads(query, key, value)
     return (attend_heads(site, heads, [_causal(site, heads, past)]), key, value)
@@ -92,7 +92,7 @@ def _require_plain(site: NodeSite) -> None:
 def _parts(site: NodeSite) -> list[GraphValue]:
     """Queries, keys and values, of batch x places x heads x size."""
     query, key, value = site.operand(0), site.optional(1), site.optional(2)
-    count, shared = int(site.required("num_heads")), int(site.required("kv_num_heads"))
+    count, shared = int(site.require_attribute("num_heads")), int(site.require_attribute("kv_num_heads"))
     if key is None or value is None:
         size = query.shape[2] // (count + 2 * shared)
         widths = (count * size, shared * size, shared * size)
@@ -123,7 +123,7 @@ def _places(site: NodeSite, past: _Past, length: int) -> GraphValue:
         return site.view(slice_axes(site, site.view(given, (given.type.size,)), {0: (0, 1, 1)}), (1,))
     if given is not None:
         return given
-    return called(site, "Add", site.view(past.count, (past.count.shape[0], 1)), counted)
+    return call_node(site, "Add", site.view(past.count, (past.count.shape[0], 1)), counted)
 
 
 def _append_to_past(site: NodeSite, number: int, x: GraphValue, past: _Past) -> GraphValue:

@@ -11,7 +11,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.matmul import product, subtract_zero_point
 from metasched.graph.node_types.microsoft_bytes import channels_first, channels_last
 from metasched.graph.node_types.quantization import broadcast_scale, quantize_values
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import cast, real
 
@@ -49,7 +49,7 @@ def _apply_activation(site: NodeSite, x: GraphValue, parameters: Sequence[float]
     known = _ACTIVATIONS.get(name)
     if known is None or (parameters and len(parameters) < len(known)):
         raise Unsupported(f"its activation is {name} of {len(parameters)} numbers")
-    return called(site, name, x, **dict(zip(known, parameters, strict=False)))
+    return call_node(site, name, x, **dict(zip(known, parameters, strict=False)))
 
 
 def _parameters(site: NodeSite) -> list[float]:
@@ -66,11 +66,11 @@ def _select_attributes(site: NodeSite, names: Mapping[str, Any]) -> dict[str, An
 )
 def fused_convolution(site: NodeSite) -> Results:
     """A convolution, plus the fourth input, and an activation of that."""
-    made = called(
+    made = call_node(
         site, "Conv", site.operand(0), site.operand(1), site.optional(2), **_select_attributes(site, _CONVOLUTION)
     )
     added = site.optional(3)
-    made = made if added is None else called(site, "Add", made, added)
+    made = made if added is None else call_node(site, "Add", made, added)
     return (_apply_activation(site, made, [float(value) for value in site.attribute("activation_params") or ()]),)
 
 
@@ -80,15 +80,15 @@ def quantised_convolution(site: NodeSite) -> Results:
     x, *others = (site.optional(n) for n in range(9))
     assert x is not None
     if not site.flag("channels_last"):
-        return (called(site, "QLinearConv", x, *others, **_select_attributes(site, _CONVOLUTION)),)
-    made = called(site, "QLinearConv", channels_first(site, x), *others, **_select_attributes(site, _CONVOLUTION))
+        return (call_node(site, "QLinearConv", x, *others, **_select_attributes(site, _CONVOLUTION)),)
+    made = call_node(site, "QLinearConv", channels_first(site, x), *others, **_select_attributes(site, _CONVOLUTION))
     return (channels_last(site, made),)
 
 
 @node_type("com.microsoft:FusedGemm", form=NodeForm((2, 3), {**_GEMM, "beta": 1.0, **_ACTIVATION}))
 def fused_gemm(site: NodeSite) -> Results:
     attributes = _select_attributes(site, {**_GEMM, "beta": float})
-    made = called(site, "Gemm", site.operand(0), site.operand(1), site.optional(2), **attributes)
+    made = call_node(site, "Gemm", site.operand(0), site.operand(1), site.optional(2), **attributes)
     return (_apply_activation(site, made, _parameters(site)),)
 
 
@@ -98,7 +98,7 @@ def fused_gemm(site: NodeSite) -> Results:
 def fused_matmul(site: NodeSite) -> Results:
     """`alpha * A @ B`, with A and B transposed as the attributes say."""
     a, b = (_transpose_operand(site, site.operand(n), letter) for n, letter in enumerate("AB"))
-    made, alpha = called(site, "MatMul", a, b), float(site.attribute("alpha"))
+    made, alpha = call_node(site, "MatMul", a, b), float(site.attribute("alpha"))
     dtype = made.type.dtype
     if alpha != 1:
         scaled = f"{cast('{0}', dtype, dtype.compute)} * {real(alpha)}"
@@ -113,7 +113,7 @@ def _transpose_operand(site: NodeSite, x: GraphValue, letter: str) -> GraphValue
         order = [*order[1:-1], order[0], order[-1]]
     if site.flag(f"trans{letter}") and x.rank > 1:
         order[-2:] = order[-1], order[-2]
-    return x if order == sorted(order) else called(site, "Transpose", x, perm=order)
+    return x if order == sorted(order) else call_node(site, "Transpose", x, perm=order)
 
 
 # --- bytes
@@ -152,7 +152,7 @@ def product_of_bytes(
 
 def quantise_by_range(site: NodeSite, x: GraphValue) -> tuple[GraphValue, GraphValue, GraphValue]:
     """Unsigned bytes over the range of the elements and zero, with their scale and zero point."""
-    low, high = (called(site, op, x, keepdims=0) for op in ("ReduceMin", "ReduceMax"))
+    low, high = (call_node(site, op, x, keepdims=0) for op in ("ReduceMin", "ReduceMax"))
     low, high = site.elementwise("min({0}, 0.0)", low), site.elementwise("max({0}, 0.0)", high)
     scale = site.elementwise("(({0} - {1}) / 255.0 if {0} > {1} else 1.0)", high, low)
     zero = site.elementwise("u8(rint(max(0.0, min(255.0, 0.0 - {0} / {1}))))", low, scale, dtype=DType.U8)
@@ -168,7 +168,7 @@ def quantised_gemm(site: NodeSite) -> Results:
     factors = subtract_zero_point(site, a, site.optional(2), -2), subtract_zero_point(site, b, site.optional(5), -1)
     total = product(site, *factors, DType.I32, DType.I32)
     bias = site.optional(6)
-    total = total if bias is None else called(site, "Add", total, bias)
+    total = total if bias is None else call_node(site, "Add", total, bias)
     alpha = real(site.attribute("alpha"))
     scales = broadcast_scale(site, site.operand(1), total, -2), broadcast_scale(site, site.operand(4), total, -1)
     made = site.with_arguments(f"f32({{0}}) * ({alpha} * {{1}} * {{2}})", [total, *scales], DType.F32)

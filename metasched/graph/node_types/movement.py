@@ -13,7 +13,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, asked_sizes, count_in, room_of, sizes_of, with_count
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import slice_axes, transpose_axes
-from metasched.graph.registry import called, node_type
+from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite, names
 from metasched.graph.text import at, broadcast, indices, number, read
 from metasched.graph.value_type import ValueType
@@ -33,7 +33,7 @@ def transpose(site: NodeSite) -> Results:
 @node_type("Concat", counts=True)
 def concat(site: NodeSite) -> Results:
     """Tensors one behind another; where data decide how many elements some have, without gaps."""
-    axis = site.axis(site.required("axis"), site.operand(0).rank)
+    axis = site.axis(site.require_attribute("axis"), site.operand(0).rank)
     is_counted = any(x.count is not None and x.count.axis == axis for x in site.operands)
     return _join_counted(site, axis) if is_counted else run_on_rows(_concatenate, site)
 
@@ -53,7 +53,7 @@ def _require_alike(operands: Sequence[GraphValue], axis: int) -> None:
 def _concatenate(site: NodeSite) -> Results:
     operands = site.operands
     first = operands[0]
-    axis = site.axis(site.required("axis"), first.rank)
+    axis = site.axis(site.require_attribute("axis"), first.rank)
     _require_alike(operands, axis)
     shape = list(first.shape)
     shape[axis] = sum(x.shape[axis] for x in operands)
@@ -137,7 +137,7 @@ def _slice_between(site: NodeSite, x: GraphValue) -> GraphValue:
     places = site.single(
         [f"Y[i] = min(i + A[0], {max(extent - 1, 0)})"], ValueType(DType.I64, (extent,)), A=site.view(begin, (1,))
     )
-    made = called(site, "Gather", x, places, axis=axis)
+    made = call_node(site, "Gather", x, places, axis=axis)
     return with_count(site, made, ValueCount(count, axis))
 
 
@@ -166,7 +166,7 @@ def _cut_at_end(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> Grap
     """The first elements along an axis, as many as data decide, or as there are."""
     if x.count is not None and x.count.axis != axis:
         raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}, too")
-    if x.count is not None and site.builder.same(x.count.number, end.number):
+    if x.count is not None and site.builder.is_same_value(x.count.number, end.number):
         return x
     made = slice_axes(site, replace(x, count=None), {axis: (0, 1, min(end.most, x.shape[axis]))})
     return with_count(site, made, ValueCount(_count_up_to(site, x, axis, end), axis))
@@ -217,7 +217,7 @@ def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], ran
     found = list[Size]()
     for one, other in zip(own, wanted, strict=True):
         numbers = [size.number for size in (one, other) if isinstance(size, DataSize)]
-        alike = len(numbers) == 2 and site.builder.same(*numbers)
+        alike = len(numbers) == 2 and site.builder.is_same_value(*numbers)
         if numbers and not alike and 1 not in (one, other):
             raise Unsupported("data decide how many elements there are along a dimension of it or of its shape")
         found.append(other if one == 1 else one)
@@ -249,12 +249,12 @@ def tile(site: NodeSite) -> Results:
 
 @node_type("DepthToSpace")
 def depth_to_space(site: NodeSite) -> Results:
-    x, b = site.operand(0), int(site.required("blocksize"))
+    x, b = site.operand(0), int(site.require_attribute("blocksize"))
     n, c, h, w = _four(x)
     if c % (b * b):
         raise Unsupported(f"{c} channels are no blocks of {b} by {b}")
     inner, rest = f"i2 % {b} * {b} + i3 % {b}", c // (b * b)
-    dcr = site.one_of("mode", "DCR", ("DCR", "CRD")) == "DCR"
+    dcr = site.require_one_of("mode", "DCR", ("DCR", "CRD")) == "DCR"
     channel = f"({inner}) * {rest} + i1" if dcr else f"i1 * {b * b} + {inner}"
     type_ = ValueType(x.type.dtype, (n, rest, h * b, w * b))
     return (site.single([f"Y[i0, i1, i2, i3] = A[i0, {channel}, i2 // {b}, i3 // {b}]"], type_, A=x),)
@@ -262,7 +262,7 @@ def depth_to_space(site: NodeSite) -> Results:
 
 @node_type("SpaceToDepth")
 def space_to_depth(site: NodeSite) -> Results:
-    x, b = site.operand(0), int(site.required("blocksize"))
+    x, b = site.operand(0), int(site.require_attribute("blocksize"))
     n, c, h, w = _four(x)
     if h % b or w % b:
         raise Unsupported(f"{h} by {w} elements are no blocks of {b} by {b}")

@@ -10,7 +10,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices, ranged, read, real
+from metasched.graph.text import at, cast, declare_buffer, index_ranges, indices, read, real
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
@@ -80,7 +80,7 @@ def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DTyp
     count = math.prod(x.shape[axis] for axis in axes)
     return [
         *_means(x, axes, wide), *_squares(x, axes, wide),
-        declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {real(epsilon)})",
+        declare_buffer("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {real(epsilon)})",
     ]  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def _means(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
     inner, ranges = _reduction_indices(x, axes)
     count = math.prod(x.shape[axis] for axis in axes)
     return [
-        declared("T", type_), f"{at('T', over)} = sum[{ranges}]({cast(at('A', inner), x.type.dtype, wide)})",
-        declared("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
+        declare_buffer("T", type_), f"{at('T', over)} = sum[{ranges}]({cast(at('A', inner), x.type.dtype, wide)})",
+        declare_buffer("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
     ]  # fmt: skip
 
 
@@ -101,13 +101,13 @@ def _squares(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
     inner, ranges = _reduction_indices(x, axes)
     mean = at("M", ["0" if dim in axes else name for dim, name in enumerate(over)])
     difference = f"({cast(at('A', inner), x.type.dtype, wide)} - {mean})"
-    return [declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})"]
+    return [declare_buffer("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})"]
 
 
 def _reduction_indices(x: GraphValue, axes: tuple[int, ...]) -> tuple[list[str], str]:
     """The indices of an element that is reduced along axes, and the ranges of these."""
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(indices(x.rank))]
-    return inner, ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    return inner, index_ranges([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
 
 
 @node_type("LayerNormalization")
@@ -126,7 +126,7 @@ def layer_normalization(site: NodeSite) -> Results:
     stages.append(f"{at('Y', over)} = {cast(text, wide, dtype)}")
     statistics = ValueType(wide, kept_shape(x.shape, axes))
     outputs = {"Y": x.type} | {letter: statistics for number, letter in ((1, "M"), (2, "R")) if site.wants(number)}
-    stages = [stage for stage in stages if not any(stage == declared(name, statistics) for name in outputs)]
+    stages = [stage for stage in stages if not any(stage == declare_buffer(name, statistics) for name in outputs)]
     made = dict(zip(outputs, site.program(stages, outputs, A=x, S=scale, B=bias), strict=True))
     return (made["Y"], made.get("M"), made.get("R"))[: len(site.wanted)]
 
@@ -140,14 +140,14 @@ def rms_normalization(site: NodeSite) -> Results:
     over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
     kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
-    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    ranges = index_ranges([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
     count = math.prod(x.shape[axis] for axis in axes)
     element, epsilon = cast(at("A", inner), x.type.dtype, wide), real(site.attribute("epsilon", 1e-5))
     factor = cast(read("S", scale.shape, over, x.shape), scale.type.dtype, wide)
     scaled = f"{cast(at('A', over), dtype, wide)} * {at('R', kept)} * {factor}"
     stages = [
-        declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({element} * {element})",
-        declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {epsilon})",
+        declare_buffer("Q", type_), f"{at('Q', over)} = sum[{ranges}]({element} * {element})",
+        declare_buffer("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {epsilon})",
         f"{at('Y', over)} = {cast(scaled, wide, dtype)}",
     ]  # fmt: skip
     return (site.single(stages, x.type, A=x, S=scale),)
@@ -166,7 +166,7 @@ def lp_normalization(site: NodeSite) -> Results:
     term = f"abs({element})" if p == 1 else f"{element} * {element}"
     length = total if p == 1 else f"sqrt({total})"
     stages = [
-        declared("T", ValueType(wide, kept_shape(x.shape, (axis,)))),
+        declare_buffer("T", ValueType(wide, kept_shape(x.shape, (axis,)))),
         f"{at('T', over)} = sum[r0 < {x.shape[axis]}]({term})",
         # Where all elements are zero, so is what is made of them.
         f"{at('Y', over)} = {dtype}({cast(at('A', over), x.type.dtype, wide)} / {length} if {total} != 0.0 else 0.0)",
@@ -176,7 +176,7 @@ def lp_normalization(site: NodeSite) -> Results:
 
 @node_type("LRN")
 def local_response_normalization(site: NodeSite) -> Results:
-    x, size = site.operand(0), int(site.required("size"))
+    x, size = site.operand(0), int(site.require_attribute("size"))
     if x.rank < 2:
         raise Unsupported(f"{x.type} has no channels")
     alpha, beta, bias = (float(site.attribute(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
@@ -187,7 +187,7 @@ def local_response_normalization(site: NodeSite) -> Results:
     inside = f"{place} >= 0 and {place} < {x.shape[1]}"
     root = f"pow({real(bias)} + {real(alpha / size)} * {at('T', over)}, {real(beta)})"
     stages = [
-        declared("T", ValueType(wide, x.shape)),
+        declare_buffer("T", ValueType(wide, x.shape)),
         f"{at('T', over)} = sum[r0 < {size} if {inside}]({wide}({element}) * {wide}({element}))",
         f"{at('Y', over)} = {dtype}({cast(at('A', over), x.type.dtype, wide)} / {root})",
     ]

@@ -22,7 +22,7 @@ def pad(site: NodeSite) -> Results:
     if len(given) != 2 * len(axes):
         raise Unsupported(f"it has {len(given)} pads for {len(axes)} axes")
     borders = {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
-    mode = site.one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    mode = site.require_one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
     x = _crop(site, x, borders)
     borders = {axis: (max(low, 0), max(high, 0)) for axis, (low, high) in borders.items()}
     if mode == "constant":

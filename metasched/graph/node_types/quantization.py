@@ -11,7 +11,7 @@ from metasched.graph.node_types.matmul import product, subtract_zero_point
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, indices, saturated, saturates
+from metasched.graph.text import at, indices, saturate, saturates
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -59,7 +59,7 @@ def _quantize_to_float(
     zero = _none_if_zero(zero)
     operands = [site.cast(part, DType.F32) for part in (x, scale, zero) if part is not None]
     text = "{0} / {1}" if zero is None else "{0} / {1} + {2}"
-    text = saturated(text, dtype) if site.flag("saturate", 1) else f"{dtype}({text})"
+    text = saturate(text, dtype) if site.flag("saturate", 1) else f"{dtype}({text})"
     return site.with_arguments(text, operands, dtype)
 
 

@@ -21,7 +21,7 @@ from metasched.graph.loops.unrolled import are_few
 from metasched.graph.node_helpers.moved_elements import entry_of, mirror_axis, slice_axes, stack_values
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, real
+from metasched.graph.text import at, declare_buffer, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted
@@ -88,7 +88,7 @@ class _Floats:
         product = f"sum[k < {x.shape[1]}](A[i, k] * B[j, k])"
         stages = [f"Y[i, j] = {product}"]
         if bias is not None:
-            stages = [declared("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
+            stages = [declare_buffer("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
         return self.site.single(stages, type_, A=x, B=self.inputs, C=bias)
 
     def hidden_products(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
@@ -99,7 +99,7 @@ class _Floats:
         type_ = ValueType(DType.F32, (rows, *weights.shape[:2]))
         own = at("C", ["i", "g", "j"] if added.rank == len(type_.shape) else ["g", "j"])
         stages = [
-            declared("T", type_),
+            declare_buffer("T", type_),
             f"T[i, g, j] = sum[k < {inner}](A[i, k] * B[g, j, k])",
             f"Y[i, g, j] = T[i, g, j] + {own}",
         ]
@@ -187,7 +187,11 @@ def _gru_step(
 
 def _update_state(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
     """The new state: `new`, and so much of the one before, `C`, as the update gate says."""
-    stages = [declared("N", layer.type), f"N[i, j] = {new}", f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])"]
+    stages = [
+        declare_buffer("N", layer.type),
+        f"N[i, j] = {new}",
+        f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])",
+    ]
     return layer.site.single(stages, layer.type, **given)
 
 
@@ -356,7 +360,7 @@ def layers(
         raise Unsupported("it has no steps")
     if site.flag("input_forget"):
         raise Unsupported("input and forget gates that are one are not known")
-    word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
+    word = site.require_one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
     backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
     _require_shapes(site, kind, (len(backwards), batch, width, hidden), order)
     functions = _functions(site, kind, len(backwards))

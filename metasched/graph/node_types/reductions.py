@@ -14,7 +14,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, limits, number, ranged
+from metasched.graph.text import at, declare_buffer, index_ranges, indices, limits, number
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -127,14 +127,14 @@ def _reduce(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how: 
     count = prod(x.shape[axis] for axis in axes)
     term = how.term.format(element)
     if axes:
-        term = f"{how.reducer}[{ranged([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"
+        term = f"{how.reducer}[{index_ranges([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"
     division = f"{count}.0" if wide.is_float else str(count)
     result = how.result.replace(" / ", " / " if wide.is_float else " // ")
     if result == "{0}" and wide is dtype:
         return _final(site, site.single([f"{at('Y', over)} = {term}"], type_, A=x), x, axes)
     text = result.format(at("T", over), n=division)
     text = text if wide is dtype else f"{dtype}({text})"
-    stages = [declared("T", ValueType(wide, shape)), f"{at('T', over)} = {term}", f"{at('Y', over)} = {text}"]
+    stages = [declare_buffer("T", ValueType(wide, shape)), f"{at('T', over)} = {term}", f"{at('Y', over)} = {text}"]
     return _final(site, site.single(stages, type_, A=x), x, axes)
 
 
@@ -180,14 +180,14 @@ def _log_sum_exp(site: NodeSite) -> Results:
     wide = dtype.compute if dtype.is_float else DType.F64
     over = indices(x.rank)
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
-    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    ranges = index_ranges([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
     element, own = f"{wide}({at('A', inner)})", at("M", over)
     largest = at("M", ["0" if dim in axes else name for dim, name in enumerate(inner)])
     finite = f"({largest} if abs({largest}) < inf else 0.0)"
     stages = [
-        declared("M", ValueType(wide, shape)),
+        declare_buffer("M", ValueType(wide, shape)),
         f"{own} = max[{ranges}]({element})",
-        declared("S", ValueType(wide, shape)),
+        declare_buffer("S", ValueType(wide, shape)),
         f"{at('S', over)} = sum[{ranges}](exp({element} - {finite}))",
         f"{at('Y', over)} = {dtype}(log({at('S', over)}) + ({own} if abs({own}) < inf else 0.0))",
     ]
@@ -218,8 +218,8 @@ def _position(site: NodeSite, axis: int, there: GraphValue | None) -> GraphValue
     if there is not None:
         element = f"{element} if r0 < S[] else {limits(dtype)[site.op == 'ArgMin']}"
     stages = [
-        declared("V", ValueType(dtype, shape)),
-        declared("P", ValueType(DType.I64, shape)),
+        declare_buffer("V", ValueType(dtype, shape)),
+        declare_buffer("P", ValueType(DType.I64, shape)),
         f"{at('V', over)}, {at('P', over)} = {site.op.lower()}[r0 < {extent}]({element})",
         f"{at('Y', over)} = {turned.format(at('P', over))}",
     ]

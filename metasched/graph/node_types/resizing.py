@@ -91,8 +91,8 @@ class _Taps:
 def resize(site: NodeSite) -> Results:
     x = site.operand(0)
     axes, sizes, scales = _sizes(site, x)
-    mode = site.one_of("mode", "nearest", ("nearest", "linear", "cubic"))
-    how = site.one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
+    mode = site.require_one_of("mode", "nearest", ("nearest", "linear", "cubic"))
+    how = site.require_one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
     parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
     outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
     resampled, all_inside = dict[int, _Taps](), []
@@ -136,14 +136,14 @@ def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], l
     place = 1 if site.op == "Upsample" else 2
     by_scale = site.optional(place)
     if site.op == "Upsample" or (by_scale is not None and by_scale.type.size):
-        scales = [np.float32(n) for n in site.known(place, "scales").reshape(-1)]
+        scales = [np.float32(n) for n in site.require_known(place, "scales").reshape(-1)]
         return axes, [int(_scale_size(x.shape[a], s)) for a, s in zip(axes, scales, strict=True)], scales
     asked = asked_sizes(site, 3, "sizes")
     if len(asked) != len(axes):
         raise Unsupported(f"it has {len(asked)} sizes for {len(axes)} axes")
     sizes = [_known_size(site, x, axis, size) for axis, size in zip(axes, asked, strict=True)]
     scales = [_scale(x.shape[axis], size) for axis, size in zip(axes, sizes, strict=True)]
-    policy = site.one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    policy = site.require_one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
     if policy != "stretch":
         scale = min(scales) if policy == "not_larger" else max(scales)
         scales = [scale] * len(scales)
@@ -155,19 +155,19 @@ def _known_size(site: NodeSite, x: GraphValue, axis: int, size: Size) -> int:
     """A size that a dimension is resized to. Raises Unsupported for one that data decide, but that which it has."""
     if not isinstance(size, DataSize):
         return size
-    if x.count is None or x.count.axis != axis or not site.builder.same(x.count.number, size.number):
+    if x.count is None or x.count.axis != axis or not site.builder.is_same_value(x.count.number, size.number):
         raise Unsupported(f"data decide the size that its dimension {axis} is resized to")
     return x.shape[axis]
 
 
 def _parts(site: NodeSite, x: GraphValue, axes: tuple[int, ...]) -> dict[int, tuple[float, float]]:
-    given = [float(n) for n in site.known(1, "regions").reshape(-1)]
+    given = [float(n) for n in site.require_known(1, "regions").reshape(-1)]
     return {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
 
 
 def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
     if mode == "nearest":
-        how = site.one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDINGS))
+        how = site.require_one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDINGS))
         chosen = np.clip(_ROUNDINGS[how](places), 0, axis.extent - 1)
         return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
     narrowed = min(float(axis.scale), 1.0) if site.flag("antialias") else 1.0

@@ -17,7 +17,7 @@ Results = tuple[GraphValue | None, ...]
 def running(site: NodeSite) -> Results:
     """Sums or products of all elements up to each; of those that there are, where data decide how many."""
     x = site.operand(0)
-    axis = site.axis(int(site.known(1, "axis").reshape(-1)[0]), x.rank)
+    axis = site.axis(int(site.require_known(1, "axis").reshape(-1)[0]), x.rank)
     if x.count is None or x.count.axis != axis or site.flag("reverse"):
         return run_on_rows(_scan_node, site)
     inputs = (replace(x, count=None), site.operand(1))
@@ -26,6 +26,6 @@ def running(site: NodeSite) -> Results:
 
 def _scan_node(site: NodeSite) -> tuple[GraphValue]:
     x = site.operand(0)
-    axis = site.axis(int(site.known(1, "axis").reshape(-1)[0]), x.rank)
+    axis = site.axis(int(site.require_known(1, "axis").reshape(-1)[0]), x.rank)
     reducer = "sum" if site.op == "CumSum" else "prod"
     return (scan_axis(site, x, Scan(reducer, axis, site.flag("exclusive"), site.flag("reverse"))),)

@@ -29,7 +29,7 @@ from metasched.graph.node_helpers.repeated_elements import drop_repeats
 from metasched.graph.node_types.gathering import Results, is_inside, nonnegative_index, wrap_negative_indices
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -119,7 +119,7 @@ def _is_table_small(site: NodeSite, lines: Sequence[int], index: GraphValue) -> 
 def _count_of_updates(site: NodeSite, index: GraphValue, updates: GraphValue) -> ValueCount | None:
     """How many updates there are, where only a call knows."""
     counts = [value.count for value in (index, updates) if value.count is not None]
-    is_one = all(site.builder.same(count.number, counts[0].number) for count in counts)
+    is_one = all(site.builder.is_same_value(count.number, counts[0].number) for count in counts)
     if any(count.axis != counts[0].axis for count in counts) or not is_one:
         raise Unsupported("data decide how many indices it has, and otherwise how many updates")
     return counts[0] if counts else None
@@ -181,7 +181,7 @@ def _scatter_rows(site: NodeSite, count: ValueCount | None, known: Array | None)
 
 
 def _reduction(site: NodeSite) -> str:
-    return site.one_of("reduction", "none", _REDUCTIONS)
+    return site.require_one_of("reduction", "none", _REDUCTIONS)
 
 
 def _scatter(
@@ -203,7 +203,7 @@ def _scatter(
     wide = x.type.dtype.compute
     term = at("U", how.places)
     stages = [
-        declared("T", ValueType(wide, x.shape)),
+        declare_buffer("T", ValueType(wide, x.shape)),
         f"{total} = {reducer}[r0 < {how.count} if {met}]({wide}({term}))",
         f"{at('Y', over)} = {x.type.dtype}({joined.format(f'{wide}({own})', total)})",
     ]
@@ -243,7 +243,7 @@ def _write_last_updates(
     # What a line has one of says nothing of its elements.
     alone = {name for name, own in zip(how.over, line, strict=True) if own == "0"}
     met = " and ".join([*(text for text in how.inside if text.split()[0] not in alone), *how.met])
-    table = declared("P", ValueType(DType.I64, how.lines))
+    table = declare_buffer("P", ValueType(DType.I64, how.lines))
     return site.single([table, f"{at('P', how.over)} = max[r0 < {how.count} if {met}](r0)", text], x.type, **given)
 
 
@@ -258,7 +258,7 @@ def tensor_scatter(site: NodeSite) -> Results:
     over = indices(cache.rank)
     first = "0" if start is None else f"i64(W[{over[0]}])"
     place = f"{over[axis]} - {first}"
-    if site.one_of("mode", "linear", ("linear", "circular")) == "circular":
+    if site.require_one_of("mode", "linear", ("linear", "circular")) == "circular":
         place = f"({place}) % {extent}"
     picked = at("U", [place if dim == axis else name for dim, name in enumerate(over)])
     text = f"{picked} if {is_inside(place, count)} else {at('A', over)}"

@@ -35,7 +35,7 @@ def compress(site: NodeSite) -> Results:
 
 def _compress_known(site: NodeSite) -> Results:
     """The elements where a condition holds that is known at load."""
-    x, places = site.operand(0), np.flatnonzero(site.known(1, "condition"))
+    x, places = site.operand(0), np.flatnonzero(site.require_known(1, "condition"))
     if site.attribute("axis") is None:
         x, axis = site.view(x, (x.type.size,)), 0
     else:

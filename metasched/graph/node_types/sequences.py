@@ -14,7 +14,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.moved_elements import stack_values
 from metasched.graph.reading.tensors import element_type
-from metasched.graph.registry import called, node_type
+from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 
@@ -64,11 +64,11 @@ def sequence_length(site: NodeSite) -> Results:
 
 @node_type("ConcatFromSequence")
 def concat_from_sequence(site: NodeSite) -> Results:
-    elements, axis = _elements(site), int(site.required("axis"))
+    elements, axis = _elements(site), int(site.require_attribute("axis"))
     if not elements:
         raise Unsupported("the sequence is empty")
     if not site.flag("new_axis"):
-        return (called(site, "Concat", *elements, axis=axis),)
+        return (call_node(site, "Concat", *elements, axis=axis),)
     if len({element.type for element in elements}) > 1:
         raise Unsupported("its elements have different types, which are put together along a new axis")
     return (stack_values(site, elements, site.axis(axis, elements[0].rank + 1)),)

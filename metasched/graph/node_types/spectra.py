@@ -16,7 +16,7 @@ from metasched.graph.ir import Array
 from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.node_types.matmul import product
 from metasched.graph.reading.tensors import element_type
-from metasched.graph.registry import called, node_type
+from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 
@@ -134,14 +134,14 @@ def _multiply_by_table(site: NodeSite, x: GraphValue, table: Array) -> GraphValu
 
 
 def _transpose(site: NodeSite, value: GraphValue, order: list[int]) -> GraphValue:
-    return called(site, "Transpose", value, perm=order)
+    return call_node(site, "Transpose", value, perm=order)
 
 
 @node_type("MelWeightMatrix")
 def mel_weight_matrix(site: NodeSite) -> Results:
     """Triangles over the bins of a spectrum, whose corners are the same distance apart on the mel scale."""
     named = ("count of bands", "length", "rate", "lower edge", "upper edge")
-    bands, length, rate, low, high = (site.known(n, what).reshape(-1)[0].item() for n, what in enumerate(named))
+    bands, length, rate, low, high = (site.require_known(n, what).reshape(-1)[0].item() for n, what in enumerate(named))
     mels = 2595.0 * np.log10(1.0 + np.array([low, high]) / 700.0)
     corners = mels[0] + np.arange(bands + 2) * ((mels[1] - mels[0]) / (bands + 2))
     hertz = 700.0 * (10.0 ** (corners / 2595.0) - 1.0)

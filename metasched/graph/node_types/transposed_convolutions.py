@@ -17,7 +17,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.convolutions import border_stage
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -187,7 +187,7 @@ def conv_transpose(site: NodeSite) -> Results:
     added = "" if bias is None else f" + {cast('B[o]', dtype, wide)}"
     stages = [
         *made.stages,
-        declared("T", ValueType(wide, made.shape)),
+        declare_buffer("T", ValueType(wide, made.shape)),
         f"{at('T', made.left)} = sum[{made.terms}]({given} * {weight})",
         f"{at('Y', made.over)} = {cast(summed + added, wide, dtype)}",
     ]
@@ -328,7 +328,7 @@ def _kept_extents(
     more = tuple(site.attribute("output_padding") or (0,) * rank)
     spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
     whole = [s * (n - 1) + m + span for s, n, m, span in zip(strides, inputs, more, spans, strict=True)]
-    auto = site.one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    auto = site.require_one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     wanted = site.attribute("output_shape")
     if wanted:
         outputs = tuple(int(n) for n in wanted)[-rank:]

@@ -22,7 +22,7 @@ from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sort
 from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, place_within
+from metasched.graph.text import at, declare_buffer, indices, place_within
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -162,7 +162,7 @@ def _numbers_of_slices(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     rows = site.cast(site.view(rows, (n, length)), _comparison_type(x.type.dtype))
     dtype, place = rows.type.dtype, place_within("i64(D[i, r0])", length)
     stages = [
-        declared("D", ValueType(DType.I32, (n, n))),
+        declare_buffer("D", ValueType(DType.I32, (n, n))),
         f"D[i, j] = min[r0 < {length}](i32(r0) if {_differ('A[i, r0]', 'A[j, r0]', dtype)} else {length})",
         f"Y[i] = sum[r0 < {n}](i64(1) if {_is_less(f'A[r0, {place}]', f'A[i, {place}]', dtype)} else i64(0))",
     ]

@@ -34,7 +34,7 @@ from metasched.graph.fusion.rows import rows
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.rotations import rotated_by
 from metasched.ir.source import IfElse, IntLit, Name, Read, Stage
@@ -364,7 +364,7 @@ class _Grouping:
             made[group.members[-1]] = (
                 merged(self._graph, nodes, final.outputs) if len(nodes) > 1 else canonical_compute(self._graph, final)
             )
-        return without_dead_code(replaced(self._graph, made, members))
+        return remove_dead_code(replaced(self._graph, made, members))
 
 
 def _with_numbers(graph: Graph) -> list[list[int]]:

@@ -14,7 +14,7 @@ from metasched.graph.fusion.indices import linear
 from metasched.graph.fusion.merge import merged
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.movement import is_movement
 from metasched.ir.nodes import BinOp
@@ -29,7 +29,7 @@ def rotations(graph: Graph, context: PassContext) -> Graph:
     """Two parts of a value that change places are read by an index with a remainder."""
     producer = {name: node for node in graph.nodes for name in node.outputs}
     nodes = [_rotated(graph, node, producer, context) if isinstance(node, Compute) else node for node in graph.nodes]
-    return without_dead_code(replace(graph, nodes=tuple(nodes)))
+    return remove_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
 def _rotated(graph: Graph, node: Compute, producer: Mapping[str, Node], context: PassContext) -> Compute:

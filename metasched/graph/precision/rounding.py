@@ -78,7 +78,7 @@ def _without_rounding(graph: Graph) -> Graph:
     for node in graph.nodes:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if isinstance(node, Compute) and stages is not None:
-            given = node.by_input(stages.inputs)
+            given = node.input_values(stages.inputs)
             found = _rounded(node, stages, given)
             if found is not None:
                 rounded[node.outputs[0]] = found

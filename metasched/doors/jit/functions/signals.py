@@ -15,7 +15,7 @@ from metasched.doors.jit.views import ReadOnlyView, make_view
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 
 
@@ -49,7 +49,7 @@ def _correlate_signals(trace: ArrayTrace, a: Any, v: Any, mode: str) -> GraphVal
     signal, kernel = trace.value(np.pad(a, borders[mode]), dtype), trace.value(v, dtype)
     wide, extent = dtype.compute, signal.shape[0] - count + 1
     product = f"{cast('A[i0 + k]', dtype, wide)} * {cast('B[k]', dtype, wide)}"
-    stages = [declared("T", ValueType(wide, (extent,))), f"T[i0] = sum[k < {count}]({product})"]
+    stages = [declare_buffer("T", ValueType(wide, (extent,))), f"T[i0] = sum[k < {count}]({product})"]
     stages.append(f"Y[i0] = {cast('T[i0]', wide, dtype)}")
     return trace.nodes.site("Correlate").single(stages, ValueType(dtype, (extent,)), A=signal, B=kernel)
 

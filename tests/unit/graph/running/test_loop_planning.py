@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 import metasched as ms
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loops.flat_graph import flat, merge_same_arrays
 from metasched.graph.running.execution_plan import TableAction
 from metasched.graph.running.loop_planning import StateWay, loop_memory
@@ -297,7 +297,7 @@ def test_a_step_may_compute_where_it_writes() -> None:
     )
     assert ways(net) == [StateWay.IN_PLACE]
     (loop,) = net.optimised.loops
-    assert without_dead_code(loop.body).nodes == loop.body.nodes
+    assert remove_dead_code(loop.body).nodes == loop.body.nodes
     x = np.float32([1, 2, 3])
     for base in (-1, 0, 1):
         wanted = np.zeros((1, 6, 3), np.float32)
