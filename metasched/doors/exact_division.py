@@ -23,7 +23,7 @@ _QUOTIENT = f"({{2}} / {{1}} if {{1}} == 0.0 else rint(({{2}} - {{0}}) / {{1}}) 
 
 
 def divide_exactly(nodes: NodeCalls, name: str, a: GraphValue, b: GraphValue) -> GraphValue:
-    """What one of NumPy's `DIVISIONS` gives of two f64."""
+    """Divide two f64 as one of NumPy's `DIVISIONS` does."""
 
     def step(text: str, *operands: GraphValue) -> GraphValue:
         wide = [DType.F64] * len(operands)

@@ -139,7 +139,7 @@ class Folding:
 
     @property
     def decisions(self) -> Mapping[FoldedPlace, bool]:
-        """What was decided so far."""
+        """The decisions so far."""
         return dict(self._decided)
 
     def begin_graph(self) -> None:
@@ -200,7 +200,7 @@ class GraphBuilder:
         return self._constants.get(name)
 
     def remember(self, key: Hashable, make: Callable[[], Array | None]) -> Array | None:
-        """What was made for a key while this graph is; made now where nothing was."""
+        """The array of a key, made once for this graph."""
         if key not in self._remembered:
             self._remembered[key] = make()
         return self._remembered[key]
@@ -358,7 +358,7 @@ class GraphBuilder:
     def _fold(
         self, origin: NodeOrigin, program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]
     ) -> tuple[Array, ...] | None:
-        """What a program of small constants computes; None where it has other inputs, or is not small."""
+        """The results of a program of small constants; None where it has other inputs, or is not small."""
         if any(operand.constant is None for operand in read.values()):
             return None
         place = self._folding.place(origin)

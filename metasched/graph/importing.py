@@ -366,7 +366,7 @@ class _Importer:
     def _import_function(
         self, body: Any, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None], opsets: Mapping[str, int]
     ) -> Sequence[GraphValue | _NotKnown | None]:
-        """What a function computes, its nodes imported one by one."""
+        """Import the nodes of a function one by one."""
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"functions of {self._model.name} call one another {_DEEPEST} deep")
         given = {attribute.name: attribute for attribute in (*body.attribute_proto, *node.attribute)}

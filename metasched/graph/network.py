@@ -231,7 +231,7 @@ class Network(NetworkBase):
         return made
 
     def _graph_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
-        """What runs, with all of its constants, and its kernels."""
+        """The graph that runs, with all of its constants, and its kernels."""
         from metasched.graph.code.kernels import made_graph_and_kernels
 
         if "optimised" in vars(self):

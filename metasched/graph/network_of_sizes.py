@@ -466,7 +466,7 @@ class NetworkOfSizes(NetworkBase):
 
     @property
     def _largest_network(self) -> Network:
-        """What a call of the largest sizes runs on."""
+        """The network that a call of the largest sizes runs on."""
         own = self.bucket(**self._largest)
         return self.at(**self._largest) if own is None else own.network
 
@@ -561,7 +561,7 @@ def _said(sizes: Sizes, between: str) -> str:
 
 
 def _room_label(number: int) -> str:
-    """What a bucket is called on disk, by its number among those of its sizes, the one with the least room first."""
+    """A bucket's label on disk, by its number among those of its sizes, the one with the least room first."""
     return f", room {number}"
 
 

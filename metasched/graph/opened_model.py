@@ -75,7 +75,7 @@ class OpenedModel:
 
     @cached_property
     def _growing_model(self) -> GrowingModel | None:
-        """What grows, if anything does."""
+        """The model as one that grows, if anything does."""
         growing = growing_sizes(self.sizes)
         if not growing:
             return None

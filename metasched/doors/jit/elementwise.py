@@ -245,7 +245,7 @@ def _special_form(applied: _Application) -> GraphValue | None:
 
 
 def _apply_form(applied: _Application) -> GraphValue:
-    """What a ufunc makes by its expression in `FORMS`."""
+    """Compute a ufunc by its expression in `FORMS`."""
     trace, computed, result = applied.trace, applied.computed, applied.result
     form = FORMS.get(applied.name, Form())
     if form.of_truth:

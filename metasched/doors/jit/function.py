@@ -285,7 +285,7 @@ def _numpy(name: str, value: Any) -> Any:
 
 
 def _run_compiled(found: _CompiledNetwork, arrays: Sequence[Any]) -> Any:
-    """What a network computes, in the structure that the function gives."""
+    """Run a network; its results have the structure that the function returns."""
     if not found.scalars:
         return unflatten(found.results, iter(()))
     made = found.network(*arrays)

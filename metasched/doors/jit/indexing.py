@@ -47,7 +47,7 @@ class SlicedPart:
         return trace.nodes.view(slice_axes(trace.nodes.site("Slice"), whole, dict(self.parts)), self.shape)
 
     def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
-        """`part` is broadcast to the shape."""
+        """Write a part, broadcast to the shape, into the elements."""
         more = max(part.rank - len(self.shape), 0)
         given = (*(1,) * (len(self.shape) - part.rank), *part.shape[more:])
         if any(n != 1 for n in part.shape[:more]) or broadcast(self.shape, given) != self.shape:
@@ -238,7 +238,7 @@ def _subscript(trace: ArrayTrace, shape: tuple[int, ...], key: Any) -> Subscript
 
 
 def _first_index_dim(key: Sequence[Any], places: Mapping[int, GraphValue]) -> int:
-    """Where the dimensions of indices are: in their place if they are side by side, and first if they are not."""
+    """The result's first dimension of indices: in their place if they are side by side, and 0 if they are not."""
     where = [n for n, entry in enumerate(key) if isinstance(entry, _Index)]
     apart = any(b - a > 1 for a, b in itertools.pairwise(where))
     return 0 if apart else min(places, default=0)

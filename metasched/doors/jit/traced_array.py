@@ -39,7 +39,7 @@ _METHODS = frozenset(
 
 
 def _run_with_trace_error(work: Callable[[], Any]) -> Any:
-    """What some work gives; what the language refuses is told with the user's line."""
+    """Do some work; a TraceError with the user's line says what the language refuses."""
     try:
         return work()
     except Unsupported as error:
@@ -240,7 +240,7 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _write_out(out: tuple[Any, ...], made: Any) -> Any:
-    """`out`, which from now on has new elements, in its own type: as `a += b` and `out=a` mean it."""
+    """Give `out` new elements, in its own type, as `a += b` and `out=a` mean it."""
     (target,) = out
     if target is None:
         return made

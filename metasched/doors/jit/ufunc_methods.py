@@ -86,7 +86,7 @@ def _require_counterpart(ufunc: np.ufunc, method: str, names: Mapping[str, str])
 
 
 def call_ufunc_method(trace: ArrayTrace, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Any) -> Any:
-    """What a method of a ufunc gives. Raises TraceError and Unsupported."""
+    """Call a method of a ufunc. Raises TraceError and Unsupported."""
     run = METHODS.get(method)
     if run is None:
         raise TraceError(f"np.{ufunc.__name__}.{method} cannot be traced", "write it by functions of whole arrays")

@@ -194,7 +194,7 @@ class _PerShape:
         return made
 
     def _compile_with_numbers(self, numbers: tuple[float, ...]) -> Callable[..., Any]:
-        """What runs the graph with these numbers in the place of those that it is given as tensors."""
+        """Compile the graph with these numbers in the place of those that it is given as tensors."""
         if numbers not in self._compiled:
             known = dict(zip(self._numbers, numbers, strict=True))
             self._compiled[numbers] = self._compile(_substitute_numbers(self._module, known))

@@ -80,7 +80,7 @@ class Lowering:
     def lower_nodes(
         self, nodes: Iterable[Any], known: Mapping[Any, Any], left: Mapping[Any, str] = MappingProxyType({})
     ) -> LoweredNodes:
-        """What becomes of nodes in order; `known` are those that have values already, `left` is refused, and why."""
+        """Lower nodes in order; `known` are those that have values already, `left` is refused, and why."""
         self._values.update(known)
         for node in nodes:
             if node in self._values or node.op == "output":
@@ -197,7 +197,7 @@ class Lowering:
         return made
 
     def _fold_weights(self, node: Any) -> Any:
-        """What an operator of weights alone gives, computed by PyTorch; None for any other."""
+        """The result of an operator of weights alone, computed by PyTorch; None for any other."""
         torch = torch_module()
         if any(not isinstance(self._values.get(n), Weight) for n in node.all_input_nodes):
             return None

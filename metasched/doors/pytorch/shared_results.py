@@ -116,7 +116,7 @@ def _copy_chain(output: Any, node: Any, storage: Any, copies: dict[Any, Any]) ->
 
 
 def _find_left_operators(owners: Iterable[Any]) -> dict[Any, str]:
-    """What PyTorch has to run so that these values own the memory that PyTorch's would."""
+    """The operators that PyTorch has to run so that these values own the memory that PyTorch's would."""
     computed = [owner for owner in owners if owner.op == "call_function"]
     if len(computed) > 1:
         return {_operator(owner): _SEVERAL_OWNERS_REASON for owner in computed}

@@ -115,7 +115,7 @@ class Bucket:
         return self._read_call_sizes(sizes)
 
     def _read_call_sizes(self, sizes: Sizes) -> CallSizes | None:
-        """What the model says that calls of some sizes take."""
+        """Read from the model what calls of some sizes take."""
         read = self._read()
         if self._key(sizes) in read.known:
             return read.known[self._key(sizes)]
@@ -125,7 +125,7 @@ class Bucket:
         return tuple(sizes[name] for name in self.largest)
 
     def prepare_inputs(self, sizes: CallSizes, inputs: Sequence[Any]) -> list[Array]:
-        """What the network takes for inputs of some sizes. Raises KernelError for inputs that it cannot take."""
+        """The network's inputs for those of some sizes. Raises KernelError for inputs that it cannot take."""
         signature = self._signature(sizes)
         taken = as_arrays(signature.name, signature.given, inputs)
         if signature.growth is not None:

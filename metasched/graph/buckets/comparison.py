@@ -207,7 +207,7 @@ def _stage_numbers(name: str, stage: int, a: Stage, b: Stage) -> Iterator[tuple[
 
 
 def _own_fields(node: SourceNode) -> list[object]:
-    """What a part of a program says itself, besides the parts below it."""
+    """The fields of a part of a program besides the parts below it."""
     return [
         value
         for key, value in vars(node).items()

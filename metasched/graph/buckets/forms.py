@@ -73,7 +73,7 @@ class CallForms:
     outputs: tuple[tuple[tuple[tuple[int, SizeForm], ...], ...], ...]
 
     def evaluate(self, sizes: Mapping[str, int]) -> CallSizes:
-        """What a call of some sizes takes."""
+        """The sizes and numbers that a call of some sizes takes."""
 
         def whole(form: SizeForm) -> int:
             return int(form.evaluate(sizes))

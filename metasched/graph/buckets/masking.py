@@ -80,7 +80,7 @@ class MaskedGraph:
         return CallSizes(given, (*numbers, *more), outputs)
 
     def _known_numbers(self, found: Differences) -> dict[tuple[float, ...], float]:
-        """What each number that depends on sizes is there, by what it is in the largest graph and the samples."""
+        """Numbers that depend on sizes, by what they are in the largest graph and the samples."""
         known: dict[tuple[float, ...], float] = {}
         for following, own in _each_graph(self.following, found):
             places = dict.fromkeys(place for each in (*following.samples, own) for place in each.numbers)
@@ -316,7 +316,7 @@ class _Masking:
         return _Rewritten(name, _MASK, form, {"Y": name})
 
     def _zero_beyond_sizes(self, name: str) -> list[_Rewritten]:
-        """What makes a value zero beyond a call's sizes, where that is needed; inputs are so."""
+        """Make a value zero beyond a call's sizes, where that is needed; inputs are so."""
         dims = self._following.values[name]
         if name not in self._zeros or name in self._varying or not self._following.is_free(name):
             return []

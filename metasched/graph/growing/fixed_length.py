@@ -104,7 +104,7 @@ def _first_elements(cache: str, made: str, whole: ValueType, short: ValueType) -
 
 
 def _next_cache(cache: LabelledCache, new: str, made: str, type_: ValueType, whole: ValueType) -> Compute:
-    """What a cache is next: what the model gives, and behind it what was there."""
+    """The node of a cache's next elements: those that the model gives, and behind them those before."""
     over = indices(whole.rank)
     total = type_.shape[cache.axis]
     text = (

@@ -283,7 +283,7 @@ class _JoinedGraph:
         return made
 
     def _make_part(self, what: str, make: Callable[[], T]) -> T:
-        """What is made of a part of the model, named where it cannot be."""
+        """Make a part of the model; an error names the part."""
         try:
             return make()
         except LengthDependence as error:

@@ -178,7 +178,7 @@ class _LoopBuilder:
         return LoopResults(tuple(states), tuple(values))
 
     def _move_to_axis(self, value: GraphValue, place: LoopPlaces) -> GraphValue:
-        """What steps gave out, along the axis that is asked for."""
+        """Move what steps gave out to the axis that is asked for."""
         axis = self._site.axis(place.axis, value.rank)
         if axis and value.count is not None:
             raise Unsupported("what its steps give out has a size that only a call knows, and not as its first one")

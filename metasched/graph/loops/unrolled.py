@@ -84,7 +84,7 @@ class _Unrolling:
         return self._run(str(step), number, states, elements)
 
     def _stack_steps(self, number: int, made: Sequence[Sequence[GraphValue]]) -> GraphValue:
-        """What all steps gave out, along a new axis."""
+        """Stack what all steps gave out along a new axis."""
         site, place = self._site, self._frame.places[number]
         values = [step[number] for step in made]
         if not values:

@@ -140,7 +140,7 @@ def _rows_of(site: NodeSite, part: GraphValue, summed: int) -> GraphValue:
 
 
 def unpack_rows(site: NodeSite, weights: PackedWeights) -> GraphValue:
-    """What the numbers stand for, in the scales' type; the rows may have any number of dimensions."""
+    """The values of packed numbers, in the scales' type; the rows may have any number of dimensions."""
     over = indices(weights.bytes.rank)
     dtype = weights.scales.type.dtype
     text = _value_text(weights, over[-1], lambda name, step: at(name, (*over[:-1], _divide_place(over[-1], step))))

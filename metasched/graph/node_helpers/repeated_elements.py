@@ -12,7 +12,7 @@ from metasched.ir.source import Apply, IntLit, Name, Read, SourceExpr
 
 
 def drop_repeats(builder: GraphBuilder, value: GraphValue) -> GraphValue:
-    """What a value repeats, with one element along each dimension along which it does; the value where it does not."""
+    """A value with one element along each dimension along which it repeats; itself where there is none."""
     maker = builder.maker(value.name)
     stages = stages_of(maker.program) if isinstance(maker, Compute) and len(maker.inputs) == 1 else None
     if stages is None or not isinstance(maker, Compute):

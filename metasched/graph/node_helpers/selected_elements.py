@@ -59,7 +59,7 @@ def _levels(extent: int, k: int, rows: int, block: int) -> Iterator[Levels]:
 
 
 def _rank_cost(count: int, k: int) -> int:
-    """What it takes to rank so many elements, and to find those of the first ranks."""
+    """The cost of ranking so many elements and finding those of the first ranks."""
     return count * (count + k)
 
 

@@ -33,7 +33,7 @@ def branch(site: NodeSite) -> Results:
 
 
 def build_branch(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody]) -> Results:
-    """What one of two graphs without inputs computes: the first where a condition of one element holds.
+    """Run one of two graphs without inputs: the first where a condition of one element holds.
 
     Along one dimension they may differ in how many elements there are, which only a call knows then.
     Raises Unsupported where they do not make values of the same types otherwise.

@@ -117,7 +117,7 @@ def _compute_mask(site: NodeSite, stage: str, mask: GraphValue, dtype: DType, sh
 
 
 def _append_to_past(site: NodeSite, past: GraphValue | None, x: GraphValue) -> GraphValue:
-    """What came before, and what comes now."""
+    """Keys or values of this call behind those of the calls before."""
     return x if past is None else call_node(site, "Concat", past, x, axis=2)
 
 

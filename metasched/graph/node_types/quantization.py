@@ -55,7 +55,7 @@ def quantize(site: NodeSite) -> Results:
 def _quantize_to_float(
     site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
 ) -> GraphValue:
-    """Rounded to a float type, and kept in its range unless the node says otherwise."""
+    """Round values to a float type, and keep them in its range unless the node says otherwise."""
     zero = _none_if_zero(zero)
     operands = [site.cast(part, DType.F32) for part in (x, scale, zero) if part is not None]
     text = "{0} / {1}" if zero is None else "{0} / {1} + {2}"
@@ -66,7 +66,7 @@ def _quantize_to_float(
 def quantize_values(
     site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
 ) -> GraphValue:
-    """Rounded to nearest, ties to even, and kept in the range of the type."""
+    """Round values to the nearest integers, ties to even, in the range of the type."""
     lowest, highest = integer_range(dtype)
     zero = _none_if_zero(zero)
     operands = [site.cast(x, DType.F32), site.cast(scale, DType.F32), *(() if zero is None else (zero,))]
@@ -117,7 +117,7 @@ def _unpack(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue |
 def dequantize_values(
     site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
 ) -> GraphValue:
-    """`(x - zero) * scale` in a type; scale and zero point broadcast to `x`."""
+    """Compute `(x - zero) * scale` in a type; scale and zero point broadcast to `x`."""
     zero = _none_if_zero(zero)
     wide = dtype.compute
     if zero is None:

@@ -285,7 +285,7 @@ def _compute_step(
 
 
 def _select_active(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValue | None) -> GraphValue:
-    """What is new for rows that have a step, and what was before, or zero, for the others."""
+    """Select new elements for rows that have a step, and those before, or zero, for the others."""
     other = "0.0" if before is None else "C[i, j]"
     return layer.site.single([f"Y[i, j] = B[i, j] if A[i] else {other}"], layer.type, A=active, B=new, C=before)
 
@@ -485,7 +485,7 @@ def _active(site: NodeSite, steps: int, batch: int) -> GraphValue | None:
 
 
 def _initial_state(site: NodeSite, number: int, direction: int, *, is_state: bool) -> GraphValue | None:
-    """What a direction begins with; None for zeros."""
+    """The state that a direction begins with; None for zeros."""
     given = site.optional(number)
     if given is None or (given.constant is not None and not given.constant.any()):
         return None

@@ -139,7 +139,7 @@ def _reduce(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how: 
 
 
 def _empty_result(site: NodeSite, type_: ValueType, how: _Reduction) -> GraphValue:
-    """What a reduction of no elements is."""
+    """The result of a reduction of no elements."""
     value: float | int | bool = how.empty
     if type_.dtype.is_integer and not np.isfinite(value):
         limits = np.iinfo(type_.dtype.numpy)

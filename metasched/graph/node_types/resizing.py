@@ -199,7 +199,7 @@ def _sum_type(dtype: DType) -> DType:
 
 
 def _cast_result(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
-    """What was resampled, in the type of the operand; integers are kept in their range.
+    """Cast resampled elements to the type of the operand; integers are kept in their range.
 
     As ONNX Runtime has it, integers are rounded towards zero, and to the nearest where the node is to avoid aliases.
     """
@@ -276,7 +276,7 @@ def _formula(places: Array, i: str) -> str | None:
 
 
 def _fill_outside(site: NodeSite, x: GraphValue, inside: list[tuple[int, Array]], value: float) -> GraphValue:
-    """What is outside of the input has a value of its own."""
+    """Fill places outside of the input with a value."""
     over = indices(x.rank)
     masks = {f"M{axis}": site.constant(mask, DType.BOOL) for axis, mask in inside}
     met = " and ".join(f"M{axis}[{over[axis]}]" for axis, _ in inside)

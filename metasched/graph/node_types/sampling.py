@@ -35,7 +35,7 @@ class _Sampling:
 
 
 def _read_sampling(site: NodeSite, x: GraphValue, grid: GraphValue) -> _Sampling:
-    """What the node's attributes say. Raises Unsupported, for operands that do not fit as well."""
+    """Read the node's attributes. Raises Unsupported, for operands that do not fit as well."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(site.attribute("mode"), site.attribute("mode"))
     dims = x.rank - 2
     if mode not in ("linear", "nearest", "cubic") or dims < 1 or grid.rank != x.rank or grid.shape[-1] != dims:

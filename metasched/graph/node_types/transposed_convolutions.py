@@ -223,7 +223,7 @@ def _sum_by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups
 
 
 def _sum_phases_separately(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
-    """Each phase is a convolution whose results lie together, and are put in their places behind it."""
+    """Sum each phase as a convolution whose results lie together, and are put in their places behind it."""
     steps, phases, outputs = (indices(len(axes), letter) for letter in "hpy")
     named = list(zip(axes, steps, phases, strict=True))
     ahead, shape = ("n", "o"), (x.shape[0], w.shape[1] * groups)

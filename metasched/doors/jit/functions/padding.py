@@ -43,7 +43,7 @@ def _pad_each_border(array: Any, borders: Any, values: Any) -> Any:
 
 
 def _pad_symmetric(trace: ArrayTrace, x: GraphValue, borders: Any) -> GraphValue:
-    """Continued by its own elements, forward and back again, the outermost twice."""
+    """Pad an array with its own elements, mirrored at its ends: the outermost come twice."""
     for axis, (low, high) in enumerate(borders):
         if low or high:
             places = np.pad(np.arange(x.shape[axis]), (int(low), int(high)), mode="symmetric")

@@ -37,7 +37,7 @@ def einsum(
 
 
 def _einsum_text(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """`einsum(a, [0, 1], b, [1, 2], [0, 2])` with its subscripts as a text."""
+    """The arguments of `einsum(a, [0, 1], b, [1, 2], [0, 2])` with the subscripts as a text."""
 
     def letters(entries: Sequence[Any]) -> str:
         return "".join("..." if entry is Ellipsis else string.ascii_letters[entry] for entry in entries)

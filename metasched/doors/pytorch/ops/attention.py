@@ -92,7 +92,7 @@ def _attend_heads(
     mask: GraphValue | None,
     mask_type: int | None,
 ) -> tuple[GraphValue, GraphValue]:
-    """What queries attend to (batch, place, channel), and their shares (batch, head, query, key)."""
+    """Attention of queries (batch, place, channel), and its shares (batch, head, query, key)."""
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = operands[0].shape[-1]
     query, key, value = (

@@ -67,7 +67,7 @@ def _even(offsets: GraphValue, bags: int, count: int) -> int | None:
 def _reduce_bags(
     site: AtenSite, rows: GraphValue, offsets: GraphValue, takes_part: GraphValue | None, mode: int
 ) -> GraphValue:
-    """Each row goes to the bag that it is in."""
+    """Reduce rows to bags: each row goes to the bag that it is in."""
     count, nodes = rows.shape[0], site.nodes
     begins = site.value(offsets, DType.I64)
     places = nodes.constant("positions", np.arange(count))

@@ -147,7 +147,7 @@ def batch_norm_in_training(
 def _normalize_channels(
     site: AtenSite, x: GraphValue, weight: GraphValue | None, bias: GraphValue | None, eps: float
 ) -> tuple[GraphValue, GraphValue, GraphValue, GraphValue]:
-    """Normalised by its own statistics; the mean, the reciprocal of the deviation and the variance of each channel.
+    """Channels normalised by their statistics, and the mean, reciprocal deviation and variance of each.
 
     Statistics have the type that PyTorch computes in: squares of halves may be beyond them.
     """

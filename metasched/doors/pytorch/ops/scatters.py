@@ -84,7 +84,7 @@ def index_reduce(
 def _scatter_reduce(
     site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: GraphValue, reduce: str, include_self: bool
 ) -> GraphValue:
-    """What elements are with those that go to them; without themselves, where something does, if so wanted."""
+    """Reduce elements with those that go to them; without themselves, where something does, if so wanted."""
     dtype = site.result
     mean = reduce == "mean"
     if mean and not dtype.is_float:

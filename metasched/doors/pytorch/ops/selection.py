@@ -62,7 +62,7 @@ def places_of(site: AtenSite, given: Sequence[GraphValue | None]) -> dict[int, G
 
 
 def first_index_dim(places: Mapping[int, GraphValue]) -> int:
-    """Where the dimensions of indices are: in their place if they are side by side, and first if they are not."""
+    """The result's first dimension of indices: in their place if they are side by side, and 0 if they are not."""
     dims = sorted(places)
     return dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
 
