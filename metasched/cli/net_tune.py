@@ -16,7 +16,7 @@ from metasched.cli.arguments import (
 )
 from metasched.cli.command import Console, ending_by_signal
 from metasched.cli.net_arguments import add_model, bound_again, network_of
-from metasched.graph.tasks import joined_tables
+from metasched.graph.tasks import join_tables
 from metasched.graph.tuning.graphs import NetworkReport
 from metasched.graph.tuning.view import NetworkProgress, network_view
 from metasched.search.scheduler_registry import NETWORK_SCHEDULER, SCHEDULERS
@@ -89,7 +89,7 @@ def run(args: Namespace, console: Console) -> int:
 
 def result(report: NetworkReport) -> dict[str, object]:
     """The last line of `--json`."""
-    table = joined_tables(report.tables)
+    table = join_tables(report.tables)
     return {
         "event": "result",
         "networks": len(report.tables),

@@ -8,8 +8,8 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.gathering import from_the_beginning
-from metasched.graph.text import at, broadcast, declared, indices, number, read
+from metasched.graph.node_types.gathering import wrap_negative_indices
+from metasched.graph.text import at, broadcast, declare_buffer, indices, number, read
 from metasched.graph.value_type import ValueType
 
 Places = Mapping[int, GraphValue]
@@ -25,7 +25,7 @@ def shape_of(places: Places) -> tuple[int, ...]:
     return broadcast(*(index.shape for index in places.values()))
 
 
-def picked(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> GraphValue:
+def gather_at_places(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> GraphValue:
     """The elements at places.
 
     Args:
@@ -54,14 +54,14 @@ def picked(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> Graph
         if dim not in places:
             subscripts.append(rest.pop(0))
             continue
-        index = from_the_beginning(node, places[dim], x.shape[dim])
+        index = wrap_negative_indices(node, places[dim], x.shape[dim])
         inputs[f"I{dim}"] = index
         element = read(f"I{dim}", index.shape, place, shape)
         if index.constant is None:
             own = indices(index.rank, "j")
             source = at(f"I{dim}", own)
             stages += [
-                declared(f"J{dim}", ValueType(DType.I64, index.shape)),
+                declare_buffer(f"J{dim}", ValueType(DType.I64, index.shape)),
                 f"{at(f'J{dim}', own)} = (i64({source}) + {x.shape[dim]} if {source} < 0 else i64({source}))",
             ]
             element = read(f"J{dim}", index.shape, place, shape)
@@ -74,7 +74,7 @@ def picked(nodes: NodeCalls, x: GraphValue, places: Places, first: int) -> Graph
     return node.single(stages, ValueType(x.type.dtype, result), A=x, **inputs)
 
 
-def placed(
+def scatter_at_places(
     nodes: NodeCalls, x: GraphValue, places: Places, first: int, update: GraphValue, reduction: str = "none"
 ) -> GraphValue:
     """An array with other elements at places: the last where several are for one, or a reduction with what was there.
@@ -82,9 +82,9 @@ def placed(
     Args:
         nodes: what makes nodes of the graph.
         x: the array.
-        places: as those of `picked`; one that is out of range is none.
-        first: as that of `picked`.
-        update: the elements, in a shape that broadcasts to that of `picked`.
+        places: as those of `gather_at_places`; one that is out of range is none.
+        first: as that of `gather_at_places`.
+        update: the elements, in a shape that broadcasts to that of `gather_at_places`.
         reduction: "none", or "add", "mul", "max" or "min".
 
     """
@@ -99,7 +99,7 @@ def placed(
     wide = [
         nodes.call(
             "Expand",
-            nodes.cast(from_the_beginning(node, places[dim], x.shape[dim]), DType.I64),
+            nodes.cast(wrap_negative_indices(node, places[dim], x.shape[dim]), DType.I64),
             nodes.integers("shape", shape),
         )
         for dim in dims

@@ -44,7 +44,7 @@ class NodeCalls:
         origin = NodeOrigin(self.place(), op, op.lower())
         return NodeSite(origin, CALLED_OPSET, tuple(inputs), attributes or {}, (True,) * outputs, self.builder)
 
-    def several(
+    def call_outputs(
         self, op: str, *inputs: GraphValue | None, outputs: int, **attributes: Any
     ) -> tuple[GraphValue | None, ...]:
         """The outputs of a node of a type. Raises Unsupported."""
@@ -52,7 +52,7 @@ class NodeCalls:
 
     def call(self, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:
         """The first output of a node of a type. Raises Unsupported."""
-        made = self.several(op, *inputs, outputs=1, **attributes)[0]
+        made = self.call_outputs(op, *inputs, outputs=1, **attributes)[0]
         assert made is not None, op
         return made
 
@@ -93,7 +93,7 @@ class NodeCalls:
         """An operand in another type."""
         return self.site("Cast").cast(operand, dtype)
 
-    def chosen(self, holds: GraphValue, then: GraphValue, otherwise: GraphValue) -> GraphValue:
+    def select(self, holds: GraphValue, then: GraphValue, otherwise: GraphValue) -> GraphValue:
         """Elements of one value where a condition holds, and of another of its type elsewhere."""
         wanted, values = then.type.dtype, [holds, then, otherwise]
         return self.expression("Where", "({1} if {0} else {2})", values, [DType.BOOL, wanted, wanted], wanted)
@@ -125,7 +125,7 @@ def _literal(operand: GraphValue, dtype: DType, *, divides: bool) -> str | None:
     return number(value.item(), dtype)
 
 
-def known(value: Array | None, what: str) -> Array:
+def require_known(value: Array | None, what: str) -> Array:
     """An array that decides what is computed. Raises Unsupported where it is computed from data."""
     if value is None:
         raise Unsupported(f"{what} is computed from data, and decides what is computed")

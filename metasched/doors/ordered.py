@@ -6,11 +6,11 @@ from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.merged_blocks import SortOrder
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 
 
-def sorted_along(
+def sort_along(
     nodes: NodeCalls,
     x: GraphValue,
     axis: int,
@@ -24,7 +24,7 @@ def sorted_along(
     own = nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
     k = nodes.integers("k", [extent])
     largest = int(order is SortOrder.LARGEST_FIRST)
-    made, places = nodes.several("TopK", own, k, outputs=2, axis=axis, largest=largest)
+    made, places = nodes.call_outputs("TopK", own, k, outputs=2, axis=axis, largest=largest)
     assert made is not None
     assert places is not None
     return nodes.cast(made, x.type.dtype), places
@@ -43,7 +43,7 @@ def search(nodes: NodeCalls, ordered: GraphValue, values: GraphValue, *, right: 
     extent, over = ordered.shape[-1], indices(values.rank)
     row = over[: ordered.rank - 1]
     value = at("B", over)
-    stages = [declared("P0", ValueType(DType.I64, values.shape)), f"{at('P0', over)} = i64(0)"]
+    stages = [declare_buffer("P0", ValueType(DType.I64, values.shape)), f"{at('P0', over)} = i64(0)"]
     step, n = 1 << (extent.bit_length() - 1) if extent else 0, 0
     while step:
         place = at(f"P{n}", over)
@@ -54,7 +54,7 @@ def search(nodes: NodeCalls, ordered: GraphValue, values: GraphValue, *, right: 
         inside = f"{last} >= 0 and {last} < {extent}"
         n += 1
         stages += [
-            declared(f"P{n}", ValueType(DType.I64, values.shape)),
+            declare_buffer(f"P{n}", ValueType(DType.I64, values.shape)),
             f"{at(f'P{n}', over)} = ({place} + {step} if {met} else {place}) if {inside} else {place}",
         ]
         step //= 2
@@ -62,7 +62,7 @@ def search(nodes: NodeCalls, ordered: GraphValue, values: GraphValue, *, right: 
     return nodes.site("Search").single(stages, ValueType(DType.I64, values.shape), A=ordered, B=values)
 
 
-def counted(nodes: NodeCalls, places: GraphValue, weights: GraphValue, size: int) -> GraphValue:
+def sum_by_place(nodes: NodeCalls, places: GraphValue, weights: GraphValue, size: int) -> GraphValue:
     """Sums of weights by their places: `size` of them. A place that is none of these counts nowhere."""
     dtype = weights.type.dtype
     count = places.type.size

@@ -21,7 +21,7 @@ from metasched.graph.counted_axis import CountedAxis
 from metasched.graph.errors import Unsupported
 from metasched.graph.fusion.stages import parse_once
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.reference.execution import reference
@@ -29,9 +29,9 @@ from metasched.support.by_identity import Itself
 from metasched.support.data_classes import dataclass
 
 # Elements of each value that takes part in what is computed at load.
-_FOLDED_ELEMENTS = 4096
+_MOST_FOLDED_ELEMENTS = 4096
 # Elements times operations of a program that is run at load: the reference is slow.
-_FOLDED_WORK = 100_000
+_MOST_FOLDED_WORK = 100_000
 # The bits of a quantised weight.
 _BYTE = 8
 
@@ -127,7 +127,7 @@ NOTHING_DECIDED: Mapping[FoldedPlace, bool] = MappingProxyType({})
 class Folding:
     """Which programs of small constants are computed at load.
 
-    What was decided for one graph of a model is done for others of it after `again`, so that they have the same nodes.
+    What was decided for one graph of a model is done for others of it after `begin_graph`, so that nodes are the same.
     A program is known by its place: the node that it is of, what that computes, and how many the node had before.
     """
 
@@ -138,11 +138,11 @@ class Folding:
         self.made: dict[FoldedPlace, list[Array]] = {}
 
     @property
-    def decided(self) -> Mapping[FoldedPlace, bool]:
-        """What was decided so far."""
+    def decisions(self) -> Mapping[FoldedPlace, bool]:
+        """The decisions so far."""
         return dict(self._decided)
 
-    def again(self) -> None:
+    def begin_graph(self) -> None:
         """Begin with another graph."""
         self._seen.clear()
 
@@ -199,8 +199,8 @@ class GraphBuilder:
         """The elements of a value that is a constant, by its name; None for any other."""
         return self._constants.get(name)
 
-    def remembered(self, key: Hashable, make: Callable[[], Array | None]) -> Array | None:
-        """What was made for a key while this graph is; made now where nothing was."""
+    def remember(self, key: Hashable, make: Callable[[], Array | None]) -> Array | None:
+        """The array of a key, made once for this graph."""
         if key not in self._remembered:
             self._remembered[key] = make()
         return self._remembered[key]
@@ -211,17 +211,17 @@ class GraphBuilder:
 
     def input(self, name: str, type_: ValueType) -> GraphValue:
         """A value that calls of the network give."""
-        own = self._typed(name, type_)
+        own = self._add_value(name, type_)
         self._inputs.append(own)
         return GraphValue(own, type_, depends=frozenset([name]))
 
     def parameter(self, like: str, type_: ValueType, depends: frozenset[str]) -> GraphValue:
         """A value that the steps of a loop give its body."""
-        return GraphValue(self._typed(like, type_), type_, depends=depends)
+        return GraphValue(self._add_value(like, type_), type_, depends=depends)
 
     def constant(self, name: str, array: Array, type_: ValueType) -> GraphValue:
         """A value that is known."""
-        own = self._typed(name, type_)
+        own = self._add_value(name, type_)
         self._constants[own] = array
         return GraphValue(own, type_, array)
 
@@ -234,7 +234,7 @@ class GraphBuilder:
             return operand
         if operand.constant is not None:
             return self.constant(origin.value, operand.constant.reshape(shape), type_)
-        name = self._typed(origin.value, type_)
+        name = self._add_value(origin.value, type_)
         self._add(ShapeView(origin.node, origin.op, operand.name, name))
         return GraphValue(name, type_, None, operand.depends)
 
@@ -255,11 +255,11 @@ class GraphBuilder:
         for name, type_ in [*outputs.items(), *((name, operand.type) for name, operand in read.items())]:
             if type_.size == 0:
                 raise Unsupported(f"`{name}`, {type_}, has no elements, and the result has")
-        program = self._parsed(_program_text(origin.op, stages, outputs, read))
-        folded = self._folded(origin, program, outputs, read)
+        program = self._parse(_program_text(origin.op, stages, outputs, read))
+        folded = self._fold(origin, program, outputs, read)
         if folded is not None:
             return tuple(self.constant(origin.value, a, t) for a, t in zip(folded, outputs.values(), strict=True))
-        names = tuple(self._typed(origin.value, type_) for type_ in outputs.values())
+        names = tuple(self._add_value(origin.value, type_) for type_ in outputs.values())
         order = {buffer.name: read[buffer.name].name for buffer in program.inputs}
         self._add(Compute(origin.node, origin.op, program, tuple(order.values()), names))
         depends = frozenset().union(*(operand.depends for operand in read.values()))
@@ -310,15 +310,15 @@ class GraphBuilder:
         inputs = (*(operand.name for operand in parameters), *around)
         types = {name: self._types[name] for name in (*inputs, *constants, *own)}
         body = Graph(origin.node, types, inputs, made, constants, tuple(nodes), states=states)
-        return without_dead_code(body), around
+        return remove_dead_code(body), around
 
     def loop(self, loop: LoopNode, types: Sequence[ValueType], depends: frozenset[str]) -> list[GraphValue]:
         """Add a loop, whose outputs are named after those that it has, and have these types."""
-        names = tuple(self._typed(like, type_) for like, type_ in zip(loop.outputs, types, strict=True))
+        names = tuple(self._add_value(like, type_) for like, type_ in zip(loop.outputs, types, strict=True))
         self._add(replace(loop, outputs=names))
         return [GraphValue(name, type_, None, depends) for name, type_ in zip(names, types, strict=True)]
 
-    def same(self, one: GraphValue, other: GraphValue) -> bool:
+    def is_same_value(self, one: GraphValue, other: GraphValue) -> bool:
         """Whether two values are computed alike: by equal programs, of values that are the same."""
         made = self._makers
         known: dict[tuple[str, str], bool] = {}
@@ -348,27 +348,27 @@ class GraphBuilder:
         self._nodes.append(node)
         self._makers |= {name: (node, n) for n, name in enumerate(node.outputs)}
 
-    def _parsed(self, text: str) -> Program:
+    def _parse(self, text: str) -> Program:
         try:
             return parse_once(text)
         except LanguageError as error:
             first = error.diagnostics[0]
             raise Unsupported(f"the language has no such program: {first.message}\n{text}") from error
 
-    def _folded(
+    def _fold(
         self, origin: NodeOrigin, program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]
     ) -> tuple[Array, ...] | None:
-        """What a program of small constants computes; None where it has other inputs, or is not small."""
+        """The results of a program of small constants; None where it has other inputs, or is not small."""
         if any(operand.constant is None for operand in read.values()):
             return None
         place = self._folding.place(origin)
         if not self._folding.decides(place, lambda: _is_small(program, outputs, read)):
             return None
-        arrays = self._computed(program, [read[buffer.name].constant for buffer in program.inputs])
+        arrays = self._compute_constants(program, [read[buffer.name].constant for buffer in program.inputs])
         self._folding.keep(place, arrays)
         return arrays
 
-    def _computed(self, program: Program, given: Sequence[Array | None]) -> tuple[Array, ...]:
+    def _compute_constants(self, program: Program, given: Sequence[Array | None]) -> tuple[Array, ...]:
         """What a program computes of small constants: each of many equal layers computes the same of its shapes."""
         key = Itself(program), tuple(None if array is None else array.tobytes() for array in given)
         if key not in self._folded_before:
@@ -376,7 +376,7 @@ class GraphBuilder:
             self._folded_before[key] = made if isinstance(made, tuple) else (made,)
         return tuple(array.copy() for array in self._folded_before[key])
 
-    def _typed(self, like: str, type_: ValueType) -> str:
+    def _add_value(self, like: str, type_: ValueType) -> str:
         """A new value of a type: its name is like this one, and that of no other value."""
         name = like
         while name in self._types:
@@ -388,7 +388,7 @@ class GraphBuilder:
 
 def _is_small(program: Program, outputs: Mapping[str, ValueType], read: Mapping[str, GraphValue]) -> bool:
     types = [*outputs.values(), *(operand.type for operand in read.values())]
-    if any(type_.size > _FOLDED_ELEMENTS for type_ in types) or program.work.operations > _FOLDED_WORK:
+    if any(type_.size > _MOST_FOLDED_ELEMENTS for type_ in types) or program.work.operations > _MOST_FOLDED_WORK:
         return False
     return not _widens_weights(read.values(), outputs.values())
 

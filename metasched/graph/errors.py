@@ -9,7 +9,7 @@ from metasched.errors import MetaschedError
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted, with_hint
 
-_SHOWN = 40
+_MOST_SHOWN_REFUSALS = 40
 
 
 class NetworkError(MetaschedError):
@@ -56,9 +56,9 @@ class RefusedModel(NetworkError):
 
     def __init__(self, model: str, refusals: tuple[Refusal, ...], note: str = "") -> None:
         self.refusals = refusals
-        shown = [indent(str(refusal), "  ") for refusal in refusals[:_SHOWN]]
-        if len(refusals) > _SHOWN:
-            shown.append(f"  and {len(refusals) - _SHOWN} more: see `refusals` of this error")
+        shown = [indent(str(refusal), "  ") for refusal in refusals[:_MOST_SHOWN_REFUSALS]]
+        if len(refusals) > _MOST_SHOWN_REFUSALS:
+            shown.append(f"  and {len(refusals) - _MOST_SHOWN_REFUSALS} more: see `refusals` of this error")
         shown += [f"  note: {note}"] if note else []
         super().__init__(f"{model} has {counted(len(refusals), 'node')} that cannot be expressed:\n" + "\n".join(shown))
 

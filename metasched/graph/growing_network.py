@@ -78,10 +78,10 @@ class GrowingNetwork(Network):
             return self
         with self._making:
             if longest not in self._shorter:
-                self._shorter[longest] = self._made_for(longest)
+                self._shorter[longest] = self._make_network(longest)
             return self._shorter[longest]
 
-    def _made_for(self, longest: int) -> Network:
+    def _make_network(self, longest: int) -> Network:
         read = self._graphs[longest]
         place = None if self._cached is None else self._cached.member(f"up to {longest}")
         stored = None if place is None else place.get()
@@ -120,7 +120,7 @@ class GrowingNetwork(Network):
         """The network that a call runs on, and what it is given."""
         growth = self.signature.growth
         assert growth is not None
-        given = self._named(as_arrays(self.signature.name, self.inputs, inputs))
+        given = self._name_inputs(as_arrays(self.signature.name, self.inputs, inputs))
         network = self.for_length(length_of(growth, given[growth.length]))
         return network, list((given if network is self else cut_to_length(self.signature, given)).values())
 

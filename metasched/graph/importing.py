@@ -17,13 +17,13 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import run_on_sizes
 from metasched.graph.errors import BodyRefused, NetworkError, Refusal, RefusedModel, Unsupported
 from metasched.graph.ir import Array, Graph
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.node_helpers.packed_numbers import number_type, numbers_in
-from metasched.graph.reading.functions import body_of, bound_attributes, schema_of, with_defaults
+from metasched.graph.reading.functions import add_defaults, body_of, bound_attributes, schema_of
 from metasched.graph.reading.model_file import OLDEST_OPSET, ModelFile, onnx_module
 from metasched.graph.reading.size_expressions import names_in, size_of
-from metasched.graph.reading.tensors import array_of, element_type, few_bits, packed_bytes
-from metasched.graph.registry import NodeForm, NodeType, node_types, why_not_known
+from metasched.graph.reading.tensors import array_of, element_type, few_bit_type, packed_bytes
+from metasched.graph.registry import NodeForm, NodeType, node_types, unknown_type_reason
 from metasched.graph.site import Made, NodeSite, RunBody, SiteGraphs
 from metasched.graph.value_type import ValueType
 from metasched.support.collection import pause_gc
@@ -77,7 +77,7 @@ def import_model(model: ModelFile, binding: Binding, folding: Folding | None = N
     Raises RefusedModel with every node that cannot be expressed, and NetworkError for a model that is wrong or whose
     sizes are not all settled.
     """
-    return without_dead_code(_Importer(model, folding).graph(binding))
+    return remove_dead_code(_Importer(model, folding).graph(binding))
 
 
 @pause_gc()
@@ -85,7 +85,7 @@ def import_compared(model: ModelFile, binding: Binding) -> Graph:
     """The graph of a model, as of `import_model`, where it is compared with those of other sizes: steps of recurrent
     layers, of which there may be another number then, are loops.
     """
-    return without_dead_code(_Importer(model, None, is_compared=True).graph(binding))
+    return remove_dead_code(_Importer(model, None, is_compared=True).graph(binding))
 
 
 @pause_gc()
@@ -134,13 +134,13 @@ class _Importer:
         self._bind_inputs(scope, inputs, binding)
         for tensor in proto.initializer:
             self._constant(scope, tensor)
-        self.run(proto.node, scope)
+        self.import_nodes(proto.node, scope)
         missing = [value.name for value in proto.output if value.name not in scope.values]
         if missing:
             raise NetworkError(f"{self._model.name}: nothing computes the output {', '.join(missing)}")
         outputs = [(value.name, scope.values[value.name]) for value in proto.output]
         for declared, (name, value) in zip(proto.output, outputs, strict=True):
-            reason = _wrong_output(declared, value) if isinstance(value, GraphValue) else ""
+            reason = _output_mismatch(declared, value) if isinstance(value, GraphValue) else ""
             if reason:
                 self._refusals.append(Refusal(name, "output", 0, (), reason))
         if self._refusals:
@@ -163,8 +163,8 @@ class _Importer:
             )
 
     def _constant(self, scope: _Scope, tensor: Any) -> None:
-        if few_bits(tensor) is not None:
-            scope.values[tensor.name] = self._packed(scope, tensor)
+        if few_bit_type(tensor) is not None:
+            scope.values[tensor.name] = self._add_packed_constant(scope, tensor)
             return
         try:
             type_, array = array_of(tensor, self._model.folder, self._model.content)
@@ -174,9 +174,9 @@ class _Importer:
             return
         scope.values[tensor.name] = self._builder.constant(tensor.name, array, type_)
 
-    def _packed(self, scope: _Scope, tensor: Any) -> GraphValue:
+    def _add_packed_constant(self, scope: _Scope, tensor: Any) -> GraphValue:
         """A constant of numbers of few bits, computed from its bytes, which the graph has."""
-        found = few_bits(tensor)
+        found = few_bit_type(tensor)
         assert found is not None, tensor.name
         dtype, bits = found
         array = packed_bytes(tensor, self._model.folder, self._model.content)
@@ -203,7 +203,7 @@ class _Importer:
         open_: list[str] = []
         for value in inputs:
             if value.name in binding.values:
-                scope.values[value.name] = self._given(value, binding.values[value.name])
+                scope.values[value.name] = self._add_input(value, binding.values[value.name])
                 continue
             scope.values[value.name] = self._input(value, binding, open_)
         if open_:
@@ -213,7 +213,7 @@ class _Importer:
                 "on the command line, -D batch=1 or --shape input=1,3,...",
             )
 
-    def _given(self, value: Any, given: Any) -> GraphValue | _NotKnown:
+    def _add_input(self, value: Any, given: Any) -> GraphValue | _NotKnown:
         try:
             dtype = element_type(value.type.tensor_type.elem_type)
         except Unsupported as error:
@@ -247,7 +247,7 @@ class _Importer:
 
     # --- nodes
 
-    def run(self, nodes: Iterable[Any], scope: _Scope) -> None:
+    def import_nodes(self, nodes: Iterable[Any], scope: _Scope) -> None:
         """Import nodes in their order; what they compute is in the scope afterwards."""
         for node in nodes:
             self._seen += 1
@@ -275,7 +275,7 @@ class _Importer:
             if inputs is None:
                 self._require_type(node, domain, opset)
             else:
-                return self._imported(node, scope, domain, opset, inputs)
+                return self._import_node(node, scope, domain, opset, inputs)
         except Unsupported as error:
             self._refuse(node, scope, opset, inputs, error)
         except BodyRefused:  # its nodes say why
@@ -305,34 +305,34 @@ class _Importer:
             return
         schema = schema_of(node.op_type, domain, opset)
         if schema is None or (not schema.has_function and not schema.has_context_dependent_function):
-            raise Unsupported(why_not_known(_full(node)))
+            raise Unsupported(unknown_type_reason(_full(node)))
 
-    def _imported(
+    def _import_node(
         self, node: Any, scope: _Scope, domain: str, opset: int, inputs: Sequence[GraphValue | None]
     ) -> Sequence[GraphValue | _NotKnown | None]:
         own = self._functions.get((domain, node.op_type, node.overload))
         if own is not None:
-            return self._expanded(own, node, scope, inputs, _opsets(own.opset_import))
+            return self._import_function(own, node, scope, inputs, _opsets(own.opset_import))
         known = node_types().get(_full(node))
         if known is not None and known.form is not None:
             _check_form(node, known.form)
             _require_imported(domain, opset)
-            return _made(known, self._site(node, scope, opset, inputs, known.form.defaults))
-        schema = _fitting_schema(node, domain, opset)
+            return _run_node_type(known, self._site(node, scope, opset, inputs, known.form.defaults))
+        schema = _require_schema(node, domain, opset)
         if node.op_type == "If" and not domain and inputs[0] is not None and inputs[0].constant is not None:
             return self._branch(node, scope, inputs[0].constant)
         if known is not None:
             _check_attributes(node, schema)
-            return _made(known, self._site(with_defaults(schema, node), scope, opset, inputs))
+            return _run_node_type(known, self._site(add_defaults(schema, node), scope, opset, inputs))
         body = body_of(schema, node, opset, [None if value is None else value.type for value in inputs])
         if body is None:
-            raise Unsupported(why_not_known(_full(node)))
+            raise Unsupported(unknown_type_reason(_full(node)))
         # The one body of an older set, that of DynamicQuantizeLinear, uses nothing that 13 means differently. A body
         # that says nothing of ONNX's own types was made for those of the model.
         own_sets = _opsets(body.opset_import)
         standard = own_sets.get("", scope.opsets.get("", OLDEST_OPSET))
         opsets: dict[str, int] = own_sets | {"": max(standard, OLDEST_OPSET)}
-        return self._expanded(body, with_defaults(schema, node), scope, inputs, opsets)
+        return self._import_function(body, add_defaults(schema, node), scope, inputs, opsets)
 
     def _site(
         self,
@@ -363,10 +363,10 @@ class _Importer:
             return array_of(value, self._model.folder, self._model.content)[1]
         return value
 
-    def _expanded(
+    def _import_function(
         self, body: Any, node: Any, scope: _Scope, inputs: Sequence[GraphValue | None], opsets: Mapping[str, int]
     ) -> Sequence[GraphValue | _NotKnown | None]:
-        """What a function computes, its nodes imported one by one."""
+        """Import the nodes of a function one by one."""
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"functions of {self._model.name} call one another {_DEEPEST} deep")
         given = {attribute.name: attribute for attribute in (*body.attribute_proto, *node.attribute)}
@@ -375,7 +375,7 @@ class _Importer:
         name = node.name or next(iter(node.output), node.op_type)
         path = f"{scope.path}/{name}" if scope.path else name
         inner = _Scope(values, {**scope.opsets, **opsets}, path, scope.depth + 1)
-        self.run((bound_attributes(part, given) for part in body.node), inner)
+        self.import_nodes((bound_attributes(part, given) for part in body.node), inner)
         # A body made for a node leaves out what the node does not ask for.
         return [inner.values.get(output) for output in body.output]
 
@@ -388,7 +388,7 @@ class _Importer:
         inner = _Scope(dict(scope.values), scope.opsets, scope.path, scope.depth + 1)
         for tensor in graph.initializer:
             self._constant(inner, tensor)
-        self.run(graph.node, inner)
+        self.import_nodes(graph.node, inner)
         return [inner.get(output.name) for output in graph.output]
 
     def attempt(self, run: Callable[[], Made]) -> Made | None:
@@ -402,18 +402,18 @@ class _Importer:
 
     def body(self, graph: Any, scope: _Scope, path: str, fixed: Mapping[str, GraphValue]) -> RunBody:
         """What runs a graph that a node has, in the scope around it. What its inputs do not change is imported now."""
-        around = self._around(graph, replace(scope, values={**scope.values, **fixed}), path)
+        around = self._graph_scope(graph, replace(scope, values={**scope.values, **fixed}), path)
         varying = [value.name for value in graph.input if value.name not in fixed]
-        unchanged, moving = _apart(graph.node, varying)
+        unchanged, moving = _split_dependent(graph.node, varying)
         refused = len(self._refusals)
-        self.run(unchanged, around)
+        self.import_nodes(unchanged, around)
         return self._runner(graph, around, moving, refused)
 
     def branch(self, graph: Any, scope: _Scope, path: str) -> RunBody:
         """What runs a graph without inputs that a node has: all of it each time."""
-        return self._runner(graph, self._around(graph, scope, path), graph.node, len(self._refusals))
+        return self._runner(graph, self._graph_scope(graph, scope, path), graph.node, len(self._refusals))
 
-    def _around(self, graph: Any, scope: _Scope, path: str) -> _Scope:
+    def _graph_scope(self, graph: Any, scope: _Scope, path: str) -> _Scope:
         """The scope of a graph that a node has, with its constants."""
         if scope.depth >= _DEEPEST:
             raise NetworkError(f"loops of {self._model.name} are {_DEEPEST} deep")
@@ -431,7 +431,7 @@ class _Importer:
                 raise Unsupported(f"its body has {len(given)} inputs, and is given {len(values)}")
             own = {**around.values, **dict(zip(given, values, strict=True))}
             inner = _Scope(own, around.opsets, f"{around.path}/{name}", around.depth)
-            self.run(moving, inner)
+            self.import_nodes(moving, inner)
             made = [inner.get(output.name) for output in graph.output]
             found = [value for value in made if isinstance(value, GraphValue)]
             if len(self._refusals) > refused or len(found) < len(made):
@@ -459,7 +459,7 @@ class _Graphs(SiteGraphs):
         return self.importer.attempt(run)
 
 
-def _apart(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[Any]]:
+def _split_dependent(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[Any]]:
     """The nodes that do not depend on some values, and those that do. Nodes with graphs may read any value."""
     dependent = set(given)
     fixed, moving = list[Any](), list[Any]()
@@ -473,7 +473,7 @@ def _apart(nodes: Iterable[Any], given: Iterable[str]) -> tuple[list[Any], list[
     return fixed, moving
 
 
-def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
+def _require_schema(node: Any, domain: str, opset: int) -> Any:
     """ONNX's description of a node's type. Raises Unsupported where there is none, or only an older one than 13's.
 
     A type that is newer than the model's operator set is what the newest set says: optimisers write such nodes
@@ -492,7 +492,7 @@ def _fitting_schema(node: Any, domain: str, opset: int) -> Any:
     return schema
 
 
-def _made(known: NodeType, site: NodeSite) -> Sequence[GraphValue | None]:
+def _run_node_type(known: NodeType, site: NodeSite) -> Sequence[GraphValue | None]:
     """The outputs of a node of a type, with the sizes that only a call knows."""
     sizes = run_on_sizes(site)
     if sizes is not None:
@@ -536,7 +536,7 @@ def _opsets(imports: Iterable[Any]) -> dict[str, int]:
     return {_domain(entry.domain): int(entry.version) for entry in imports}
 
 
-def _wrong_output(declared: Any, value: GraphValue) -> str:
+def _output_mismatch(declared: Any, value: GraphValue) -> str:
     """Why a value is not the output of a model that is declared; '' where it is."""
     if value.elements is not None:
         return "it is a sequence, and not a tensor"

@@ -37,7 +37,7 @@ class UsualInputs:
         self._types = tuple((type_.dtype.numpy, type_.shape) for type_ in wanted.values())
 
     def are(self, inputs: Sequence[Any]) -> bool:
-        """Whether a call is given these; `checked_types` says of anything else whether it can be taken."""
+        """Whether a call is given these; `require_types` says of anything else whether it can be taken."""
         if len(inputs) != len(self._types):
             return False
         for array, (dtype, shape) in zip(inputs, self._types, strict=True):
@@ -58,7 +58,7 @@ def as_arrays(network: str, wanted: Mapping[str, ValueType], inputs: Sequence[An
     ]
 
 
-def checked_types(wanted: Mapping[str, ValueType], taken: Sequence[Array]) -> list[Array]:
+def require_types(wanted: Mapping[str, ValueType], taken: Sequence[Array]) -> list[Array]:
     """Arrays of a call. Raises KernelError for what is not of the type that a network takes."""
     for (name, type_), array in zip(wanted.items(), taken, strict=True):
         if not isinstance(array, np.ndarray):

@@ -49,7 +49,7 @@ class Compute:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def by_input(self, names: Iterable[str] | None = None) -> dict[str, str]:
+    def input_values(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """The values that the program's inputs are, by their names, or by those in another form of the program."""
         own = (buffer.name for buffer in self.program.inputs) if names is None else names
         return dict(zip(own, self.inputs, strict=True))
@@ -128,11 +128,11 @@ class LoopNode:
         """The first input of a kind."""
         return next((name for name, own in zip(self.inputs, self.takes, strict=True) if own.kind is kind), None)
 
-    def taken(self, kind: LoopInputKind) -> Iterator[tuple[str, LoopInput]]:
+    def inputs_of_kind(self, kind: LoopInputKind) -> Iterator[tuple[str, LoopInput]]:
         """The inputs of a kind."""
         return ((name, own) for name, own in zip(self.inputs, self.takes, strict=True) if own.kind is kind)
 
-    def given(self, kind: LoopOutputKind) -> Iterator[tuple[str, LoopOutput]]:
+    def outputs_of_kind(self, kind: LoopOutputKind) -> Iterator[tuple[str, LoopOutput]]:
         """The outputs of a kind."""
         return ((name, own) for name, own in zip(self.outputs, self.gives, strict=True) if own.kind is kind)
 
@@ -157,14 +157,14 @@ class LoopNode:
         if sorted(named) != sorted(body.inputs):
             yield f"its body has the inputs {sorted(body.inputs)}, and is given {sorted(named)}"
             return
-        if {own.body for _, own in self.taken(LoopInputKind.STATE)} != body.states.keys():
+        if {own.body for _, own in self.inputs_of_kind(LoopInputKind.STATE)} != body.states.keys():
             yield f"its body has the states {sorted(body.states)}, which are others than begin"
             return
         if self.goes_on and (self.goes_on not in labels or not _is_one(body.types[labels[self.goes_on]], DType.BOOL)):
             yield f"`{self.goes_on}` of its body is no condition"
-        yield from self._unlike(around, [around.types[name] for name in self.inputs])
+        yield from self._type_mismatches(around, [around.types[name] for name in self.inputs])
 
-    def _unlike(self, around: Graph, types: Sequence[ValueType]) -> Iterator[str]:
+    def _type_mismatches(self, around: Graph, types: Sequence[ValueType]) -> Iterator[str]:
         """Inputs and outputs of other types than the body says."""
         body, labels = self.body, dict(self.body.outputs)
         for name, own, have in zip(self.inputs, self.takes, types, strict=True):
@@ -196,7 +196,7 @@ class LoopNode:
 Node: TypeAlias = Compute | ShapeView | InPlace | LoopNode
 
 
-def reading(node: Node, same: Mapping[str, str]) -> Node:
+def replace_reads(node: Node, same: Mapping[str, str]) -> Node:
     """A node that reads other values instead of some."""
     if not any(name in same for name in node.inputs):
         return node
@@ -220,7 +220,7 @@ class KernelOfTask:
     pitches: tuple[tuple[int, ...], ...]
     nodes: tuple[Compute, ...]
 
-    def pitched(self, program: Program) -> Mapping[str, tuple[int, ...]]:
+    def pitched_strides(self, program: Program) -> Mapping[str, tuple[int, ...]]:
         """The strides that are not those of packed arrays, by the names in a program of the task."""
         names = [buffer.name for buffer in (*program.inputs, *program.outputs)]
         return {name: strides for name, strides in zip(names, self.pitches, strict=True) if strides}
@@ -433,7 +433,8 @@ def print_graph(graph: Graph) -> str:
     """The text of a graph, and after it the programs that its nodes run."""
     tasks = dict(_tasks(graph))
     numbers = {key: number for number, key in enumerate(tasks)}
-    head = f"network {graph.name}({_typed(graph, graph.inputs)}) -> ({', '.join(label for label, _ in graph.outputs)}):"
+    outputs = ", ".join(label for label, _ in graph.outputs)
+    head = f"network {graph.name}({_describe_types(graph, graph.inputs)}) -> ({outputs}):"
     lines = [head, *(_INDENT + line for line in _lines(graph, numbers))]
     for number, program in enumerate(tasks.values()):
         lines += ["", f"# task {number}", str(program).rstrip()]
@@ -454,7 +455,7 @@ def _lines(graph: Graph, numbers: Mapping[str, int]) -> Iterator[str]:
         if isinstance(node, LoopNode):
             yield from _loop(graph, node, numbers)
         else:
-            yield f"{_typed(graph, node.outputs)} = {_call(node, numbers)}"
+            yield f"{_describe_types(graph, node.outputs)} = {_call(node, numbers)}"
     for name, part in graph.parts.items():
         moved = "" if part.position is None else f" + {part.position.step}*{part.position.input}"
         yield f"{name} lies in {part.of} from element {part.offset}{moved} on, strides {list(part.strides)}"
@@ -481,12 +482,12 @@ def _loop(graph: Graph, loop: LoopNode, numbers: Mapping[str, int]) -> Iterator[
     yield f"loop {', '.join(_ends(loop)) or 'without end'}:  # {loop.op} `{loop.name}`"
     if loop.counter:
         yield f"{_INDENT}{loop.counter}: {body.types[loop.counter]} counts the steps"
-    for name, own in loop.taken(LoopInputKind.STATE):
+    for name, own in loop.inputs_of_kind(LoopInputKind.STATE):
         yield f"{_INDENT}{own.body}: {body.types[own.body]} begins as {name}"
-    for name, own in loop.taken(LoopInputKind.ELEMENTS):
+    for name, own in loop.inputs_of_kind(LoopInputKind.ELEMENTS):
         way = ", from the last on" if own.backwards else ""
         yield f"{_INDENT}{own.body}: {body.types[own.body]} goes through {name}{way}"
-    for name, own in loop.taken(LoopInputKind.WHOLE):
+    for name, own in loop.inputs_of_kind(LoopInputKind.WHOLE):
         if own.body != name:
             yield f"{_INDENT}{own.body}: {body.types[own.body]} is {name}"
     yield from (_INDENT + line for line in _lines(body, numbers))
@@ -510,5 +511,5 @@ def _ends(loop: LoopNode) -> Iterator[str]:
             yield text.format(name)
 
 
-def _typed(graph: Graph, names: Iterable[str]) -> str:
+def _describe_types(graph: Graph, names: Iterable[str]) -> str:
     return ", ".join(f"{name}: {graph.types[name]}" for name in names)

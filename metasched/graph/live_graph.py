@@ -7,7 +7,7 @@ from dataclasses import replace
 from metasched.graph.ir import Graph, Node
 
 
-def without_dead_code(graph: Graph) -> Graph:
+def remove_dead_code(graph: Graph) -> Graph:
     """The graph without what no output needs. Its inputs stay, as they are what a call gives."""
     needed = {name for _, name in graph.outputs}
     nodes: list[Node] = []

@@ -16,16 +16,16 @@ from metasched.graph.growing.sizes import GrowingSize
 from metasched.graph.growing_network import SHORTER, GrowingNetwork
 from metasched.graph.importing import open_sizes
 from metasched.graph.ir import Graph
-from metasched.graph.network import Network, folded
+from metasched.graph.network import Network, fold_constants
 from metasched.graph.network_of_sizes import NetworkOfSizes
 from metasched.graph.opened_model import OpenedModel
 from metasched.graph.precision.choice import ProductPrecision
-from metasched.graph.reading.model_file import ModelLike, read_model, without_position
+from metasched.graph.reading.model_file import ModelLike, read_model, rereadable_model
 from metasched.graph.running.weights import WeightStore
 from metasched.graph.saved.network_cache import CachePlace, NetworkCache
 from metasched.graph.saved.network_key import model_digest, network_key
 from metasched.graph.signature import DeferredGraph
-from metasched.graph.whole_numbers import whole_number
+from metasched.graph.whole_numbers import require_whole_number
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
@@ -104,17 +104,17 @@ def load_onnx(
     nodes that cannot be expressed, and NetworkError for a file that is damaged, sizes that are not settled, and what is
     given as one and is none.
     """
-    given = _all_sizes(sizes, named)
+    given = _merge_sizes(sizes, named)
     ranges = {name: _range(name, size) for name, size in given.items() if isinstance(size, tuple | SizeRange)}
     single = {name: _single(name, size) for name, size in given.items() if not isinstance(size, tuple | SizeRange)}
-    said = (without_position(model), single, _whole_shapes(shapes or {}), values or {}, states or {})
+    said = (rereadable_model(model), single, _require_shapes(shapes or {}), values or {}, states or {})
     with ThreadPoolExecutor(1, "metasched-digest") as beside:  # the first detection of a CPU imports LLVM
         digest = beside.submit(model_digest, said[0])
         cpu = target or Target.detect()
     source = _Source(*said, ranges, cpu, ProductPrecision.of(precision), db)
     key = source.key(digest.result())
     place = None if key is None else CachePlace(NetworkCache.open(), key)
-    return source.of_sizes(place) if ranges else source.network(place, {})
+    return source.make_network_of_sizes(place) if ranges else source.network(place, {})
 
 
 @dataclass(frozen=True)
@@ -142,20 +142,20 @@ class _Source:
         lowest = {name: range_.low for name, range_ in self.ranges.items()}
         return OpenedModel(read_model(self.model), self.sizes, self.shapes, self.values, self.states, lowest)
 
-    def opened_later(self, key: str | None) -> OpenedModel:
+    def reopen_model(self, key: str | None) -> OpenedModel:
         """The model, read after a network of it was found on disk. Raises NetworkError where it has changed since."""
         if "opened" not in vars(self) and self.key(model_digest(self.model)) != key:
             raise NetworkError(f"{self.model!r} has changed since it was loaded, and is read again for this")
         return self.opened
 
-    def made(
+    def make_network(
         self, graph: Graph | DeferredGraph, weights: WeightStore | None = None, place: CachePlace | None = None
     ) -> Network:
         """The network of a graph."""
         net = Network(graph, self.target, self.precision, weights=weights, place=place)
         return net if self.db is None else net.use(self.db)
 
-    def grown(
+    def make_grown_network(
         self,
         whole: Graph | DeferredGraph,
         shorter: Mapping[int, Callable[[], Graph]],
@@ -164,7 +164,7 @@ class _Source:
     ) -> Network:
         """The network of graphs of one size, or of more and more room."""
         if not shorter:
-            return self.made(whole, weights, place)
+            return self.make_network(whole, weights, place)
         net = GrowingNetwork(whole, shorter, self.target, self.precision, weights=weights, place=place)
         return net if self.db is None else net.use(self.db)
 
@@ -176,9 +176,9 @@ class _Source:
         stored = None if place is None else place.get()
         if stored is None:
             graphs = self._graphs(self.opened, more)
-            return self.grown(graphs.whole, graphs.shorter, weights, place)
-        read = cache(lambda: self._graphs(self.opened_later(key), more))
-        return self.grown(
+            return self.make_grown_network(graphs.whole, graphs.shorter, weights, place)
+        read = cache(lambda: self._graphs(self.reopen_model(key), more))
+        return self.make_grown_network(
             DeferredGraph(stored.signature, lambda: read().whole),
             {longest: partial(lambda n: read().shorter[n](), longest) for longest in stored.note.get(SHORTER, ())},
             weights,
@@ -190,23 +190,23 @@ class _Source:
         that is computed depends on them.
         """
         graphs = model.graphs(more)
-        return graphs.changed(partial(folded, target=self.target)) if self.ranges else graphs
+        return graphs.change_graphs(partial(fold_constants, target=self.target)) if self.ranges else graphs
 
-    def of_sizes(self, place: CachePlace | None) -> NetworkOfSizes:
+    def make_network_of_sizes(self, place: CachePlace | None) -> NetworkOfSizes:
         """The networks of all sizes in the ranges."""
         weights = WeightStore()
         key = None if place is None else place.key
         grows = any(isinstance(size, GrowingSize) for size in self.sizes.values())
-        change = partial(folded, target=self.target)
+        change = partial(fold_constants, target=self.target)
         return NetworkOfSizes(
-            lambda more: folded(self.opened_later(key).graph(more), self.target),
-            lambda graph, at: self.made(graph, weights, at),
+            lambda more: fold_constants(self.reopen_model(key).graph(more), self.target),
+            lambda graph, at: self.make_network(graph, weights, at),
             lambda more, at: self.network(at, more, weights, key),
             self.ranges,
             lambda: _open_inputs(self.opened),
             weights,
             place,
-            (lambda largest: self.opened_later(key).alike(largest, change)) if grows else None,
+            (lambda largest: self.reopen_model(key).graphs_of_equal_room(largest, change)) if grows else None,
         )
 
 
@@ -216,7 +216,7 @@ def _open_inputs(model: OpenedModel) -> dict[str, Sequence[str]]:
     return {name: dims for name, dims in open_sizes(model.file).items() if name not in given}
 
 
-def _all_sizes(sizes: Mapping[str, OpenSize] | None, named: Mapping[str, OpenSize]) -> dict[str, OpenSize]:
+def _merge_sizes(sizes: Mapping[str, OpenSize] | None, named: Mapping[str, OpenSize]) -> dict[str, OpenSize]:
     """The sizes of a mapping, and those given as arguments. Raises NetworkError for one that is given as both."""
     if not isinstance(sizes, Mapping | None):
         raise NetworkError(
@@ -243,17 +243,17 @@ def _range(name: str, size: tuple[int, ...] | SizeRange) -> SizeRange:
 def _single(name: str, size: int | str | GrowingSize) -> int | str | GrowingSize:
     if isinstance(size, str | GrowingSize):
         return size
-    number = whole_number(size, f"the size `{name}`")
+    number = require_whole_number(size, f"the size `{name}`")
     if number < 0:
         raise NetworkError(f"the size `{name}` is given as {number}, and none is negative")
     return number
 
 
-def _whole_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-    return {name: _whole_shape(name, shape) for name, shape in shapes.items()}
+def _require_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+    return {name: _require_shape(name, shape) for name, shape in shapes.items()}
 
 
-def _whole_shape(name: str, shape: Any) -> tuple[int, ...]:
+def _require_shape(name: str, shape: Any) -> tuple[int, ...]:
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise NetworkError(f"the shape of `{name}` is a list of sizes, such as (1, 3, 224, 224), and not {shape!r}")
-    return tuple(whole_number(extent, f"each size in the shape of `{name}`") for extent in shape)
+    return tuple(require_whole_number(extent, f"each size in the shape of `{name}`") for extent in shape)

@@ -15,7 +15,7 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.memory_figures import MemberMemory, NetworkMemory
 from metasched.graph.saved.exported_parts import NetworkExport
-from metasched.graph.tasks import TaskTable, joined_tables
+from metasched.graph.tasks import TaskTable, join_tables
 from metasched.graph.tuning.member import TunedMember
 from metasched.knowledge.library import KnowledgeLike
 from metasched.measure.executor_registry import DEFAULT_EXECUTOR
@@ -135,7 +135,7 @@ class NetworkBase(ABC):
         """The distinct programs that run, and how often each does in a call; with their best times in a database if
         there is one. Raises DatabaseError for a database that is not there.
         """
-        return joined_tables([member.own_tasks(db) for member in self.members])
+        return join_tables([member.own_tasks(db) for member in self.members])
 
     def compile(self) -> Self:
         """Compile every distinct program now, of all sizes and lengths. Returns this network."""

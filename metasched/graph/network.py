@@ -13,12 +13,12 @@ from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.database.record import Record, TaskKey
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.code.step_code import TaskCode
-from metasched.graph.growing.calls import with_room, without_room
-from metasched.graph.inputs import UsualInputs, as_arrays, checked_types, random_inputs
+from metasched.graph.growing.calls import cut_results, extend_inputs
+from metasched.graph.inputs import UsualInputs, as_arrays, random_inputs, require_types
 from metasched.graph.ir import Array, Graph
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loop_node import ASSUMED_STEPS
-from metasched.graph.loops.bodies import with_constants
+from metasched.graph.loops.bodies import replace_constants
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.members import NetworkBase
 from metasched.graph.passes.constant_folding import constant_folding
@@ -88,7 +88,7 @@ class Network(NetworkBase):
         `place` is where the network is kept on disk, compiled with the schedules that it has when nothing is tuned.
         """
         self._given = graph
-        self.signature = graph.signature if isinstance(graph, DeferredGraph) else Signature.of(graph)
+        self.signature = graph.signature if isinstance(graph, DeferredGraph) else Signature.from_graph(graph)
         self._usual = UsualInputs(self.signature.given)
         self.target = target or Target.detect()
         self.precision = ProductPrecision.of(precision)
@@ -123,7 +123,7 @@ class Network(NetworkBase):
         """The graph after the passes, which is what runs."""
         return optimise_graph(self.graph, self._options)
 
-    def _again(self) -> Graph:
+    def _rerun_passes(self) -> Graph:
         return optimise_graph(self.graph, self._options)
 
     def passes(self) -> tuple[PassReport, ...]:
@@ -175,7 +175,7 @@ class Network(NetworkBase):
             return
         with self._lock:
             self.ways = {**self.ways, **ways}
-            self.optimised = self._again()
+            self.optimised = self._rerun_passes()
             self._executable = None
 
     @property
@@ -200,7 +200,7 @@ class Network(NetworkBase):
         if self._executable is None:
             with self._lock:
                 if self._executable is None:
-                    self._executable = self._from_cache() or self._made()
+                    self._executable = self._load_executable() or self._build_executable()
         return self._executable
 
     @property
@@ -213,15 +213,15 @@ class Network(NetworkBase):
             self._taken = self._followed()
         return {**self._taken, **self.choices}
 
-    def _from_cache(self) -> Executable | None:
+    def _load_executable(self) -> Executable | None:
         return (
             None
             if self._cached is None or not self._is_as_loaded
             else self._cached.executable(self.target, self.weights)
         )
 
-    def _made(self) -> Executable:
-        graph, codes = self._whole_and_kernels()
+    def _build_executable(self) -> Executable:
+        graph, codes = self._graph_and_kernels()
         made = executable(graph, codes, self.target, self.weights)
         self._let_go(graph)
         if self._cached is not None and self._is_as_loaded:
@@ -230,14 +230,14 @@ class Network(NetworkBase):
                 self._cached.put(self.signature, made, self.weights, note)
         return made
 
-    def _whole_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
-        """What runs, with all of its constants, and its kernels."""
+    def _graph_and_kernels(self) -> tuple[Graph, dict[str, TaskCode]]:
+        """The graph that runs, with all of its constants, and its kernels."""
         from metasched.graph.code.kernels import build_graph_and_kernels
 
         if "optimised" in vars(self):
-            graph = self._whole()
+            graph = self._complete_graph()
             return graph, kernels(graph, self._schedules(), self.target)
-        return build_graph_and_kernels(self.graph, self._whole, self._schedules, self.target)
+        return build_graph_and_kernels(self.graph, self._complete_graph, self._schedules, self.target)
 
     @property
     def members(self) -> tuple[Network, ...]:
@@ -277,12 +277,12 @@ class Network(NetworkBase):
         """What a call runs, in order, with schedules; they are compiled where they are not."""
         return self.compiled().steps
 
-    def _whole(self) -> Graph:
+    def _complete_graph(self) -> Graph:
         """The graph that runs with all of its constants, which are computed once more where they were let go."""
-        return with_constants(self.optimised, lambda constants: dict(constants.items()))
+        return replace_constants(self.optimised, lambda constants: dict(constants.items()))
 
     def _let_go(self, whole: Graph) -> None:
-        self.optimised = let_constants_go(whole, self.graph, self._again)
+        self.optimised = let_constants_go(whole, self.graph, self._rerun_passes)
         return_free_memory()
 
     @property
@@ -298,7 +298,7 @@ class Network(NetworkBase):
         if not self.runs_here:
             self.schedule_by(choices)
             return Settlement(unsettled=f"this machine cannot run what is for {self.target.name}")
-        before, graph, earlier, all_now = self.compiled(), self._whole(), dict(self.choices), self._schedules()
+        before, graph, earlier, all_now = self.compiled(), self._complete_graph(), dict(self.choices), self._schedules()
 
         def choices_with(tuned: Set[str]) -> Choices:
             return {**earlier, **{key: choice for key, choice in choices.items() if key in tuned}}
@@ -368,7 +368,7 @@ class Network(NetworkBase):
         for part in self.optimised.parts.values():
             if part.position is not None and part.position.input in given and growth is None:
                 given[part.position.input].fill(part.position.lowest)
-        return self._with(self.state.copy(), list(given.values()))
+        return self._graph_arguments(self.state.copy(), list(given.values()))
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network; raises KernelError for inputs that it cannot take."""
@@ -378,18 +378,18 @@ class Network(NetworkBase):
 
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
         """Run the network on a state of its types; raises KernelError for inputs that it cannot take."""
-        arrays = self._checked(inputs)
+        arrays = self._require_inputs(inputs)
         compiled = self.compiled()
         if state:
             with state.lock:
-                results = compiled.run(self._with(state, arrays))
+                results = compiled.run(self._graph_arguments(state, arrays))
         else:
             results = compiled.run(arrays)
         if self.signature.growth is not None:
-            results = without_room(self.signature, self._named(arrays), results)
+            results = cut_results(self.signature, self._name_inputs(arrays), results)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _named(self, arrays: Sequence[Any]) -> dict[str, Any]:
+    def _name_inputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.inputs, arrays, strict=True))
 
     def exported(self) -> NetworkExport:
@@ -405,10 +405,10 @@ class Network(NetworkBase):
 
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
-        given = self._with(state.copy(), self._checked(inputs))
+        given = self._graph_arguments(state.copy(), self._require_inputs(inputs))
         return profile_network(self.compiled(), self.optimised, given, self.target, runs)
 
-    def _with(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
+    def _graph_arguments(self, state: NetworkState, arrays: Sequence[Array]) -> list[Array]:
         """Everything that the graph takes, in its order."""
         given = iter(arrays)
         return [state[name] if name in state else next(given) for name in self.signature.inputs]
@@ -431,14 +431,14 @@ class Network(NetworkBase):
         self._error = PrecisionError(self.precision.value, found)
         return self._error
 
-    def _checked(self, inputs: Sequence[Any]) -> Sequence[Array]:
+    def _require_inputs(self, inputs: Sequence[Any]) -> Sequence[Array]:
         if self.signature.growth is None and self._usual.are(inputs):
             return inputs
         wanted = self.inputs
         taken = as_arrays(self.signature.name, wanted, inputs)
         if self.signature.growth is not None:
-            taken = with_room(self.signature, self._named(taken))
-        return checked_types(wanted, taken)
+            taken = extend_inputs(self.signature, self._name_inputs(taken))
+        return require_types(wanted, taken)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {type_}" for name, type_ in self.inputs.items())
@@ -459,6 +459,6 @@ def kernels(graph: Graph, choices: Choices, target: Target) -> dict[str, TaskCod
     return made.kernels(graph, choices, target)
 
 
-def folded(graph: Graph, target: Target | None = None) -> Graph:
+def fold_constants(graph: Graph, target: Target | None = None) -> Graph:
     """A graph without what depends on constants alone. How much of that is computed at import depends on sizes."""
-    return without_dead_code(constant_folding(graph, PassContext(PassOptions(target or Target.detect()))))
+    return remove_dead_code(constant_folding(graph, PassContext(PassOptions(target or Target.detect()))))

@@ -24,12 +24,12 @@ from metasched.errors import KernelError
 from metasched.graph.buckets.bucket import Bucket, Key, Sizes, masked_graph
 from metasched.graph.buckets.choices import choices_like
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.forms import described_forms, forms_of
+from metasched.graph.buckets.forms import forms_of, forms_to_json
 from metasched.graph.buckets.rooms import Rooms
 from metasched.graph.buckets.size_range import OpenType, SizeRange, more_than_one
 from metasched.graph.code.choices import NO_CHOICES, Choices
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.calls import whole_number
+from metasched.graph.growing.calls import require_length
 from metasched.graph.growing.graphs_of_equal_room import GraphsOfEqualRoom
 from metasched.graph.inputs import random_inputs
 from metasched.graph.ir import Graph
@@ -55,7 +55,7 @@ LOGGER = logging.getLogger(__name__)
 
 _UP_TO = " up to "
 # Networks of single sizes that are kept, those used last.
-_KEPT = 8
+_MOST_KEPT_NETWORKS = 8
 # More buckets than the same sizes have for lengths of caches.
 _MOST_ROOMS = 16
 
@@ -133,12 +133,12 @@ class NetworkOfSizes(NetworkBase):
         missing = [name for name in self.ranges if name not in found]
         if missing:
             raise NetworkError(f"no input has the size {', '.join(missing)}; a range is read off the inputs of a call")
-        return Signature.of(self.graph), named
+        return Signature.from_graph(self.graph), named
 
     def _stored_face(self) -> tuple[Signature, Mapping[str, Sequence[str]]] | None:
         """As `_read_face`, from what is on disk; None where the network of the largest sizes is not there."""
         up_to = _said(self._largest, _UP_TO)
-        for name in (up_to, _said(self._largest, " "), *(up_to + _in_room(number) for number in range(_MOST_ROOMS))):
+        for name in (up_to, _said(self._largest, " "), *(up_to + _room_label(number) for number in range(_MOST_ROOMS))):
             stored = None if self._place is None else self._place.member(name).get()
             if stored is not None:
                 own = stored.signature
@@ -175,7 +175,7 @@ class NetworkOfSizes(NetworkBase):
     @property
     def buckets(self) -> tuple[Bucket, ...]:
         """The buckets that were made so far: `network` of one is tuned and profiled as any other."""
-        return tuple(own for rooms in list(self._rooms.values()) for own in rooms.made)
+        return tuple(own for rooms in list(self._rooms.values()) for own in rooms.made_buckets)
 
     @property
     def exact(self) -> Mapping[Key, str]:
@@ -207,9 +207,9 @@ class NetworkOfSizes(NetworkBase):
                 if own is not None:
                     found[_said_up_to(own)] = own.network
             if rooms is None and all(low == high for low, high in bounds):
-                found |= _named(sizes, self.at(**sizes))
+                found |= _name_members(sizes, self.at(**sizes))
         for key, network in list(self._networks.items()):
-            found |= _named(dict(zip(self.ranges, key, strict=True)), network)
+            found |= _name_members(dict(zip(self.ranges, key, strict=True)), network)
         return found
 
     def _require_sizes(self, sizes: Sizes) -> None:
@@ -223,12 +223,12 @@ class NetworkOfSizes(NetworkBase):
         key = tuple(sizes[name] for name in self.ranges)
         if key not in self._networks:
             place = None if self._place is None else self._place.member(_said(sizes, " "))
-            made = self._with_weights(self._network_of(sizes, place))
+            made = self._share_weights(self._network_of(sizes, place))
             made.keep_with(lambda: self._note(made.signature))
             self._networks[key] = made
         self._networks.move_to_end(key)
         let_go = [other for other in self._networks if not self._is_bucket(other)]
-        for other in let_go[:-_KEPT]:
+        for other in let_go[:-_MOST_KEPT_NETWORKS]:
             del self._networks[other]
         return self._networks[key]
 
@@ -236,7 +236,7 @@ class NetworkOfSizes(NetworkBase):
         """Whether single sizes are a bucket of just these."""
         return all(range_.bucket(size) == (size, size) for range_, size in zip(self.ranges.values(), key, strict=True))
 
-    def _with_weights(self, network: Network) -> Network:
+    def _share_weights(self, network: Network) -> Network:
         """A network on the states of all sizes, which reads weights as those do that there are."""
         held = network.signature.held
         if held != self._state_types:
@@ -278,20 +278,20 @@ class NetworkOfSizes(NetworkBase):
         if key not in self._rooms:
             with self._lock:
                 try:
-                    self._rooms.setdefault(key, self._made_rooms(sizes))
+                    self._rooms.setdefault(key, self._build_rooms(sizes))
                 except (NotAlike, NetworkError) as reason:
                     self._apart[key] = str(reason)
                     return None
         return self._rooms[key]
 
-    def _made_rooms(self, sizes: Sizes) -> Rooms:
+    def _build_rooms(self, sizes: Sizes) -> Rooms:
         """The buckets that sizes are in. Raises NotAlike where there are none."""
         bounds = {name: range_.bucket(sizes[name]) for name, range_ in self.ranges.items()}
         if all(low == high for low, high in bounds.values()):
             raise NotAlike("it has one size")
         grown = self._grown
         if grown is None:
-            return Rooms((None,), lambda _: self._made_bucket(bounds, self._graph_of, "", ()))
+            return Rooms((None,), lambda _: self._build_bucket(bounds, self._graph_of, "", ()))
         largest = {name: high for name, (_, high) in bounds.items()}
         alike = cache(lambda: grown(largest))
         rooms = self._stored_rooms(largest) or alike().rooms
@@ -299,19 +299,19 @@ class NetworkOfSizes(NetworkBase):
         def made(longest: int | None) -> Bucket:
             assert longest is not None
             number = rooms.index(longest)
-            return self._made_bucket(bounds, lambda sizes: alike().graph(sizes, longest), _in_room(number), rooms)
+            return self._build_bucket(bounds, lambda sizes: alike().graph(sizes, longest), _room_label(number), rooms)
 
         return Rooms(rooms, made)
 
     def _stored_rooms(self, largest: Sizes) -> tuple[int, ...]:
         """How long caches may be for each bucket of some sizes, by one that is on disk; none where there is none."""
         for number in range(_MOST_ROOMS) if self._place is not None else ():
-            stored = self._place.member(_said(largest, _UP_TO) + _in_room(number)).get() if self._place else None
+            stored = self._place.member(_said(largest, _UP_TO) + _room_label(number)).get() if self._place else None
             if stored is not None:
                 return tuple(stored.note["rooms"])
         return ()
 
-    def _made_bucket(
+    def _build_bucket(
         self,
         bounds: Mapping[str, tuple[int, int]],
         graph_of: Callable[[Sizes], Graph],
@@ -328,7 +328,7 @@ class NetworkOfSizes(NetworkBase):
         read = cache(lambda: masked_graph(largest, lowest, graph_of))
         graph = DeferredGraph(stored.signature, lambda: read().graph.graph) if stored else read().graph.graph
         forms = None if stored is None else forms_of(stored.note["forms"])
-        network = self._with_weights(self._make(graph, place))
+        network = self._share_weights(self._make(graph, place))
         made = Bucket(largest, more_than_one(bounds), network, read, graph_of, forms)
         network.keep_with(lambda: self._bucket_note(made, rooms))
         return made
@@ -346,13 +346,13 @@ class NetworkOfSizes(NetworkBase):
         except NotAlike as reason:
             LOGGER.info("the bucket %s is not kept: %s", own, reason)
             return None
-        return {**self._note(self.signature), "forms": described_forms(forms), "rooms": list(rooms)}
+        return {**self._note(self.signature), "forms": forms_to_json(forms), "rooms": list(rooms)}
 
     # --- calls
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run on inputs of any sizes in the ranges. Raises KernelError for inputs that it cannot take."""
-        return self.run_on(self.state, self._ordered(inputs, named))
+        return self.run_on(self.state, self._order_inputs(inputs, named))
 
     def run_on(self, state: NetworkState, inputs: Sequence[Any]) -> Any:
         """Run on a state of its types; raises KernelError for inputs that it cannot take."""
@@ -371,7 +371,7 @@ class NetworkOfSizes(NetworkBase):
 
     def profile(self, /, *inputs: Any, runs: int = 30, **named: Any) -> NetworkProfile:
         """Where the time of a call goes, on these inputs: print it, or read its `kernels`. See `running.profile`."""
-        return self.profile_on(self.state, self._ordered(inputs, named, ["runs"]), runs)
+        return self.profile_on(self.state, self._order_inputs(inputs, named, ["runs"]), runs)
 
     def profile_on(self, state: NetworkState, inputs: Sequence[Any], runs: int) -> NetworkProfile:
         """Where the time of a call on a copy of a state goes."""
@@ -380,7 +380,7 @@ class NetworkOfSizes(NetworkBase):
         taken = None if own is None else own.sizes(sizes)
         if own is None or taken is None:
             return self.at(**sizes).profile_on(state, inputs, runs)
-        return own.network.profile_on(state, own.given(taken, inputs), runs)
+        return own.network.profile_on(state, own.prepare_inputs(taken, inputs), runs)
 
     def precision_error(self, /, *inputs: Any, **named: Any) -> PrecisionError:
         """How far results are from those in float32, on these inputs or, without any, on random ones of the largest
@@ -388,7 +388,7 @@ class NetworkOfSizes(NetworkBase):
         """
         if not inputs and not named:
             named = random_inputs({name: type_.at(self._largest) for name, type_ in self.inputs.items()})
-        given = self._ordered(inputs, named)
+        given = self._order_inputs(inputs, named)
         exact = Network(without_rounding(self._graph_of(self._sizes(given))), self.target)
         made = [one.run_on(self.state.copy(), given) for one in (self, exact)]
         results, expected = (each if isinstance(each, tuple) else (each,) for each in made)
@@ -396,7 +396,9 @@ class NetworkOfSizes(NetworkBase):
             self.precision.value, differences(dict(zip(self.outputs, results, strict=True)), expected)
         )
 
-    def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()) -> Sequence[Any]:
+    def _order_inputs(
+        self, inputs: Sequence[Any], named: Mapping[str, Any], others: Sequence[str] = ()
+    ) -> Sequence[Any]:
         if named:
             inputs = order_arguments("the network", list(self._inputs), tuple(inputs), dict(named), others)
         if len(inputs) != len(self._inputs):
@@ -432,7 +434,7 @@ class NetworkOfSizes(NetworkBase):
         growth = self.signature.growth
         if growth is None:
             return None
-        return whole_number(growth, inputs[[*self.signature.given].index(growth.length)])
+        return require_length(growth, inputs[[*self.signature.given].index(growth.length)])
 
     # --- what it has as a `Network` has it
 
@@ -456,15 +458,15 @@ class NetworkOfSizes(NetworkBase):
         The model is read once more for this, at other sizes.
         """
         low = {name: max(range_.high - 1 - number, range_.low) for number, (name, range_) in enumerate(self._ranges)}
-        other = Signature.of(self._graph_of(low)).returned
+        other = Signature.from_graph(self._graph_of(low)).returned
         return {
             label: OpenType(type_.dtype, tuple(map(self._dim, type_.shape, other[label].shape, itertools.repeat(low))))
             for label, type_ in self.signature.returned.items()
         }
 
     @property
-    def _first(self) -> Network:
-        """What a call of the largest sizes runs on."""
+    def _largest_network(self) -> Network:
+        """The network that a call of the largest sizes runs on."""
         own = self.bucket(**self._largest)
         return self.at(**self._largest) if own is None else own.network
 
@@ -481,16 +483,16 @@ class NetworkOfSizes(NetworkBase):
     @property
     def optimised(self) -> Graph:
         """What runs at the largest sizes: the graph after the passes."""
-        return self._first.optimised
+        return self._largest_network.optimised
 
     def passes(self) -> tuple[PassReport, ...]:
         """What each pass did to the network of the largest sizes, in order."""
-        return self._first.passes()
+        return self._largest_network.passes()
 
     @property
     def steps(self) -> tuple[StepInfo, ...]:
         """What a call of the largest sizes runs, in order, with schedules; they are compiled where they are not."""
-        return self._first.steps
+        return self._largest_network.steps
 
     @property
     def is_compiled(self) -> bool:
@@ -498,14 +500,14 @@ class NetworkOfSizes(NetworkBase):
         combinations = itertools.product(*(range_.buckets for range_ in self.ranges.values()))
         if any(key not in self._rooms and key not in self._apart for key in combinations):
             return False
-        if any(len(rooms.made) < len(rooms.longest) for rooms in self._rooms.values()):
+        if any(len(rooms.made_buckets) < len(rooms.longest) for rooms in self._rooms.values()):
             return False
         return all(member.is_compiled for member in self.members)
 
     @property
     def runs_here(self) -> bool:
         """Whether this machine has what the target has."""
-        return self._first.runs_here
+        return self._largest_network.runs_here
 
     @property
     def state_bytes(self) -> int:
@@ -519,17 +521,17 @@ class NetworkOfSizes(NetworkBase):
         Raises DatabaseError for a database that is not there.
         """
         self._used.append((db, allow))
-        for network in self._made_so_far():
+        for network in self._made_networks():
             network.use(db, allow=allow)
         return self
 
     def schedule_by(self, choices: Choices) -> None:
         """Schedule tasks by choices, from the next call on."""
         self.choices = {**self.choices, **choices}
-        for network in self._made_so_far():
+        for network in self._made_networks():
             network.schedule_by(choices)
 
-    def _made_so_far(self) -> list[Network]:
+    def _made_networks(self) -> list[Network]:
         return [*(own.network for own in self.buckets), *list(self._networks.values())]
 
     def exported(self) -> NetworkExport:
@@ -558,8 +560,8 @@ def _said(sizes: Sizes, between: str) -> str:
     return ", ".join(f"{name}{between}{size}" for name, size in sizes.items())
 
 
-def _in_room(number: int) -> str:
-    """What a bucket is called on disk, by its number among those of its sizes, the one with the least room first."""
+def _room_label(number: int) -> str:
+    """A bucket's label on disk, by its number among those of its sizes, the one with the least room first."""
     return f", room {number}"
 
 
@@ -567,7 +569,7 @@ def _said_up_to(own: Bucket) -> str:
     return _said(own.largest, _UP_TO) + ("" if own.longest is None else f" on caches up to {own.longest}")
 
 
-def _named(sizes: Sizes, network: Network) -> dict[str, Network]:
+def _name_members(sizes: Sizes, network: Network) -> dict[str, Network]:
     """The members of a network of single sizes, by names."""
     pairs = zip(network.names, network.members, strict=True)
     return {f"{_said(sizes, ' ')}{name and f', {name}'}": member for name, member in pairs}

@@ -41,16 +41,16 @@ class OpenedModel:
 
         Of a size that grows, it has room for all.
         """
-        if self._growing is not None:
+        if self._growing_model is not None:
             return self.graphs(more).whole
-        return self._with_states(import_compared(self.file, self._binding(more)))
+        return self._add_states(import_compared(self.file, self._binding(more)))
 
     def graphs(self, more: Sizes) -> GrownGraphs:
         """The graphs of these sizes in the ranges: one, or more of a size that grows."""
-        return self._without_states(more).changed(self._with_states)
+        return self._stateless_graphs(more).change_graphs(self._add_states)
 
-    def _without_states(self, more: Sizes) -> GrownGraphs:
-        growing = self._growing
+    def _stateless_graphs(self, more: Sizes) -> GrownGraphs:
+        growing = self._growing_model
         if growing is None:
             read = import_model if more else import_in_blocks
             return GrownGraphs(read(self.file, self._binding(more)))
@@ -61,19 +61,21 @@ class OpenedModel:
         make = partial(growing.make, more)
         return grown_graphs(make, growing.name, growing.size, growing.axes, growing.same, smallest)
 
-    def alike(self, largest: Sizes, change: Callable[[Graph], Graph]) -> GraphsOfEqualRoom:
+    def graphs_of_equal_room(self, largest: Sizes, change: Callable[[Graph], Graph]) -> GraphsOfEqualRoom:
         """What makes graphs of sizes in the ranges up to the largest, with the same room for caches that grow, each
         with a change.
         """
-        assert self._growing is not None
-        return GraphsOfEqualRoom(self._growing, largest, self.lowest, lambda graph: change(self._with_states(graph)))
+        assert self._growing_model is not None
+        return GraphsOfEqualRoom(
+            self._growing_model, largest, self.lowest, lambda graph: change(self._add_states(graph))
+        )
 
-    def _with_states(self, graph: Graph) -> Graph:
+    def _add_states(self, graph: Graph) -> Graph:
         return with_states(graph, {**graph.states, **self.states})
 
     @cached_property
-    def _growing(self) -> GrowingModel | None:
-        """What grows, if anything does."""
+    def _growing_model(self) -> GrowingModel | None:
+        """The model as one that grows, if anything does."""
         growing = growing_sizes(self.sizes)
         if not growing:
             return None

@@ -16,7 +16,7 @@ from metasched.support.declared_files import Declarations, DeclaredFiles, requir
 Import: TypeAlias = Callable[[NodeSite], tuple[GraphValue | None, ...]]
 
 # What to do with a node that draws random numbers, of which a program has none.
-WITHOUT_RANDOM_NUMBERS = (
+RANDOM_NUMBERS_HINT = (
     "a network gives the same for the same inputs: export the model without sampling, in eval mode, or with its "
     "noise as an input"
 )
@@ -69,7 +69,7 @@ class NodeType:
     counts: bool = False
 
 
-_DECLARED: Declarations[NodeType] = Declarations("node_types")
+_DECLARED_TYPES: Declarations[NodeType] = Declarations("node_types")
 
 
 def node_type(*names: str, form: NodeForm | None = None, counts: bool = False) -> Callable[[Import], Import]:
@@ -79,19 +79,19 @@ def node_type(*names: str, form: NodeForm | None = None, counts: bool = False) -
     """
 
     def declare(function: Import) -> Import:
-        return _DECLARED.add(function, *(NodeType(name, function, form, counts) for name in names))
+        return _DECLARED_TYPES.add(function, *(NodeType(name, function, form, counts) for name in names))
 
     return declare
 
 
-def _read(name: str, module: ModuleType) -> Mapping[str, NodeType]:
+def _read_declarations(name: str, module: ModuleType) -> Mapping[str, NodeType]:
     del name
-    found = [(one.name, one) for _, one in _DECLARED.of_module(module)]
+    found = [(one.name, one) for _, one in _DECLARED_TYPES.of_module(module)]
     found += [(op, NodeType(op, run)) for op, run in getattr(module, "TABLE", {}).items()]
     return require_several(module, found, "a node type: a function with `@node_type`, or a `TABLE`")
 
 
-FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read)
+FILES = DeclaredFiles("metasched.graph.node_types", "node type", _read_declarations)
 
 
 @cache
@@ -100,14 +100,14 @@ def node_types() -> Mapping[str, NodeType]:
     return FILES.merge()
 
 
-def why_not_known(name: str) -> str:
+def unknown_type_reason(name: str) -> str:
     """Why there is no program for a node type that is not known."""
     if name in _RANDOM:
-        return f"it draws random numbers, and {WITHOUT_RANDOM_NUMBERS}"
+        return f"it draws random numbers, and {RANDOM_NUMBERS_HINT}"
     return "no program is known for this node type"
 
 
-def called(site: NodeSite, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:
+def call_node(site: NodeSite, op: str, *inputs: GraphValue | None, **attributes: Any) -> GraphValue:
     """The first output of a node of another type, for a type that is defined by it. Raises Unsupported."""
     origin = replace(site.origin, op=op)
     inner = replace(site, origin=origin, opset=CALLED_OPSET, inputs=inputs, attributes=attributes, wanted=(True,))

@@ -37,14 +37,14 @@ class Signature:
     counts: Mapping[str, CountedAxis] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph) -> Self:
+    def from_graph(cls, graph: Graph) -> Self:
         """The signature of a graph."""
         return cls(
             graph.name,
             {name: graph.types[name] for name in graph.inputs},
             {label: graph.types[name] for label, name in graph.outputs},
             dict(graph.states),
-            _labelled(graph),
+            _growth_by_labels(graph),
             dict(graph.counts),
         )
 
@@ -65,7 +65,7 @@ class Signature:
         return {name: self.inputs[name] for name in self.states}
 
 
-def _labelled(graph: Graph) -> Growth | None:
+def _growth_by_labels(graph: Graph) -> Growth | None:
     """What grows of a graph, of outputs by their labels."""
     if graph.growth is None:
         return None

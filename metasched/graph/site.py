@@ -106,7 +106,7 @@ class NodeSite:
 
     # --- what has to be known
 
-    def known(self, number: int, what: str) -> Array:
+    def require_known(self, number: int, what: str) -> Array:
         """The elements of an input that decides shapes. Raises Unsupported where they are not known at load."""
         operand = self.operand(number)
         if operand.constant is None:
@@ -118,14 +118,14 @@ class NodeSite:
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
         """The numbers in an input that decides shapes."""
-        return tuple(int(n) for n in self.known(number, what).reshape(-1))
+        return tuple(int(n) for n in self.require_known(number, what).reshape(-1))
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute; texts are `str`."""
         value = self.attributes.get(name, default)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
-    def required(self, name: str) -> Any:
+    def require_attribute(self, name: str) -> Any:
         """An attribute that has no default. Raises Unsupported where it is missing."""
         value = self.attribute(name)
         if value is None:
@@ -136,7 +136,7 @@ class NodeSite:
         """An attribute that is 0 or 1."""
         return bool(self.attribute(name, default))
 
-    def one_of(self, name: str, default: str, known: Sequence[str]) -> str:
+    def require_one_of(self, name: str, default: str, known: Sequence[str]) -> str:
         """An attribute that is one of some words. Raises Unsupported for another."""
         value: str = self.attribute(name, default)
         if value not in known:

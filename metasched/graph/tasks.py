@@ -15,7 +15,7 @@ from metasched.search.several_tasks.task_progress import bytes_of
 from metasched.support.data_classes import dataclass
 
 _COLUMNS = ("task", "what", "runs", "MFLOP", "kB", "best", "speed", "share", "trials")
-_LEFT = (1,)  # columns of text
+_LEFT_ALIGNED_COLUMNS = (1,)  # columns of text
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ class TaskTable:
         widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
         return [
             "  ".join(
-                c.ljust(w) if n in _LEFT else c.rjust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))
+                c.ljust(w) if n in _LEFT_ALIGNED_COLUMNS else c.rjust(w)
+                for n, (c, w) in enumerate(zip(row, widths, strict=True))
             )
             for row in cells
         ]
@@ -146,7 +147,7 @@ class TaskTable:
         return f"<table>{''.join(lines)}</table>"
 
 
-def joined_tables(tables: Sequence[TaskTable]) -> TaskTable:
+def join_tables(tables: Sequence[TaskTable]) -> TaskTable:
     """One table of networks of which a call runs one: a task runs as often as in the one that runs it most."""
     if len(tables) == 1:
         return tables[0]
@@ -176,7 +177,7 @@ def _cells(row: TaskRow, known: float) -> tuple[str, ...]:
 
 def _html_row(kind: str, cells: Sequence[str]) -> str:
     said = "".join(
-        f'<{kind} style="text-align:{"left" if n in _LEFT else "right"}">{escape(cell)}</{kind}>'
+        f'<{kind} style="text-align:{"left" if n in _LEFT_ALIGNED_COLUMNS else "right"}">{escape(cell)}</{kind}>'
         for n, cell in enumerate(cells)
     )
     return f"<tr>{said}</tr>"

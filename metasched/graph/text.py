@@ -14,7 +14,7 @@ from metasched.graph.value_type import ValueType
 _LARGEST = 2**31
 
 
-def fresh(name: str, taken: Container[str], mark: str = "'") -> str:
+def fresh_name(name: str, taken: Container[str], mark: str = "'") -> str:
     """A name that is not taken: this one, with as many marks behind it as that needs."""
     while name in taken:
         name += mark
@@ -31,7 +31,7 @@ def at(name: str, subscripts: Sequence[str]) -> str:
     return f"{name}[{', '.join(subscripts)}]"
 
 
-def declared(name: str, type_: ValueType) -> str:
+def declare_buffer(name: str, type_: ValueType) -> str:
     """The declaration of an intermediate buffer."""
     return f"{name}: {type_}"
 
@@ -67,12 +67,12 @@ def saturates(dtype: DType) -> bool:
     return dtype.is_float and dtype.bits == DType.U8.bits
 
 
-def saturated(text: str, dtype: DType) -> str:
+def saturate(text: str, dtype: DType) -> str:
     """The text of an f32 value in a float type, kept in its range; NaN stays what it is there."""
-    return f"{dtype}({in_range(text, dtype)})"
+    return f"{dtype}({clamp_to_range(text, dtype)})"
 
 
-def in_range(text: str, dtype: DType) -> str:
+def clamp_to_range(text: str, dtype: DType) -> str:
     """The text of an f32 value between the lowest and the largest number of a float type."""
     kind = float_format(dtype)
     return f"min(max({text}, {real(kind.lowest)}), {real(kind.largest)})"
@@ -83,11 +83,11 @@ def number(value: float | bool, dtype: DType) -> str | None:
     if dtype.is_bool:
         return "True" if value else "False"
     if dtype.is_integer:
-        return None if abs(int(value)) >= _LARGEST else _signed(str(int(value)))
+        return None if abs(int(value)) >= _LARGEST else _parenthesise_negative(str(int(value)))
     value = float(value)
     if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
         return None
-    return _signed(repr(value))
+    return _parenthesise_negative(repr(value))
 
 
 def limits(dtype: DType) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def real(value: float) -> str:
     return text
 
 
-def _signed(text: str) -> str:
+def _parenthesise_negative(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
@@ -127,6 +127,6 @@ def operand_text(letter: str, operand: GraphValue, over: Sequence[str], extents:
     return read(letter, operand.shape, over, extents)
 
 
-def ranged(names: Sequence[str], extents: Sequence[int]) -> str:
+def index_ranges(names: Sequence[str], extents: Sequence[int]) -> str:
     """The indices of a reduction with their ranges: `r0 < 3, r1 < 4`."""
     return ", ".join(f"{name} < {extent}" for name, extent in zip(names, extents, strict=True))

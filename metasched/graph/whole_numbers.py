@@ -9,7 +9,7 @@ from metasched.graph.errors import NetworkError
 from metasched.support.integers import integer_of
 
 
-def whole_number(value: Any, what: str) -> int:
+def require_whole_number(value: Any, what: str) -> int:
     """An integer of any package as Python's. Raises NetworkError for anything else; `what` is what it is, for that.
 
     True and False are none, though Python counts with them.
@@ -24,4 +24,4 @@ def bucket_sizes(given: Any) -> tuple[int, ...]:
     """The largest sizes of buckets as a caller gives them. Raises NetworkError for what is no list of whole numbers."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise NetworkError(f"`buckets` is a list of the largest size of each bucket, such as (2, 4), and not {given!r}")
-    return tuple(whole_number(size, "a bucket") for size in given)
+    return tuple(require_whole_number(size, "a bucket") for size in given)

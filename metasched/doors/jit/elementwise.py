@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from metasched.doors.exact_division import NOTHING_LEFT, divided
-from metasched.doors.jit.promotion import resolved, weak_type
+from metasched.doors.exact_division import NOTHING_LEFT, divide_exactly
+from metasched.doors.jit.promotion import resolve_types, weak_type
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
@@ -25,11 +25,11 @@ _CBRT = (
 )
 # A negative zero has a negative reciprocal.
 _NEGATIVE = "({0} < 0.0 or 1.0 / {0} < 0.0)"
-_SMALL_EXPONENT = 16
-_TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
+_MOST_INTEGER_EXPONENT = 16
+_TRUNCATING_DIVISION = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # In f64, of operands that were f32 or narrower: there the quotient's floor is exact up to 2**29.
 _FINITE_BY_INFINITE = "abs({1}) == inf and abs({0}) < inf"
-_FLOORED = (
+_FLOOR_DIVISION = (
     "({0} - {0} if abs({0}) == inf and {1} != 0.0 else "
     "({0} / {1} if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else -1.0) "
     f"if {_FINITE_BY_INFINITE} else floor({{0}} / {{1}}))"
@@ -111,7 +111,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "fabs": Form(floats="abs({0})"),
         "float_power": Form(floats="pow({0}, {1})"),
         "floor": Form("{0}", floats="floor({0})"),
-        "floor_divide": Form(floats=_FLOORED, integers="{0} // {1}", divides=True, wide=True),
+        "floor_divide": Form(floats=_FLOOR_DIVISION, integers="{0} // {1}", divides=True, wide=True),
         "fmax": Form(
             "max({0}, {1})", bools="{0} or {1}", floats="({1} if {0} != {0} else {0} if {1} != {1} else max({0}, {1}))"
         ),
@@ -119,7 +119,10 @@ FORMS: Mapping[str, Form] = MappingProxyType(
             "min({0}, {1})", bools="{0} and {1}", floats="({1} if {0} != {0} else {0} if {1} != {1} else min({0}, {1}))"
         ),
         "fmod": Form(
-            floats=_FMOD, integers=f"(0 if {{1}} == 0 else {{0}} - {_TRUNCATED} * {{1}})", divides=True, wide=True
+            floats=_FMOD,
+            integers=f"(0 if {{1}} == 0 else {{0}} - {_TRUNCATING_DIVISION} * {{1}})",
+            divides=True,
+            wide=True,
         ),
         "greater": Form("{0} > {1}", bools="{0} and not {1}"),
         "greater_equal": Form("{0} >= {1}", bools="{0} or not {1}"),
@@ -170,16 +173,21 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     }
 )
 # Of i64 with u64: no type has both.
-_UNSIGNED = "u64(max({0}, 0))"
-_OF_BOTH_SIGNS = {
-    "equal": f"{{0}} >= 0 and {_UNSIGNED} == {{1}}",
-    "not_equal": f"{{0}} < 0 or {_UNSIGNED} != {{1}}",
-    "less": f"{{0}} < 0 or {_UNSIGNED} < {{1}}",
-    "less_equal": f"{{0}} < 0 or {_UNSIGNED} <= {{1}}",
-    "greater": f"{{0}} >= 0 and {_UNSIGNED} > {{1}}",
-    "greater_equal": f"{{0}} >= 0 and {_UNSIGNED} >= {{1}}",
+_UNSIGNED_CAST = "u64(max({0}, 0))"
+_MIXED_SIGN_COMPARISONS = {
+    "equal": f"{{0}} >= 0 and {_UNSIGNED_CAST} == {{1}}",
+    "not_equal": f"{{0}} < 0 or {_UNSIGNED_CAST} != {{1}}",
+    "less": f"{{0}} < 0 or {_UNSIGNED_CAST} < {{1}}",
+    "less_equal": f"{{0}} < 0 or {_UNSIGNED_CAST} <= {{1}}",
+    "greater": f"{{0}} >= 0 and {_UNSIGNED_CAST} > {{1}}",
+    "greater_equal": f"{{0}} >= 0 and {_UNSIGNED_CAST} >= {{1}}",
 }
-_TURNED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+_SWAPPED_COMPARISONS = {
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
+}
 _ALIASES = {"radians": "deg2rad", "degrees": "rad2deg", "true_divide": "divide"}
 Special: TypeAlias = Callable[[ArrayTrace, Sequence[GraphValue], DType], GraphValue]
 
@@ -207,14 +215,14 @@ def apply_ufunc(trace: ArrayTrace, ufunc: np.ufunc, operands: Sequence[Any], dty
         operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else weak_type(operand)
         for operand in given
     )
-    computed, result = resolved(ufunc, types, dtype)
+    computed, result = resolve_types(ufunc, types, dtype)
     values = [
         trace.value(operand, wanted if weak in (int, float, bool) else None)
         for operand, wanted, weak in zip(given, computed, types, strict=True)
     ]
     applied = _Application(trace, ufunc, values, computed, result)
     special = _special_form(applied)
-    return _plain_form(applied) if special is None else special
+    return _apply_form(applied) if special is None else special
 
 
 def _operand(trace: ArrayTrace, operand: Any) -> Any:
@@ -231,13 +239,13 @@ def _special_form(applied: _Application) -> GraphValue | None:
     if special is not None and not computed[0].is_bool:
         values = [trace.nodes.cast(v, t) for v, t in zip(applied.values, computed, strict=True)]
         return special(trace, values, applied.result)
-    if name in _OF_BOTH_SIGNS and set(computed) == {DType.I64, DType.U64}:
-        return _compared(trace, name, applied.values, computed)
+    if name in _MIXED_SIGN_COMPARISONS and set(computed) == {DType.I64, DType.U64}:
+        return _compare_mixed_signs(trace, name, applied.values, computed)
     return None
 
 
-def _plain_form(applied: _Application) -> GraphValue:
-    """What a ufunc makes by its expression in `FORMS`."""
+def _apply_form(applied: _Application) -> GraphValue:
+    """Compute a ufunc by its expression in `FORMS`."""
     trace, computed, result = applied.trace, applied.computed, applied.result
     form = FORMS.get(applied.name, Form())
     if form.of_truth:
@@ -246,7 +254,7 @@ def _plain_form(applied: _Application) -> GraphValue:
     if not text:
         raise Unsupported(f"np.{applied.ufunc.__name__} of {computed[0]} has no form in the language")
     if form.wide and computed[0] is DType.F64:
-        return divided(trace.nodes, applied.name, *(trace.nodes.cast(v, DType.F64) for v in applied.values))
+        return divide_exactly(trace.nodes, applied.name, *(trace.nodes.cast(v, DType.F64) for v in applied.values))
     if form.wide and computed[0].is_float:
         text, computed = f"{result}({text})", (DType.F64,) * len(computed)
     if text == "{0}" and computed[0] is result:
@@ -269,7 +277,7 @@ def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> Gr
     one = known is not None and known.size == 1
     number = known.reshape(-1)[0].item() if known is not None and one else None
     if number is not None and exponent.rank <= base.rank:
-        if number == int(number) and 0 < number <= _SMALL_EXPONENT and (number <= 3 or not result.is_float):
+        if number == int(number) and 0 < number <= _MOST_INTEGER_EXPONENT and (number <= 3 or not result.is_float):
             text = " * ".join(["{0}"] * int(number))
             return trace.nodes.expression("Pow", text, [base], [result], result)
         if number == 0.5 and result.is_float:
@@ -280,16 +288,18 @@ def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> Gr
             raise Unsupported("integers to negative integer powers are not allowed")
     if result.is_integer:
         raise Unsupported(
-            f"an integer to a power that is no number up to {_SMALL_EXPONENT} has no form in the language"
+            f"an integer to a power that is no number up to {_MOST_INTEGER_EXPONENT} has no form in the language"
         )
     return trace.nodes.expression("Pow", "pow({0}, {1})", values, [result] * 2, result)
 
 
-def _compared(trace: ArrayTrace, name: str, values: Sequence[GraphValue], computed: tuple[DType, ...]) -> GraphValue:
+def _compare_mixed_signs(
+    trace: ArrayTrace, name: str, values: Sequence[GraphValue], computed: tuple[DType, ...]
+) -> GraphValue:
     """A comparison of i64 with u64, exact as NumPy's."""
     if computed[0] is DType.U64:
-        name, values, computed = _TURNED.get(name, name), values[::-1], computed[::-1]
-    return trace.nodes.expression(name.title(), _OF_BOTH_SIGNS[name], values, computed, DType.BOOL)
+        name, values, computed = _SWAPPED_COMPARISONS.get(name, name), values[::-1], computed[::-1]
+    return trace.nodes.expression(name.title(), _MIXED_SIGN_COMPARISONS[name], values, computed, DType.BOOL)
 
 
 def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
@@ -297,7 +307,7 @@ def _matmul(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> G
     return trace.nodes.call("MatMul", *values)
 
 
-def _shifted(name: str) -> Special:
+def _make_shift(name: str) -> Special:
     """A shift, of which the language takes a constant only below the number of bits: NumPy shifts all of them out."""
 
     def special(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
@@ -314,10 +324,10 @@ def _shifted(name: str) -> Special:
 
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
-        "left_shift": _shifted("left_shift"),
+        "left_shift": _make_shift("left_shift"),
         "matmul": _matmul,
         "power": _power,
-        "right_shift": _shifted("right_shift"),
+        "right_shift": _make_shift("right_shift"),
     }
 )
 

@@ -13,7 +13,7 @@ from metasched.database.database_registry import DatabaseLike
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.structure import LEAF, DictStructure, Leaf, ListStructure, Structure, flatten, unflatten
 from metasched.doors.jit.trace import TracedOperand
-from metasched.doors.jit.tracing import TracedFunction, traced
+from metasched.doors.jit.tracing import TracedFunction, trace_function
 from metasched.errors import KernelError
 from metasched.graph.ir import Graph
 from metasched.graph.network import Network
@@ -74,7 +74,7 @@ def jit(
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class _CompiledNetwork:
     """A network of one combination of shapes and types, and the structure of its results."""
 
     network: Network
@@ -92,9 +92,9 @@ class JitFunction:
         functools.update_wrapper(self, function)
         self.function = function
         self._target = target
-        self._compiled: dict[Any, _Compiled] = {}
+        self._compiled: dict[Any, _CompiledNetwork] = {}
         # The same, found by what takes less time to make of most arguments.
-        self._of_plain_calls: dict[tuple[Any, ...], _Compiled] = {}
+        self._of_plain_calls: dict[tuple[Any, ...], _CompiledNetwork] = {}
         try:
             self._signature: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):  # a function of another language does not say
@@ -102,18 +102,18 @@ class JitFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The function's result. Raises TraceError for what cannot be traced, and what NumPy raises while it is."""
-        plain = _plain_call(args, kwargs)
+        plain = _numpy_call_key(args, kwargs)
         if plain is None:
             return self._general(args, kwargs)
         key, arrays = plain
         found = self._of_plain_calls.get(key)
         if found is None:
-            found = self._of_plain_calls[key] = self._found(_Call.of(self, args, kwargs))
-        return _called(found, arrays)
+            found = self._of_plain_calls[key] = self._find_compiled(_Call.from_arguments(self, args, kwargs))
+        return _run_compiled(found, arrays)
 
     def network(self, /, *args: Any, **kwargs: Any) -> Network:
         """The network for arguments such as these."""
-        return self._found(_Call.of(self, args, kwargs)).network
+        return self._find_compiled(_Call.from_arguments(self, args, kwargs)).network
 
     def tune(
         self,
@@ -165,18 +165,18 @@ class JitFunction:
     # --- helpers
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = _Call.of(self, args, kwargs)
+        call = _Call.from_arguments(self, args, kwargs)
         if any(isinstance(array, TracedOperand) for array in call.given):
             return self.function(*args, **kwargs)  # called by a function that is being traced
-        result = _called(self._found(call), call.arrays)
+        result = _run_compiled(self._find_compiled(call), call.arrays)
         library = Library.find(call.given)
-        return result if library is None else _of_library(library, result)
+        return result if library is None else _convert_to_library(library, result)
 
-    def _found(self, call: _Call) -> _Compiled:
+    def _find_compiled(self, call: _Call) -> _CompiledNetwork:
         key = call.key(self._name)
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled.setdefault(key, self._traced(call))
+            found = self._compiled.setdefault(key, self._compile_call(call))
         return found
 
     @property
@@ -189,12 +189,12 @@ class JitFunction:
         plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return [plain[n] if n < len(plain) else f"arg{n}" for n in range(count)]
 
-    def _traced(self, call: _Call) -> _Compiled:
+    def _compile_call(self, call: _Call) -> _CompiledNetwork:
         types = [(name, array.shape, array.dtype) for name, array in zip(call.names, call.arrays, strict=True)]
-        made: TracedFunction = traced(self.function, call.structure, types)
+        made: TracedFunction = trace_function(self.function, call.structure, types)
         scalars = tuple(not made.graph.types[value].shape for _, value in made.graph.outputs)
         network = Network(made.graph, self._target)
-        return _Compiled(network, made.results, scalars, isinstance(made.results, Leaf))
+        return _CompiledNetwork(network, made.results, scalars, isinstance(made.results, Leaf))
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class _Call:
     given: tuple[Any, ...]
 
     @classmethod
-    def of(cls, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+    def from_arguments(cls, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
         found: list[tuple[str, Any]] = []
         labels = function.argument_names(len(args))
         parts = tuple(flatten(value, _is_array, label, found) for label, value in zip(labels, args, strict=True))
@@ -225,7 +225,7 @@ class _Call:
     def key(self, function: str) -> Any:
         """What a trace is found by. Raises TraceError where an argument can be no part of it."""
         types = tuple(entry for array in self.arrays for entry in (array.dtype, array.shape))
-        if self.structure == _plain(len(self.arrays)):
+        if self.structure == _positional_structure(len(self.arrays)):
             return types
         key = (self.structure, *types)
         try:
@@ -239,12 +239,12 @@ class _Call:
 
 
 @functools.lru_cache(maxsize=64)
-def _plain(count: int) -> Structure:
+def _positional_structure(count: int) -> Structure:
     """The structure of so many arrays by position."""
     return ListStructure(tuple, (ListStructure(tuple, (LEAF,) * count), DictStructure((), ())))
 
 
-def _plain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
+def _numpy_call_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
     """Types, shapes and numbers of arguments that are arrays of NumPy's and constants of Python, and the arrays.
 
     None where others are among them.
@@ -284,8 +284,8 @@ def _numpy(name: str, value: Any) -> Any:
     return array if type(array) is _ARRAY else np.asarray(array)
 
 
-def _called(found: _Compiled, arrays: Sequence[Any]) -> Any:
-    """What a network computes, in the structure that the function gives."""
+def _run_compiled(found: _CompiledNetwork, arrays: Sequence[Any]) -> Any:
+    """Run a network; its results have the structure that the function returns."""
     if not found.scalars:
         return unflatten(found.results, iter(()))
     made = found.network(*arrays)
@@ -296,7 +296,7 @@ def _called(found: _Compiled, arrays: Sequence[Any]) -> Any:
     return unflatten(found.results, leaves)
 
 
-def _of_library(library: Library, result: Any) -> Any:
+def _convert_to_library(library: Library, result: Any) -> Any:
     """Results as arrays of the library that the arguments are of."""
     found: list[tuple[str, Any]] = []
     structure = flatten(result, lambda leaf: isinstance(leaf, np.ndarray | np.generic), "", found)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from metasched.doors.indexed_places import picked, placed, shape_of
+from metasched.doors.indexed_places import gather_at_places, scatter_at_places, shape_of
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.trace import ArrayTrace, Layout, TracedOperand
-from metasched.doors.jit.views import viewed
+from metasched.doors.jit.views import make_view
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import replaced, sliced
+from metasched.graph.node_helpers.moved_elements import replace_part, slice_axes
 from metasched.graph.text import broadcast
 from metasched.support.data_classes import dataclass
 
@@ -43,17 +43,17 @@ class SlicedPart:
     shape: tuple[int, ...]
     dims: tuple[int | None, ...]
 
-    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
-        return trace.nodes.view(sliced(trace.nodes.site("Slice"), whole, dict(self.parts)), self.shape)
+    def read_from(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+        return trace.nodes.view(slice_axes(trace.nodes.site("Slice"), whole, dict(self.parts)), self.shape)
 
-    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
-        """`part` is broadcast to the shape."""
+    def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+        """Write a part, broadcast to the shape, into the elements."""
         more = max(part.rank - len(self.shape), 0)
         given = (*(1,) * (len(self.shape) - part.rank), *part.shape[more:])
         if any(n != 1 for n in part.shape[:more]) or broadcast(self.shape, given) != self.shape:
             raise Unsupported(f"could not broadcast {part.type} into shape {self.shape}")
         along = [1 if dim is None else given[dim] for dim in self.dims]
-        return replaced(trace.nodes.site("Assign"), whole, dict(self.parts), trace.nodes.view(part, along))
+        return replace_part(trace.nodes.site("Assign"), whole, dict(self.parts), trace.nodes.view(part, along))
 
     def layout(self, whole: Layout) -> Layout:
         keys: list[Any] = [slice(None)] * whole.ndim
@@ -108,27 +108,27 @@ class MaskedPart:
         return tuple(range(self.dim, self.dim + self.mask.rank))
 
     @property
-    def wide(self) -> tuple[int, ...]:
+    def broadcast_shape(self) -> tuple[int, ...]:
         """The shape in which the mask is broadcast to the elements."""
         return (*self.mask.shape, *(1,) * (self.everywhere.rank - self.dim - self.mask.rank))
 
     def is_of(self, trace: ArrayTrace, other: MaskedPart) -> bool:
         """Whether another one is of the same elements."""
         same_place = (self.dim, self.mask.shape) == (other.dim, other.mask.shape)
-        return same_place and trace.builder.same(self.mask, other.mask)
+        return same_place and trace.builder.is_same_value(self.mask, other.mask)
 
 
-def subscripted(array: TracedOperand, key: Any) -> Any:
+def subscript_array(array: TracedOperand, key: Any) -> Any:
     """`array[key]`: a view by numbers and slices, a copy by arrays of indices, or a MaskedPart. Raises Unsupported."""
     trace = array.trace
     found = _subscript(trace, array.value.shape, key)
     if found.mask is not None:
-        return MaskedPart(found.part.taken(trace, array.value), *found.mask)
+        return MaskedPart(found.part.read_from(trace, array.value), *found.mask)
     if not found.places:
-        made = viewed(trace, array, found.part)
+        made = make_view(trace, array, found.part)
         # A number is no view of the array that it is from.
         return made if made.value.rank or _has_ellipsis(key) else made.value
-    return picked(trace.nodes, found.part.taken(trace, array.value), found.places, found.first)
+    return gather_at_places(trace.nodes, found.part.read_from(trace, array.value), found.places, found.first)
 
 
 def assign(array: TracedOperand, key: Any, given: Any) -> None:
@@ -139,14 +139,14 @@ def assign(array: TracedOperand, key: Any, given: Any) -> None:
     if view is not None and view[0] is array and view[1] == found.part:
         return  # `array[key] += 1` has written it already
     if found.mask is not None:
-        masked = MaskedPart(found.part.taken(trace, whole), *found.mask)
-        array.write(found.part.put(trace, whole, _masked(trace, masked, given)))
+        masked = MaskedPart(found.part.read_from(trace, whole), *found.mask)
+        array.write(found.part.write_into(trace, whole, _merge_masked(trace, masked, given)))
         return
     update = trace.value(given, whole.type.dtype)
     if found.places:
-        own = found.part.taken(trace, whole)
-        update = placed(trace.nodes, own, found.places, found.first, update)
-    array.write(found.part.put(trace, whole, update))
+        own = found.part.read_from(trace, whole)
+        update = scatter_at_places(trace.nodes, own, found.places, found.first, update)
+    array.write(found.part.write_into(trace, whole, update))
 
 
 def add_at(array: TracedOperand, key: Any, given: Any, reduction: str) -> None:
@@ -155,21 +155,21 @@ def add_at(array: TracedOperand, key: Any, given: Any, reduction: str) -> None:
     found = _subscript(trace, whole.shape, key)
     if not found.places:
         raise Unsupported("its indices are no arrays; array[key] += x adds by slices")
-    own, update = found.part.taken(trace, whole), trace.value(given, whole.type.dtype)
-    made = placed(trace.nodes, own, found.places, found.first, update, reduction)
-    array.write(found.part.put(trace, whole, made))
+    own, update = found.part.read_from(trace, whole), trace.value(given, whole.type.dtype)
+    made = scatter_at_places(trace.nodes, own, found.places, found.first, update, reduction)
+    array.write(found.part.write_into(trace, whole, made))
 
 
-def _masked(trace: ArrayTrace, own: MaskedPart, given: Any) -> GraphValue:
+def _merge_masked(trace: ArrayTrace, own: MaskedPart, given: Any) -> GraphValue:
     """Elements with others where a mask holds: those of the same mask, or one for all or for each other dimension."""
-    elements, mask = own.everywhere, trace.nodes.view(own.mask, own.wide)
+    elements, mask = own.everywhere, trace.nodes.view(own.mask, own.broadcast_shape)
     part = getattr(given, "part", None)
     if isinstance(part, MaskedPart):
         if not own.is_of(trace, part):
             raise Unsupported("elements of one mask are assigned to those of another; " + MASK)
-        return trace.nodes.chosen(mask, trace.nodes.cast(part.everywhere, elements.type.dtype), elements)
+        return trace.nodes.select(mask, trace.nodes.cast(part.everywhere, elements.type.dtype), elements)
     update = trace.value(given, elements.type.dtype)
-    behind = len(own.wide) - own.mask.rank
+    behind = len(own.broadcast_shape) - own.mask.rank
     if update.rank > behind:
         at_mask = update.rank - behind - 1
         if update.shape[at_mask] != 1:
@@ -178,7 +178,7 @@ def _masked(trace: ArrayTrace, own: MaskedPart, given: Any) -> GraphValue:
         update = trace.nodes.view(update, (*update.shape[:at_mask], *ones, *update.shape[at_mask + 1 :]))
     if broadcast(elements.shape, update.shape) != elements.shape:
         raise Unsupported(f"{update.type} is assigned to elements of {elements.type} by a mask")
-    return trace.nodes.chosen(mask, update, elements)
+    return trace.nodes.select(mask, update, elements)
 
 
 # --- keys -------------------------------------------------------------------------------------------------------
@@ -200,8 +200,8 @@ class _Mask:
 
 def _subscript(trace: ArrayTrace, shape: tuple[int, ...], key: Any) -> Subscript:
     """A key, for an array of a shape. Raises Unsupported for what is out of bounds."""
-    given = _with_values(trace, key if isinstance(key, tuple) else (key,))
-    entries = _whole(shape, given)
+    given = _convert_key_arrays(trace, key if isinstance(key, tuple) else (key,))
+    entries = _expand_key(shape, given)
     parts: dict[int, tuple[int, int, int]] = {}
     taken: list[int] = []
     dims: list[int | None] = []
@@ -229,22 +229,22 @@ def _subscript(trace: ArrayTrace, shape: tuple[int, ...], key: Any) -> Subscript
             dims.append(len(taken))
             taken.append(shape[axis])
         else:
-            parts[axis] = (_inside(entry, shape[axis], axis), 1, 1)
+            parts[axis] = (_require_index(entry, shape[axis], axis), 1, 1)
             dims.append(None)
     if mask is not None and places:
         raise Unsupported("a mask of data stands beside arrays of indices; index by one after the other")
     whole = SlicedPart(tuple(parts.items()), tuple(taken), tuple(dims))
-    return Subscript(whole, places, _first(given, places), mask)
+    return Subscript(whole, places, _first_index_dim(given, places), mask)
 
 
-def _first(key: Sequence[Any], places: Mapping[int, GraphValue]) -> int:
-    """Where the dimensions of indices are: in their place if they are side by side, and first if they are not."""
+def _first_index_dim(key: Sequence[Any], places: Mapping[int, GraphValue]) -> int:
+    """The result's first dimension of indices: in their place if they are side by side, and 0 if they are not."""
     where = [n for n, entry in enumerate(key) if isinstance(entry, _Index)]
     apart = any(b - a > 1 for a, b in itertools.pairwise(where))
     return 0 if apart else min(places, default=0)
 
 
-def _with_values(trace: ArrayTrace, key: Sequence[Any]) -> list[Any]:
+def _convert_key_arrays(trace: ArrayTrace, key: Sequence[Any]) -> list[Any]:
     """A key with its arrays as values: a known mask as the places where it holds, a number as an array beside one."""
     found: list[Any] = []
     for entry in key:
@@ -268,7 +268,7 @@ def _with_values(trace: ArrayTrace, key: Sequence[Any]) -> list[Any]:
     return [_Index(trace.nodes.constant("position", np.array(n))) if _is_number(n) else n for n in found]
 
 
-def _whole(shape: tuple[int, ...], key: Sequence[Any]) -> list[Any]:
+def _expand_key(shape: tuple[int, ...], key: Sequence[Any]) -> list[Any]:
     """An entry for each dimension, and the new ones."""
     used = sum(entry.value.rank if isinstance(entry, _Mask) else entry not in (None, Ellipsis) for entry in key)
     if used > len(shape):
@@ -300,7 +300,7 @@ def _static(entry: slice) -> slice:
     return entry
 
 
-def _inside(number: Any, extent: int, axis: int) -> int:
+def _require_index(number: Any, extent: int, axis: int) -> int:
     index = operator.index(number)
     if not -extent <= index < extent:
         raise Unsupported(f"index {index} is out of bounds for axis {axis} with size {extent}")

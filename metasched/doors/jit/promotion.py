@@ -11,19 +11,19 @@ import numpy as np
 from metasched.dtypes import DType, integer_range
 from metasched.graph.errors import Unsupported
 
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
+_TYPES_BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
 
 def language_type(dtype: Any) -> DType:
     """The language's element type of one of NumPy's. Raises Unsupported where it has none."""
     wanted = np.dtype(dtype)
-    found = _BY_NUMPY.get(wanted)
+    found = _TYPES_BY_NUMPY.get(wanted)
     if found is None:
         raise Unsupported(f"the language has no element type {wanted}; those it has are {', '.join(map(str, DType))}")
     return found
 
 
-def resolved(ufunc: np.ufunc, operands: tuple[Any, ...], dtype: Any = None) -> tuple[tuple[DType, ...], DType]:
+def resolve_types(ufunc: np.ufunc, operands: tuple[Any, ...], dtype: Any = None) -> tuple[tuple[DType, ...], DType]:
     """The types in which a ufunc takes its operands, and that of its result.
 
     `operands` are NumPy's types; Python's `int`, `float` and `bool` stand for numbers whose type is weak. Raises
@@ -50,7 +50,7 @@ def _type_given_by(function: Callable[..., Any], dtype: DType) -> np.dtype[Any]:
 
 
 def weak_type(value: Any) -> Any:
-    """What stands for an operand in `resolved`: NumPy's type, or that of a Python number."""
+    """What stands for an operand in `resolve_types`: NumPy's type, or that of a Python number."""
     if type(value) in (int, float, bool):
         return type(value)
     return value.dtype

@@ -17,15 +17,15 @@ from metasched.support.declared_files import Declarations, DeclaredFiles, requir
 # Takes the trace, and what NumPy's function takes in its order. Gives values, or traced arrays.
 Traced: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Traced)
-_TRACED: Declarations[str] = Declarations("numpy_functions")
-_REFUSED: Declarations[str] = Declarations("refused_functions")
+_TRACED_FUNCTIONS: Declarations[str] = Declarations("numpy_functions")
+_REFUSED_FUNCTIONS: Declarations[str] = Declarations("refused_functions")
 
 
 def traces(*names: str) -> Callable[[F], F]:
     """Declare that a function traces these functions of NumPy: "sum", "linalg.norm"."""
 
     def declare(function: F) -> F:
-        return _TRACED.add(function, *names)
+        return _TRACED_FUNCTIONS.add(function, *names)
 
     return declare
 
@@ -34,18 +34,18 @@ def refuses(*names: str) -> Callable[[F], F]:
     """Declare that a function says why these functions of NumPy cannot be traced."""
 
     def declare(function: F) -> F:
-        return _TRACED.add(_REFUSED.add(function, *names), *names)
+        return _TRACED_FUNCTIONS.add(_REFUSED_FUNCTIONS.add(function, *names), *names)
 
     return declare
 
 
-def _read(name: str, module: ModuleType) -> Mapping[str, Traced]:
+def _read_declarations(name: str, module: ModuleType) -> Mapping[str, Traced]:
     del name
-    found = [(numpy_name, function) for function, numpy_name in _TRACED.of_module(module)]
+    found = [(numpy_name, function) for function, numpy_name in _TRACED_FUNCTIONS.of_module(module)]
     return require_several(module, found, "a function of NumPy, by `@traces`")
 
 
-FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _read)
+FILES = DeclaredFiles("metasched.doors.jit.functions", "family of functions", _read_declarations)
 
 
 @cache
@@ -56,7 +56,9 @@ def numpy_functions() -> Mapping[str, tuple[Traced, Signature]]:
 
 def traceable() -> list[str]:
     """The names of the functions that can be traced, in order."""
-    return sorted(name for name, (run, _) in numpy_functions().items() if name not in _REFUSED.declared_of(run))
+    return sorted(
+        name for name, (run, _) in numpy_functions().items() if name not in _REFUSED_FUNCTIONS.declared_of(run)
+    )
 
 
 def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -77,7 +79,7 @@ def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mappin
         bound = form.bind(trace, *args, **given)
     except TypeError as error:
         raise TraceError(
-            f"np.{name} is called with what cannot be traced: {error}", f"traced is np.{name}{_shown(form)}"
+            f"np.{name} is called with what cannot be traced: {error}", f"traced is np.{name}{_signature_text(form)}"
         ) from error
     out = bound.arguments.pop("out", None)
     return run(*bound.args, **bound.kwargs), out
@@ -89,7 +91,7 @@ def _is_default(key: str, value: Any) -> bool:
     return value is no_value or (key in ("device", "initial", "out", "where") and value is None)
 
 
-def _shown(form: Signature) -> str:
+def _signature_text(form: Signature) -> str:
     parameters = list(form.parameters.values())[1:]
     plain = [p.replace(annotation=p.empty, default=p.default) for p in parameters]
     return str(form.replace(parameters=plain, return_annotation=form.empty))

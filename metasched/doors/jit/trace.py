@@ -19,10 +19,10 @@ _STACK = "put them together with np.stack or np.concatenate"
 class ViewStep(Protocol):
     """How a view lies in the array that it is of."""
 
-    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+    def read_from(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
         """The view's elements. Raises Unsupported."""
 
-    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+    def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
         """The array's elements, once the view has others. Raises TraceError where it cannot be written."""
 
     def layout(self, whole: Layout) -> Layout:
@@ -59,7 +59,7 @@ class TracedOperand:
             whole, step = self.view
             elements = whole.value
             if self._seen is not elements:
-                self._elements, self._seen = step.taken(self.trace, elements), elements
+                self._elements, self._seen = step.read_from(self.trace, elements), elements
         assert self._elements is not None
         return self._elements
 
@@ -67,7 +67,7 @@ class TracedOperand:
         """Give it other elements, of its type. Raises TraceError for an argument, or a view of one."""
         if self.view is not None:
             whole, step = self.view
-            whole.write(step.put(self.trace, whole.value, value))
+            whole.write(step.write_into(self.trace, whole.value, value))
             self._seen = whole.value
         elif not self.writable:
             raise TraceError(
@@ -107,10 +107,10 @@ class ArrayTrace:
 
     def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
         """The value of an operand, in a type if one is given. Raises TraceError and Unsupported."""
-        found = self._found(operand, dtype)
+        found = self._operand_value(operand, dtype)
         return found if dtype is None else self.nodes.cast(found, dtype)
 
-    def _found(self, operand: Any, dtype: DType | None) -> GraphValue:
+    def _operand_value(self, operand: Any, dtype: DType | None) -> GraphValue:
         if isinstance(operand, TracedOperand):
             self.require_own(operand)
             return operand.value
@@ -145,7 +145,7 @@ class ArrayTrace:
         return known[1]
 
 
-def together(operands: Sequence[Any]) -> Any:
+def common_numpy_type(operands: Sequence[Any]) -> Any:
     """NumPy's type of operands together; Python's numbers are weak."""
     types = [operand.value.type.dtype.numpy if isinstance(operand, TracedOperand) else operand for operand in operands]
     return np.result_type(*(t if not isinstance(t, list | tuple) else np.asarray(t) for t in types))

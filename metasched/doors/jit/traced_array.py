@@ -15,11 +15,11 @@ import numpy as np
 
 from metasched.doors.jit.elementwise import apply_ufunc
 from metasched.doors.jit.errors import TraceError
-from metasched.doors.jit.indexing import MASK, MaskedPart, assign, subscripted
+from metasched.doors.jit.indexing import MASK, MaskedPart, assign, subscript_array
 from metasched.doors.jit.promotion import language_type, limit_of
 from metasched.doors.jit.registry import call
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
-from metasched.doors.jit.ufunc_methods import called_method
+from metasched.doors.jit.ufunc_methods import call_ufunc_method
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.support.messages import listing
@@ -38,8 +38,8 @@ _METHODS = frozenset(
 )  # fmt: skip
 
 
-def _traced(work: Callable[[], Any]) -> Any:
-    """What some work gives; what the language refuses is told with the user's line."""
+def _run_with_trace_error(work: Callable[[], Any]) -> Any:
+    """Do some work; a TraceError with the user's line says what the language refuses."""
     try:
         return work()
     except Unsupported as error:
@@ -87,31 +87,31 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     # --- NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _traced(lambda: self._ufunc(ufunc, method, inputs, kwargs))
+        return _run_with_trace_error(lambda: self._ufunc(ufunc, method, inputs, kwargs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         del types
-        return _traced(lambda: self._function(function, args, kwargs))
+        return _run_with_trace_error(lambda: self._function(function, args, kwargs))
 
     def _function(self, function: Any, args: Any, kwargs: Any) -> Any:
         found, out = call(self.trace, function, args, kwargs)
-        made = self._wrapped(found)
-        return made if out is None else _put(out, made)
+        made = self._wrap_results(found)
+        return made if out is None else _overwrite(out, made)
 
     def _ufunc(self, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = kwargs.pop("out", None)
         if method != "__call__":
-            made = self._wrapped(called_method(self.trace, ufunc, method, inputs, kwargs))
-            return made if out is None else _written(out, made)
+            made = self._wrap_results(call_ufunc_method(self.trace, ufunc, method, inputs, kwargs))
+            return made if out is None else _write_out(out, made)
         where = kwargs.pop("where", True)
-        made = self._called(ufunc, inputs, kwargs)
+        made = self._call_ufunc(ufunc, inputs, kwargs)
         if where is not True:
             if out is None or out[0] is None:
                 raise TraceError(f"np.{ufunc.__name__} is traced with `where` only where `out` has the other elements")
             made = np.where(where, made.astype(out[0].dtype), out[0])
-        return made if out is None else _written(out, made)
+        return made if out is None else _write_out(out, made)
 
-    def _called(self, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_ufunc(self, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = kwargs.pop("dtype", None)
         if kwargs:
             raise TraceError(f"np.{ufunc.__name__} is traced without {listing(kwargs)}")
@@ -125,11 +125,11 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
             return _PRODUCTS[ufunc.__name__](*inputs)
         return TracedArray(self.trace, apply_ufunc(self.trace, ufunc, inputs, dtype))
 
-    def _wrapped(self, made: Any) -> Any:
+    def _wrap_results(self, made: Any) -> Any:
         if isinstance(made, GraphValue):
             return TracedArray(self.trace, made)
         if type(made) in (tuple, list):
-            return type(made)(self._wrapped(part) for part in made)
+            return type(made)(self._wrap_results(part) for part in made)
         return made
 
     # --- what needs elements
@@ -166,11 +166,11 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     # --- parts and forms of it
 
     def __getitem__(self, key: Any) -> Any:
-        found = _traced(lambda: subscripted(self, key))
-        return MaskedElements(self.trace, found) if isinstance(found, MaskedPart) else self._wrapped(found)
+        found = _run_with_trace_error(lambda: subscript_array(self, key))
+        return MaskedElements(self.trace, found) if isinstance(found, MaskedPart) else self._wrap_results(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _traced(lambda: assign(self, key, value))
+        _run_with_trace_error(lambda: assign(self, key, value))
 
     def __iter__(self) -> Iterator[Any]:
         return (self[n] for n in range(len(self)))
@@ -213,7 +213,7 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:
         if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
             raise TraceError(f"cannot cast array data from {self.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
-        return _traced(lambda: TracedArray(self.trace, self.trace.value(self, language_type(dtype))))
+        return _run_with_trace_error(lambda: TracedArray(self.trace, self.trace.value(self, language_type(dtype))))
 
     def copy(self, order: str = "C") -> Any:
         return TracedArray(self.trace, self.value)
@@ -239,17 +239,17 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         return f"<traced {self.value.type} of `{self.trace.function}`>"
 
 
-def _written(out: tuple[Any, ...], made: Any) -> Any:
-    """`out`, which from now on has new elements, in its own type: as `a += b` and `out=a` mean it."""
+def _write_out(out: tuple[Any, ...], made: Any) -> Any:
+    """Give `out` new elements, in its own type, as `a += b` and `out=a` mean it."""
     (target,) = out
     if target is None:
         return made
     if isinstance(target, TracedArray) and target.view is None and not target.ndim:
         return made  # a number, which `+=` gives another name
-    return _put(target, made)
+    return _overwrite(target, made)
 
 
-def _put(target: Any, made: Any) -> Any:
+def _overwrite(target: Any, made: Any) -> Any:
     """An array that has the elements of another from now on, in its own type."""
     if not isinstance(target, TracedArray):
         raise TraceError("the result of traced arrays is written into an array of NumPy's", "use the result instead")
@@ -283,22 +283,22 @@ class MaskedElements(TracedArray):
         (out,) = kwargs.pop("out", (None,))
         if method != "__call__" or kwargs or (out is not None and out is not self):
             raise TraceError(f"np.{ufunc.__name__} of what a mask picks cannot be traced so", MASK)
-        return self._again(ufunc(*(self._everywhere(x) for x in inputs)))
+        return self._replace_elements(ufunc(*(self._everywhere(x) for x in inputs)))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Reductions over the mask's dimensions."""
         axis = args[1] if len(args) == 2 else kwargs.pop("axis", None)
         axes, everywhere = self.part.axes, TracedArray(self.trace, self.part.everywhere)
-        if function not in _OF_MASKED or len(args) > 2 or not (axis is None or (axis,) == axes[:1]):
+        if function not in _MASKED_REDUCTIONS or len(args) > 2 or not (axis is None or (axis,) == axes[:1]):
             raise TraceError(f"np.{function.__name__} of what a mask picks cannot be traced", MASK)
-        mask = TracedArray(self.trace, self.trace.nodes.view(self.part.mask, self.part.wide))
+        mask = TracedArray(self.trace, self.trace.nodes.view(self.part.mask, self.part.broadcast_shape))
         kwargs |= {"axis": None if axis is None else axes, "where": mask}
         if function in (np.max, np.min):
             kwargs["initial"] = limit_of(self.part.everywhere.type.dtype, largest=function is np.min)
         return function(everywhere, **kwargs)
 
     def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
-        return self._again(TracedArray(self.trace, self.part.everywhere).astype(dtype, *args, **options))
+        return self._replace_elements(TracedArray(self.trace, self.part.everywhere).astype(dtype, *args, **options))
 
     def _everywhere(self, operand: Any) -> Any:
         if isinstance(operand, MaskedElements) and self.part.is_of(self.trace, operand.part):
@@ -307,11 +307,11 @@ class MaskedElements(TracedArray):
             return operand
         raise TraceError("what a mask picks meets an array that is not picked by it", MASK)
 
-    def _again(self, made: TracedArray) -> MaskedElements:
+    def _replace_elements(self, made: TracedArray) -> MaskedElements:
         return MaskedElements(self.trace, replace(self.part, everywhere=made.value))
 
 
-_OF_MASKED = frozenset({np.sum, np.prod, np.mean, np.max, np.min, np.all, np.any, np.var, np.std})
+_MASKED_REDUCTIONS = frozenset({np.sum, np.prod, np.mean, np.max, np.min, np.all, np.any, np.var, np.std})
 _PRODUCTS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
         "vecdot": lambda a, b: np.sum(a * b, axis=-1),

@@ -17,7 +17,7 @@ from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.traced_array import MaskedElements, TracedArray
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -36,7 +36,7 @@ class TracedFunction:
     results: Structure
 
 
-def traced(
+def trace_function(
     function: Callable[..., Any],
     call: Structure,
     arrays: Sequence[tuple[str, tuple[int, ...], np.dtype[Any]]],
@@ -70,13 +70,13 @@ def traced(
         if isinstance(leaf, MaskedElements):
             raise TraceError("what a mask of data picks is returned", MASK, _first_line(function))
     graph = trace.builder.graph(
-        _identifier(name), [(_identifier(label), leaf.value) for label, leaf in _labelled(found)]
+        _identifier(name), [(_identifier(label), leaf.value) for label, leaf in _unique_labels(found)]
     )
     graph.validate()
-    return TracedFunction(without_dead_code(graph), structure)
+    return TracedFunction(remove_dead_code(graph), structure)
 
 
-def _labelled(found: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+def _unique_labels(found: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
     labels: dict[str, Any] = {}
     for label, leaf in found:
         own, n = label, 1

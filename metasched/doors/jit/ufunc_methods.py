@@ -12,12 +12,12 @@ from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import add_at
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.dtypes import DType
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 
 # Takes the trace, the ufunc and what its method takes. Gives a value, or an array.
 Method: TypeAlias = Callable[..., Any]
 
-_REDUCED: Mapping[str, str] = MappingProxyType(
+_REDUCTIONS: Mapping[str, str] = MappingProxyType(
     {
         "add": "sum",
         "multiply": "prod",
@@ -29,7 +29,9 @@ _REDUCED: Mapping[str, str] = MappingProxyType(
 )
 _SUMS: Mapping[str, str] = MappingProxyType({"add": "cumsum", "multiply": "cumprod"})
 _EXTREMES: Mapping[str, str] = MappingProxyType({"maximum": "max", "minimum": "min"})
-_AT: Mapping[str, str] = MappingProxyType({"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"})
+_SCATTER_REDUCTIONS: Mapping[str, str] = MappingProxyType(
+    {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
+)
 
 
 def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **options: Any) -> Any:
@@ -41,25 +43,25 @@ def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **opt
         return found if options.get("keepdims") else np.squeeze(found, axis)
     if ufunc is np.logical_xor:
         return np.equal(np.remainder(np.count_nonzero(array, axis=axis, **options), 2), 1)
-    return getattr(np, _named(ufunc, "reduce", _REDUCED))(array, axis=axis, **options)
+    return getattr(np, _require_counterpart(ufunc, "reduce", _REDUCTIONS))(array, axis=axis, **options)
 
 
 def _accumulate(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     if ufunc.__name__ in _SUMS:
         return getattr(np, _SUMS[ufunc.__name__])(array, axis=axis, dtype=dtype)
-    reducer, x = _named(ufunc, "accumulate", _EXTREMES), trace.value(array)
+    reducer, x = _require_counterpart(ufunc, "accumulate", _EXTREMES), trace.value(array)
     own = trace.nodes.cast(x, DType.U8) if x.type.dtype.is_bool else x
     site = trace.nodes.site("Scan")
-    return trace.nodes.cast(scanned(site, own, Scan(reducer, site.axis(axis, x.rank))), x.type.dtype)
+    return trace.nodes.cast(scan_axis(site, own, Scan(reducer, site.axis(axis, x.rank))), x.type.dtype)
 
 
-def _outer(trace: ArrayTrace, ufunc: np.ufunc, first: Any, second: Any, **options: Any) -> Any:
+def _apply_outer(trace: ArrayTrace, ufunc: np.ufunc, first: Any, second: Any, **options: Any) -> Any:
     ends = (1,) * np.ndim(second)
     return ufunc(np.reshape(first, np.shape(first) + ends), second, **options)
 
 
-def _at(trace: ArrayTrace, ufunc: np.ufunc, array: Any, key: Any, given: Any) -> Any:
-    reduction = _named(ufunc, "at", _AT)
+def _apply_at(trace: ArrayTrace, ufunc: np.ufunc, array: Any, key: Any, given: Any) -> Any:
+    reduction = _require_counterpart(ufunc, "at", _SCATTER_REDUCTIONS)
     if not isinstance(array, TracedOperand):
         raise TraceError(
             f"np.{ufunc.__name__}.at writes what is traced into an array of NumPy's",
@@ -69,11 +71,11 @@ def _at(trace: ArrayTrace, ufunc: np.ufunc, array: Any, key: Any, given: Any) ->
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "at": _at}
+    {"reduce": _reduce, "accumulate": _accumulate, "outer": _apply_outer, "at": _apply_at}
 )
 
 
-def _named(ufunc: np.ufunc, method: str, names: Mapping[str, str]) -> str:
+def _require_counterpart(ufunc: np.ufunc, method: str, names: Mapping[str, str]) -> str:
     found = names.get(ufunc.__name__)
     if found is None:
         raise TraceError(
@@ -83,8 +85,8 @@ def _named(ufunc: np.ufunc, method: str, names: Mapping[str, str]) -> str:
     return found
 
 
-def called_method(trace: ArrayTrace, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Any) -> Any:
-    """What a method of a ufunc gives. Raises TraceError and Unsupported."""
+def call_ufunc_method(trace: ArrayTrace, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Any) -> Any:
+    """Call a method of a ufunc. Raises TraceError and Unsupported."""
     run = METHODS.get(method)
     if run is None:
         raise TraceError(f"np.{ufunc.__name__}.{method} cannot be traced", "write it by functions of whole arrays")

@@ -14,15 +14,15 @@ from metasched.support.data_classes import dataclass
 
 
 @dataclass(frozen=True)
-class Transposed:
+class TransposedView:
     """The dimensions in another order."""
 
     order: tuple[int, ...]
 
-    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+    def read_from(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
         return trace.nodes.call("Transpose", whole, perm=self.order)
 
-    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+    def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
         del whole
         return trace.nodes.call("Transpose", part, perm=tuple(int(n) for n in np.argsort(self.order)))
 
@@ -31,15 +31,15 @@ class Transposed:
 
 
 @dataclass(frozen=True)
-class Reshaped:
+class ReshapedView:
     """A view of all elements, in their order, in another shape."""
 
     shape: tuple[int, ...]
 
-    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+    def read_from(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
         return trace.nodes.view(whole, self.shape)
 
-    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+    def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
         return trace.nodes.view(part, whole.shape)
 
     def layout(self, whole: Layout) -> Layout:
@@ -47,7 +47,7 @@ class Reshaped:
 
 
 @dataclass(frozen=True)
-class ReadOnly:
+class ReadOnlyView:
     """What NumPy does not let be written, such as an array that is broadcast.
 
     Attributes:
@@ -59,10 +59,10 @@ class ReadOnly:
     elements: Callable[[ArrayTrace, GraphValue], GraphValue]
     numpy: Callable[[Any], Any]
 
-    def taken(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
+    def read_from(self, trace: ArrayTrace, whole: GraphValue) -> GraphValue:
         return self.elements(trace, whole)
 
-    def put(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
+    def write_into(self, trace: ArrayTrace, whole: GraphValue, part: GraphValue) -> GraphValue:
         raise TraceError("a view is written that is read-only: several of its elements may be one", "make a copy first")
 
     def layout(self, whole: Layout) -> Layout:
@@ -70,19 +70,19 @@ class ReadOnly:
         return made
 
 
-def viewed(trace: ArrayTrace, array: Any, step: ViewStep) -> Any:
+def make_view(trace: ArrayTrace, array: Any, step: ViewStep) -> Any:
     """A view of a traced array; of what is known, its elements. Raises Unsupported."""
     if not isinstance(array, TracedOperand):
-        return step.taken(trace, trace.value(array))
+        return step.read_from(trace, trace.value(array))
     made = type(array)(trace, None, view=(array, step))
     made.value  # noqa: B018 -- what cannot be expressed is refused where the view is made
     return made
 
 
-def reshaped(trace: ArrayTrace, array: Any, shape: tuple[int, ...]) -> Any:
+def reshape_array(trace: ArrayTrace, array: Any, shape: tuple[int, ...]) -> Any:
     """An array in another shape: a view where NumPy makes one, and a copy where it has to."""
     if not isinstance(array, TracedOperand) or is_view(array.layout(), shape):
-        return viewed(trace, array, Reshaped(shape))
+        return make_view(trace, array, ReshapedView(shape))
     return trace.nodes.view(array.value, shape)
 
 

@@ -30,7 +30,7 @@ _MORE = (
 )
 _NO_LIMIT = 1 << 30
 # What PyTorch has for sizes that are open, and does not trace of those that are numbers.
-_OF_SIZES: Mapping[str, Callable[..., Any]] = {
+_SIZE_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sym_sum": sum,
     "sym_max": max,
     "sym_min": min,
@@ -104,7 +104,7 @@ class TorchBackend:
         common = imports.module("torch._dynamo.backends.common")
         compiler = common.aot_autograd(
             fw_compiler=self._eager,
-            bw_compiler=_as_it_is,
+            bw_compiler=_uncompiled_forward,
             inference_compiler=self._inference,
             decompositions=decompositions(),
         )
@@ -124,7 +124,7 @@ class TorchBackend:
     def _eager(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
         LOGGER.warning("metasched: PyTorch runs a graph: %s", _GRADIENTS)
         self.reports.append(GraphReport(reason=_GRADIENTS))
-        return _as_it_is(module, inputs)
+        return _uncompiled_forward(module, inputs)
 
 
 def backend(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
@@ -168,7 +168,7 @@ class _PerShape:
     def __call__(self, *values: Any) -> Any:
         """Raises nothing of its own: beyond `_MOST_SIZES` combinations, PyTorch runs the others."""
         values = tuple(
-            value if static else _without_marks(value) for value, static in zip(values, self._static, strict=True)
+            value if static else _strip_dynamic_marks(value) for value, static in zip(values, self._static, strict=True)
         )
         values = tuple(torch_module().tensor(v) if n in self._integers else v for n, v in enumerate(values))
         numbers = tuple(values[number].item() for number in self._numbers)
@@ -189,19 +189,19 @@ class _PerShape:
             self._marked = True
         # PyTorch's own limit of graphs is for models that it traces again, and gives up for all sizes.
         with dynamo.config.patch(recompile_limit=_NO_LIMIT, accumulated_recompile_limit=_NO_LIMIT):
-            made = self._with_numbers(numbers)(*values)
+            made = self._compile_with_numbers(numbers)(*values)
         self._known.add(sizes)
         return made
 
-    def _with_numbers(self, numbers: tuple[float, ...]) -> Callable[..., Any]:
-        """What runs the graph with these numbers in the place of those that it is given as tensors."""
+    def _compile_with_numbers(self, numbers: tuple[float, ...]) -> Callable[..., Any]:
+        """Compile the graph with these numbers in the place of those that it is given as tensors."""
         if numbers not in self._compiled:
             known = dict(zip(self._numbers, numbers, strict=True))
-            self._compiled[numbers] = self._compile(_with_numbers(self._module, known))
+            self._compiled[numbers] = self._compile(_substitute_numbers(self._module, known))
         return self._compiled[numbers]
 
 
-def _without_marks(value: Any) -> Any:
+def _strip_dynamic_marks(value: Any) -> Any:
     """The same tensor without what `torch._dynamo.mark_dynamic` and its relatives note on it, which `dynamic=False`
     gives way to.
     """
@@ -223,11 +223,11 @@ def _takes_number(node: Any) -> bool:
     return bool(node.op == "call_method" and node.target == "item")
 
 
-def _with_numbers(module: Any, numbers: Mapping[int, float]) -> Any:
+def _substitute_numbers(module: Any, numbers: Mapping[int, float]) -> Any:
     """A graph with numbers in the place of inputs, which it still has; it computes with sizes as Python does."""
     fx, torch = imports.module("torch.fx"), torch_module()
     made = fx.GraphModule(module, copy.deepcopy(module.graph))
-    of_python = {getattr(torch, name): function for name, function in _OF_SIZES.items()}
+    of_python = {getattr(torch, name): function for name, function in _SIZE_FUNCTIONS.items()}
     for node in made.graph.nodes:
         if node.op == "call_function":
             node.target = of_python.get(node.target, node.target)
@@ -268,7 +268,7 @@ def _constant_inputs(metadata: Any) -> list[int]:
     return [n for n in numbers if not (infos[n - first].mutates_data or infos[n - first].mutates_metadata)]
 
 
-def _as_it_is(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+def _uncompiled_forward(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     del inputs
     run: Callable[..., Any] = module.forward
     return run

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from metasched.doors.pytorch.lowering import LOGGER, RefusedOperator
-from metasched.doors.pytorch.subgraphs import Partitioned, partitioned
+from metasched.doors.pytorch.subgraphs import PartitionedGraph, partition_graph
 from metasched.doors.pytorch.tensors import torch_module
 from metasched.graph.network import Network
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted
 
-_SHOWN = 12
+_MOST_SHOWN_REFUSALS = 12
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GraphReport:
         lines = [f"{self.operators} operators run in {counted(count, 'network')}"]
         if self.refused:
             lines[0] += f", PyTorch runs {len(self.refused)}:"
-            lines += [f"  {n} x {refused}" for refused, n in Counter(self.refused).most_common(_SHOWN)]
+            lines += [f"  {n} x {refused}" for refused, n in Counter(self.refused).most_common(_MOST_SHOWN_REFUSALS)]
         return "\n".join(lines)
 
 
@@ -69,18 +69,18 @@ class CompiledGraph:
         versions = [_version(tensors[number]) for number in self._static]
         run = self._run
         if run is None or versions != self._versions:
-            run = self._built(tensors, versions)
+            run = self._build_callable(tensors, versions)
         with torch_module().no_grad():
             return run(*tensors)
 
-    def _built(self, tensors: Sequence[Any], versions: list[tuple[int, int]]) -> Callable[..., Any]:
+    def _build_callable(self, tensors: Sequence[Any], versions: list[tuple[int, int]]) -> Callable[..., Any]:
         if self._run is not None:
             pairs = zip(self._static, self._versions, versions, strict=True)
             written = {number for number, before, now in pairs if before != now}
             self._static = [number for number in self._static if number not in written & self._rewritten]
             self._rewritten |= written
         self._static = [number for number in self._static if not tensors[number].is_inference()]
-        made: Partitioned = partitioned(self._module, {n: tensors[n] for n in self._static}, self._make)
+        made: PartitionedGraph = partition_graph(self._module, {n: tensors[n] for n in self._static}, self._make)
         report = GraphReport(made.networks, made.operators, made.refused)
         LOGGER.log(logging.WARNING if made.refused else logging.INFO, "metasched: %s", report)
         self._report(report)

@@ -15,10 +15,10 @@ Decomposition = Callable[..., Any]
 def decompositions() -> dict[Any, Decomposition]:
     """PyTorch's decompositions into core operators, by what they are of."""
     table = imports.module("torch._decomp").core_aten_decompositions()
-    return {op: _as_laid_out(op, made_of) for op, made_of in table.items()}
+    return {op: _match_strides(op, made_of) for op, made_of in table.items()}
 
 
-def _as_laid_out(op: Any, made_of: Decomposition) -> Decomposition:
+def _match_strides(op: Any, made_of: Decomposition) -> Decomposition:
     """A decomposition whose results have the strides of the operator's own.
 
     Some have those of other devices: attention's are laid out by tokens, and on the CPU as the queries. Views and

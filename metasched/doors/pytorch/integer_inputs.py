@@ -8,9 +8,9 @@ from typing import Any
 from metasched.doors.pytorch.tensors import torch_module
 
 # By Python's names of them, PyTorch's, and those of methods.
-_OF_INTEGERS = ("add", "mul", "neg", "sub")
+_INTEGER_OPERATORS = ("add", "mul", "neg", "sub")
 _ARITHMETIC = (
-    *_OF_INTEGERS, "add_", "div", "eq", "floordiv", "ge", "gt", "iadd", "imul", "isub", "le", "lt", "mod", "mul_",
+    *_INTEGER_OPERATORS, "add_", "div", "eq", "floordiv", "ge", "gt", "iadd", "imul", "isub", "le", "lt", "mod", "mul_",
     "ne", "remainder", "rsub", "sub_", "truediv",
 )  # fmt: skip
 
@@ -46,7 +46,7 @@ def _computes(user: Any, integer: Any) -> bool:
     if not _is_arithmetic(user) or integer in user.args[2:] or integer in user.kwargs.values():
         return False
     if isinstance(made, torch.SymInt):
-        return _name(user) in _OF_INTEGERS and all(_computes(later, user) for later in user.users)
+        return _name(user) in _INTEGER_OPERATORS and all(_computes(later, user) for later in user.users)
     others = [operand.meta.get("example_value") for operand in operands if isinstance(operand, torch.fx.Node)]
     # One integer of an array and one number of Python's have a type together that two integers of arrays have not.
     return any(isinstance(other, torch.Tensor) and (other.dim() or other.is_floating_point()) for other in others)

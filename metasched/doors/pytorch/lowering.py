@@ -27,7 +27,7 @@ from metasched.support.messages import a_or_an
 # The warnings say what they are of: without any logging set up, Python prints no logger's name.
 LOGGER = logging.getLogger("metasched.torch")
 # What says where and how a tensor is made, and nothing about its elements. Types are those of the results.
-_OF_MEMORY = ("device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory")
+_MEMORY_ARGUMENTS = ("device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory")
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Lowering:
         self._constants: dict[Any, GraphValue] = {}
         self._refused: dict[Any, RefusedOperator] = {}
 
-    def run(
+    def lower_nodes(
         self, nodes: Iterable[Any], known: Mapping[Any, Any], left: Mapping[Any, str] = MappingProxyType({})
     ) -> LoweredNodes:
-        """What becomes of nodes in order; `known` are those that have values already, `left` is refused, and why."""
+        """Lower nodes in order; `known` are those that have values already, `left` is refused, and why."""
         self._values.update(known)
         for node in nodes:
             if node in self._values or node.op == "output":
@@ -89,14 +89,14 @@ class Lowering:
             try:
                 if node in left:
                     raise Unsupported(left[node])
-                self._values[node] = self._expressed(node)
+                self._values[node] = self._lower_or_refuse(node)
             except Unsupported as error:
                 if error.__cause__ is not None:
                     LOGGER.debug("%s is refused", _name(node), exc_info=error)
                 self._refuse(node, str(error))
         return LoweredNodes(self.builder, self._values, self._refused)
 
-    def nested(self, module: Any) -> NestedGraph:
+    def nested_graph(self, module: Any) -> NestedGraph:
         """A graph that a node runs."""
         like = self._node
 
@@ -116,7 +116,7 @@ class Lowering:
             if node not in self._values and node.op != "output":
                 self._node = f"{path}/{node.name}"
                 try:
-                    self._values[node] = self._expressed(node)
+                    self._values[node] = self._lower_or_refuse(node)
                 except Unsupported as error:
                     raise Unsupported(f"{_name(node)}, which it runs: {error}") from error
         (made,) = next(node for node in nodes if node.op == "output").args
@@ -129,16 +129,16 @@ class Lowering:
             made = self._constants.get(operand) or self._constant(operand, made.tensor)
         if not isinstance(made, GraphValue):
             source = operand.args[0] if operand.target is operator.getitem else operand
-            raise Unsupported(f"it reads what {_name(source)} gives: {_why_none(operand.meta.get('val'))}")
+            raise Unsupported(f"it reads what {_name(source)} gives: {_input_refusal(operand.meta.get('val'))}")
         return made
 
     def input(self, name: str, tensor: Any, order: Sequence[int]) -> GraphValue:
         """An input of the network as it lies in memory, with its dimensions put in their own order."""
         type_ = value_type(tensor)
         given = self.builder.input(name, ValueType(type_.dtype, tuple(type_.shape[dim] for dim in order)))
-        return self.transposed(given, [order.index(dim) for dim in range(len(order))])
+        return self.transpose(given, [order.index(dim) for dim in range(len(order))])
 
-    def transposed(self, value: GraphValue, order: Sequence[int]) -> GraphValue:
+    def transpose(self, value: GraphValue, order: Sequence[int]) -> GraphValue:
         """A value with its dimensions in an order."""
         if tuple(order) == tuple(range(value.rank)):
             return value
@@ -171,23 +171,23 @@ class Lowering:
         except Unsupported:
             return None
 
-    def _expressed(self, node: Any) -> Any:
+    def _lower_or_refuse(self, node: Any) -> Any:
         try:
-            return self._lowered(node)
+            return self._lower_node(node)
         except (ValueError, IndexError, ArithmeticError) as error:
             raise Unsupported(f"its arguments do not go together: {error}") from error
 
-    def _lowered(self, node: Any) -> Any:
+    def _lower_node(self, node: Any) -> Any:
         if node.op == "placeholder":
             return self.builder.input(node.name, value_type(_tensor(node.meta.get("val"))))
         if node.op == "get_attr":
             held = _attribute(self._module, node.target)
-            return self.nested(held) if isinstance(held, torch_module().fx.GraphModule) else Weight(_tensor(held))
+            return self.nested_graph(held) if isinstance(held, torch_module().fx.GraphModule) else Weight(_tensor(held))
         if node.op != "call_function":
             raise Unsupported("it is no function")
         if node.target is operator.getitem:
             return self._item(*node.args)
-        return self._folded(node) or self._called(node)
+        return self._fold_weights(node) or self._call_operator(node)
 
     def _item(self, given: Any, number: int) -> Any:
         parts = self._values[given]
@@ -196,8 +196,8 @@ class Lowering:
             raise Unsupported(f"the output {number} of {_name(given)} has no form here")
         return made
 
-    def _folded(self, node: Any) -> Any:
-        """What an operator of weights alone gives, computed by PyTorch; None for any other."""
+    def _fold_weights(self, node: Any) -> Any:
+        """The result of an operator of weights alone, computed by PyTorch; None for any other."""
         torch = torch_module()
         if any(not isinstance(self._values.get(n), Weight) for n in node.all_input_nodes):
             return None
@@ -211,7 +211,7 @@ class Lowering:
             return Weight(made)
         return tuple(Weight(part) for part in made) if isinstance(made, tuple | list) else None
 
-    def _called(self, node: Any) -> Any:
+    def _call_operator(self, node: Any) -> Any:
         run = known_operators().get(_name(node))
         if run is None:
             raise Unsupported("no program is known for this operator")
@@ -221,9 +221,9 @@ class Lowering:
         types = tuple(value_type(_tensor(part)) for n, part in enumerate(parts) if part is not None)
         several = isinstance(made, tuple | list)
         first = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
-        site = AtenSite(_name(node), self._calls, types, _promoted(node), used if several else frozenset(), first)
+        site = AtenSite(_name(node), self._calls, types, _promoted_type(node), used if several else frozenset(), first)
         args, kwargs = torch_module().fx.node.map_arg((node.args, node.kwargs), self._operand)
-        kwargs = {name: value for name, value in kwargs.items() if name not in _OF_MEMORY}
+        kwargs = {name: value for name, value in kwargs.items() if name not in _MEMORY_ARGUMENTS}
         try:
             bound = signature(run).bind(site, *args, **kwargs)
         except TypeError as error:
@@ -240,7 +240,7 @@ def _require_types(results: Iterable[GraphValue | None], types: Iterable[ValueTy
             raise Unsupported(f"its result would be {made.type}, and is {wanted}")
 
 
-def _promoted(node: Any) -> Any:
+def _promoted_type(node: Any) -> Any:
     """The type of a node's operands together."""
     torch = torch_module()
     operands = [arg.meta.get("val") if isinstance(arg, torch.fx.Node) else arg for arg in node.args[:2]]
@@ -257,7 +257,7 @@ def _tensor(value: Any) -> Any:
     return value
 
 
-def _why_none(given: Any) -> str:
+def _input_refusal(given: Any) -> str:
     """Why what PyTorch computes can be no input of a network."""
     try:
         value_type(_tensor(given))

@@ -13,7 +13,7 @@ from metasched.support.declared_files import Declarations, DeclaredFiles, requir
 AtenOperator: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=AtenOperator)
 _ATEN = "aten."
-_DECLARED: Declarations[str] = Declarations("operators")
+_DECLARED_OPERATORS: Declarations[str] = Declarations("operators")
 
 
 def aten(*names: str) -> Callable[[F], F]:
@@ -28,19 +28,19 @@ def lowers(*names: str) -> Callable[[F], F]:
     """
 
     def declare(function: F) -> F:
-        return _DECLARED.add(function, *names)
+        return _DECLARED_OPERATORS.add(function, *names)
 
     return declare
 
 
-def _read(name: str, module: ModuleType) -> Mapping[str, AtenOperator]:
+def _read_declarations(name: str, module: ModuleType) -> Mapping[str, AtenOperator]:
     del name
-    found = [(op, function) for function, op in _DECLARED.of_module(module)]
+    found = [(op, function) for function, op in _DECLARED_OPERATORS.of_module(module)]
     found += [(f"{_ATEN}{op}", function) for op, function in getattr(module, "TABLE", {}).items()]
     return require_several(module, found, "an operator: a function with `@aten` or `@lowers`, or a `TABLE`")
 
 
-FILES = DeclaredFiles("metasched.doors.pytorch.ops", "family of operators", _read)
+FILES = DeclaredFiles("metasched.doors.pytorch.ops", "family of operators", _read_declarations)
 
 
 @cache

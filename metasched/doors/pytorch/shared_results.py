@@ -15,7 +15,7 @@ from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 
 _GAPS = "results share its memory, which has gaps"
-_SEVERAL = "results share memory that several of its outputs have"
+_SEVERAL_OWNERS_REASON = "results share memory that several of its outputs have"
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def share_results(graph: Any) -> SharedResults:
         owners = {_owner(node, storage) for node in nodes}
         if len(nodes) == 1 and all(owner.op == "call_function" for owner in owners) and not _repeats(nodes[0]):
             continue
-        left |= _left(owners)
-        made |= {node: _copied(output, node, storage, copies) for node in nodes}
+        left |= _find_left_operators(owners)
+        made |= {node: _copy_chain(output, node, storage, copies) for node in nodes}
     output.args = torch_module().fx.node.map_arg(output.args, lambda node: made.get(node, node))
     graph.eliminate_dead_code()
     return SharedResults(frozenset(copies.values()), left)
@@ -103,23 +103,23 @@ def _owner(node: Any, storage: Any) -> Any:
     return node if source is None else _owner(source, storage)
 
 
-def _copied(output: Any, node: Any, storage: Any, copies: dict[Any, Any]) -> Any:
+def _copy_chain(output: Any, node: Any, storage: Any, copies: dict[Any, Any]) -> Any:
     """A node as copies of all that lead to it from the owner, which networks may go on reading."""
     source = _source(node, storage)
     if source is None:
         return node
     if node not in copies:
-        own = _copied(output, source, storage, copies)
+        own = _copy_chain(output, source, storage, copies)
         with output.graph.inserting_before(output):
             copies[node] = output.graph.node_copy(node, lambda given: own if given is source else given)
     return copies[node]
 
 
-def _left(owners: Iterable[Any]) -> dict[Any, str]:
-    """What PyTorch has to run so that these values own the memory that PyTorch's would."""
+def _find_left_operators(owners: Iterable[Any]) -> dict[Any, str]:
+    """The operators that PyTorch has to run so that these values own the memory that PyTorch's would."""
     computed = [owner for owner in owners if owner.op == "call_function"]
     if len(computed) > 1:
-        return {_operator(owner): _SEVERAL for owner in computed}
+        return {_operator(owner): _SEVERAL_OWNERS_REASON for owner in computed}
     return {_operator(owner): _GAPS for owner in computed if not _is_whole(owner.meta["val"])}
 
 

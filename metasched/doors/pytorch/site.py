@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from metasched.doors.exact_division import divided
+from metasched.doors.exact_division import divide_exactly
 from metasched.doors.jit.elementwise import FORMS
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
@@ -28,7 +28,7 @@ _BYTES = {
 _SCALARS = 1 << 64  # PyTorch's whole numbers have 64 bits
 
 
-def wrapped(number: Any, dtype: DType) -> Any:
+def wrap_number(number: Any, dtype: DType) -> Any:
     """A number of Python as a type has it: a whole one that is beyond it wraps, as PyTorch's do."""
     if not isinstance(number, int) or not dtype.is_integer:
         return number
@@ -103,15 +103,15 @@ class AtenSite:
     def value(self, operand: Any, dtype: DType | None = None) -> GraphValue:
         """An operand, a value or a Python number, in a type. Whole numbers that are beyond it wrap."""
         if isinstance(operand, GraphValue):
-            return operand if dtype is None else self._converted(operand, dtype)
+            return operand if dtype is None else self._convert(operand, dtype)
         wanted = dtype or self.result
-        return self.nodes.constant("constant", np.asarray(wrapped(operand, wanted), wanted.numpy))
+        return self.nodes.constant("constant", np.asarray(wrap_number(operand, wanted), wanted.numpy))
 
     def row(self, operand: GraphValue) -> GraphValue:
         """An operand with a dimension: one without is a row of one element, as PyTorch takes it."""
         return operand if operand.rank else self.nodes.view(operand, (1,))
 
-    def _converted(self, operand: GraphValue, dtype: DType) -> GraphValue:
+    def _convert(self, operand: GraphValue, dtype: DType) -> GraphValue:
         """A value in another type. Floats become integers as they do in C: those of fewer bits wrap."""
         given = operand.type.dtype
         if dtype in _BYTES and dtype is not given:
@@ -138,7 +138,7 @@ class AtenSite:
         op = self.name.split(".")[1].strip("_").title().replace("_", "")
         return self.nodes.expression(op, text, values, [own] * len(values), result or self.result, divides=divides)
 
-    def accumulated(self, text: str, *operands: Any, result: DType | None = None, divides: bool = False) -> GraphValue:
+    def accumulate(self, text: str, *operands: Any, result: DType | None = None, divides: bool = False) -> GraphValue:
         """An expression in the type that sums of the result's are taken in, rounded at the end: of halves, in f32."""
         wide, rounded = self.result.compute, result or self.result
         text = text if wide is rounded else f"{rounded}({text})"
@@ -152,7 +152,7 @@ class AtenSite:
         if not text:
             raise Unsupported(f"{name} of {own} has no form in the language")
         if form.wide and own is DType.F64:
-            return divided(self.nodes, name, *(self.value(x, own) for x in operands))
+            return divide_exactly(self.nodes, name, *(self.value(x, own) for x in operands))
         if form.wide and own.is_float:
             return self.expression(f"{self.result}({text})", *operands, computed=DType.F64, divides=form.divides)
         return self.expression(text, *operands, computed=own, divides=form.divides)

@@ -11,7 +11,7 @@ from typing import Any
 from metasched.doors.pytorch.lowering import LoweredNodes, Lowering, RefusedOperator, Weight
 from metasched.doors.pytorch.shared_results import copy_constants, share_results
 from metasched.doors.pytorch.tensors import Layout, as_array, as_tensor, layout, memory_order, permutation, torch_module
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.network import Network
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
@@ -19,7 +19,7 @@ from metasched.support.imports import imports
 # Operators that compute nothing: a part of these alone is left to PyTorch, which copies less.
 _VIEWS = ("alias", "clone", "detach", "expand", "getitem", "permute", "select", "slice", "squeeze", "unsqueeze", "view")
 _CONSTANT = "metasched_constant"
-_AFTER = "metasched_after"
+_ORDER_KEYWORD = "metasched_after"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class NetworkCall:
 
 
 @dataclass(frozen=True)
-class Partitioned:
+class PartitionedGraph:
     """A graph whose parts run as networks.
 
     Attributes:
@@ -65,7 +65,7 @@ class Partitioned:
     operators: int
 
 
-def partitioned(module: Any, weights: Mapping[int, Any], make: Callable[[Any], Network]) -> Partitioned:
+def partition_graph(module: Any, weights: Mapping[int, Any], make: Callable[[Any], Network]) -> PartitionedGraph:
     """Run as much of a graph as can be by networks.
 
     Args:
@@ -79,13 +79,13 @@ def partitioned(module: Any, weights: Mapping[int, Any], make: Callable[[Any], N
     placeholders = [node for node in whole.graph.nodes if node.op == "placeholder"]
     known = {placeholders[n]: Weight(tensor) for n, tensor in weights.items()}
     shared = share_results(whole.graph)
-    lowered = Lowering(whole).run([n for n in whole.graph.nodes if n not in shared.views], known, shared.left)
+    lowered = Lowering(whole).lower_nodes([n for n in whole.graph.nodes if n not in shared.views], known, shared.left)
     refused = {node: why for node, why in lowered.refused.items() if node.op == "call_function"}
     _fold(whole, lowered, known)
     supported = {n for n in lowered.values if n.op == "call_function" and n not in lowered.refused}
     supported -= {n for n in supported if n.target is operator.getitem and n.args[0] not in supported}
     copy_constants(whole.graph, shared.views)
-    names = _fused(whole, supported)
+    names = _fuse_parts(whole, supported)
     # The partitioner makes nodes anew; names stay.
     named = {node.name: weight for node, weight in known.items()}
     networks, count = [], 0
@@ -100,7 +100,7 @@ def partitioned(module: Any, weights: Mapping[int, Any], make: Callable[[Any], N
         else:
             refused |= made
     whole.recompile()
-    return Partitioned(whole.forward, tuple(networks), tuple(refused.values()), count)
+    return PartitionedGraph(whole.forward, tuple(networks), tuple(refused.values()), count)
 
 
 def _fold(whole: Any, lowered: LoweredNodes, known: Mapping[Any, Weight]) -> None:
@@ -122,21 +122,21 @@ def _fold(whole: Any, lowered: LoweredNodes, known: Mapping[Any, Weight]) -> Non
     whole.recompile()
 
 
-def _fused(whole: Any, supported: set[Any]) -> list[str]:
+def _fuse_parts(whole: Any, supported: set[Any]) -> list[str]:
     """Put parts of what is supported into modules of their own; their names, in order.
 
     What draws random numbers stays in order: each such node takes the one before it, until the parts are made.
     """
     for before, node in pairwise([node for node in whole.graph.nodes if _draws(whole, node)]):
-        node.kwargs = {**node.kwargs, _AFTER: before}
+        node.kwargs = {**node.kwargs, _ORDER_KEYWORD: before}
     partitioner = imports.module("torch.fx.passes.infra.partitioner").CapabilityBasedPartitioner(
-        whole, _Supported(supported), allows_single_node_partition=True
+        whole, _SupportedNodes(supported), allows_single_node_partition=True
     )
     wanted = [part for part in partitioner.propose_partitions() if not all(_is_view(node) for node in part.nodes)]
     known = {node.target for node in whole.graph.nodes if node.op == "call_module"}
     partitioner.fuse_partitions(wanted)
     for node in whole.graph.nodes:
-        node.kwargs = {name: given for name, given in node.kwargs.items() if name != _AFTER}
+        node.kwargs = {name: given for name, given in node.kwargs.items() if name != _ORDER_KEYWORD}
     return [n.target for n in whole.graph.nodes if n.op == "call_module" and n.target not in known]
 
 
@@ -155,7 +155,7 @@ def _is_view(node: Any) -> bool:
     return any(name.startswith(view) for view in _VIEWS)
 
 
-class _Supported:
+class _SupportedNodes:
     """What the partitioner asks about each node."""
 
     def __init__(self, nodes: set[Any]) -> None:
@@ -181,12 +181,14 @@ def _network_call(
             values[inner] = weights[outer.name]
         elif outer.op == "get_attr":
             held = getattr(whole, outer.target)
-            values[inner] = lowering.nested(held) if isinstance(held, torch_module().fx.GraphModule) else Weight(held)
+            values[inner] = (
+                lowering.nested_graph(held) if isinstance(held, torch_module().fx.GraphModule) else Weight(held)
+            )
         else:
             order = memory_order(outer.meta["val"])
             inputs.append((number, permutation(order)))
             values[inner] = lowering.input(inner.name, outer.meta["val"], order)
-    lowered = lowering.run(part.graph.nodes, values)
+    lowered = lowering.lower_nodes(part.graph.nodes, values)
     if lowered.refused:
         return lowered.refused
     (result,) = next(node for node in part.graph.nodes if node.op == "output").args
@@ -194,10 +196,10 @@ def _network_call(
     outputs, layouts = [], []
     for number, node in enumerate(nodes):
         order = memory_order(node.meta["val"])
-        outputs.append((f"result_{number}", lowering.transposed(lowering.value(node), order)))
+        outputs.append((f"result_{number}", lowering.transpose(lowering.value(node), order)))
         layouts.append(layout(node.meta["val"]))
     graph = lowering.builder.graph(name, outputs)
     graph.validate()
     return NetworkCall(
-        make(without_dead_code(graph)), tuple(inputs), tuple(layouts), not isinstance(result, tuple | list)
+        make(remove_dead_code(graph)), tuple(inputs), tuple(layouts), not isinstance(result, tuple | list)
     )

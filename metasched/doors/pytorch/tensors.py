@@ -49,7 +49,7 @@ def memory_order(tensor: Any) -> tuple[int, ...]:
     It is the order of its dimensions for what is contiguous, and for what has gaps or overlaps.
     """
     plain = tuple(range(tensor.dim()))
-    return plain if tensor.is_contiguous() or not fills_its_memory(tensor) else _by_strides(tensor)
+    return plain if tensor.is_contiguous() or not fills_its_memory(tensor) else _dims_by_stride(tensor)
 
 
 def fills_its_memory(tensor: Any) -> bool:
@@ -57,14 +57,14 @@ def fills_its_memory(tensor: Any) -> bool:
     if tensor.is_contiguous():
         return True
     expected = 1
-    for dim in reversed(_by_strides(tensor)):
+    for dim in reversed(_dims_by_stride(tensor)):
         if tensor.shape[dim] != 1 and tensor.stride(dim) != expected:
             return False
         expected *= tensor.shape[dim]
     return True
 
 
-def _by_strides(tensor: Any) -> tuple[int, ...]:
+def _dims_by_stride(tensor: Any) -> tuple[int, ...]:
     return tuple(sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim)))
 
 
@@ -91,13 +91,13 @@ def as_array(tensor: Any, moved: Sequence[int] | None = None) -> Array:
         tensor = tensor.permute(moved)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    dtype = _of_other_package(tensor.dtype)
+    dtype = _extension_type(tensor.dtype)
     array: Array = tensor.numpy() if dtype is None else tensor.view(_bits(dtype)).numpy().view(dtype.numpy)
     return array
 
 
 @cache
-def _of_other_package(dtype: Any) -> DType | None:
+def _extension_type(dtype: Any) -> DType | None:
     """The language's type of PyTorch's or NumPy's where NumPy itself has none of it; None for others."""
     return of_other_package(str(dtype).removeprefix("torch."))
 
@@ -110,7 +110,7 @@ def _bits(dtype: DType) -> Any:
 def as_tensor(array: Array, layout: Layout | None = None) -> Any:
     """An array's memory as a tensor, as it is or by a layout."""
     torch = torch_module()
-    dtype = _of_other_package(array.dtype)
+    dtype = _extension_type(array.dtype)
     if dtype is None:
         tensor = torch.from_numpy(array)
     else:

@@ -13,10 +13,10 @@ import numpy as np
 
 from metasched.graph.buckets.comparison import NotAlike
 from metasched.graph.buckets.forms import CallForms, call_forms
-from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, masked
+from metasched.graph.buckets.masking import CallSizes, MaskedGraph, OutputDims, mask_graph
 from metasched.graph.errors import NetworkError
-from metasched.graph.growing.calls import with_room
-from metasched.graph.inputs import as_arrays, checked_types
+from metasched.graph.growing.calls import extend_inputs
+from metasched.graph.inputs import as_arrays, require_types
 from metasched.graph.ir import Array, Graph
 from metasched.graph.network import Network
 from metasched.graph.placement import Growth
@@ -31,7 +31,7 @@ Sizes: TypeAlias = Mapping[str, int]
 Key: TypeAlias = tuple[int, ...]
 
 # What calls of so many sizes take is kept: a few numbers, and constants that depend on sizes.
-_KEPT = 256
+_MOST_KEPT_SIZES = 256
 
 
 @dataclass(frozen=True)
@@ -84,38 +84,38 @@ class Bucket:
         key = self._key(sizes)
         with self._lock:
             if key not in self._sizes:
-                self._sizes[key] = self._found(sizes)
+                self._sizes[key] = self._find_by_forms(sizes)
             self._sizes.move_to_end(key)
-            if len(self._sizes) > _KEPT:
+            if len(self._sizes) > _MOST_KEPT_SIZES:
                 self._sizes.popitem(last=False)
             return self._sizes[key]
 
     def forms(self) -> CallForms:
         """What calls take as functions of their sizes. Raises NotAlike, which says why, where there are none."""
         with self._lock:
-            return self._made_forms()
+            return self._build_forms()
 
-    def _made_forms(self) -> CallForms:
+    def _build_forms(self) -> CallForms:
         if self._no_forms:
             raise NotAlike(self._no_forms)
         if self._forms is None:
             try:
-                self._forms = call_forms(self._read_for, self._bounds)
+                self._forms = call_forms(self._read_call_sizes, self._bounds)
             except (NotAlike, NetworkError) as reason:
                 self._no_forms = str(reason)
                 raise NotAlike(self._no_forms) from reason
         return self._forms
 
-    def _found(self, sizes: Sizes) -> CallSizes | None:
+    def _find_by_forms(self, sizes: Sizes) -> CallSizes | None:
         if all(low <= sizes[name] <= high for name, (low, high) in self._bounds.items()):
             try:
-                return self._made_forms().at(sizes)
+                return self._build_forms().evaluate(sizes)
             except NotAlike as reason:
                 LOGGER.info("%s: the model is read for each size: %s", self, reason)
-        return self._read_for(sizes)
+        return self._read_call_sizes(sizes)
 
-    def _read_for(self, sizes: Sizes) -> CallSizes | None:
-        """What the model says that calls of some sizes take."""
+    def _read_call_sizes(self, sizes: Sizes) -> CallSizes | None:
+        """Read from the model what calls of some sizes take."""
         read = self._read()
         if self._key(sizes) in read.known:
             return read.known[self._key(sizes)]
@@ -124,14 +124,14 @@ class Bucket:
     def _key(self, sizes: Sizes) -> Key:
         return tuple(sizes[name] for name in self.largest)
 
-    def given(self, sizes: CallSizes, inputs: Sequence[Any]) -> list[Array]:
-        """What the network takes for inputs of some sizes. Raises KernelError for inputs that it cannot take."""
+    def prepare_inputs(self, sizes: CallSizes, inputs: Sequence[Any]) -> list[Array]:
+        """The network's inputs for those of some sizes. Raises KernelError for inputs that it cannot take."""
         signature = self._signature(sizes)
         taken = as_arrays(signature.name, signature.given, inputs)
         if signature.growth is not None:
-            taken = with_room(signature, dict(zip(signature.given, taken, strict=True)))
-        taken = checked_types(signature.given, taken)
-        padded = [self._padded(name, array) for name, array in zip(signature.given, taken, strict=True)]
+            taken = extend_inputs(signature, dict(zip(signature.given, taken, strict=True)))
+        taken = require_types(signature.given, taken)
+        padded = [self._pad_input(name, array) for name, array in zip(signature.given, taken, strict=True)]
         return [*padded, *sizes.more]
 
     def _signature(self, sizes: CallSizes) -> Signature:
@@ -152,7 +152,7 @@ class Bucket:
 
     def run_on(self, state: NetworkState, sizes: CallSizes, inputs: Sequence[Any]) -> Any:
         """The results for inputs of some sizes. Raises KernelError for inputs that the network cannot take."""
-        given = self.given(sizes, inputs)
+        given = self.prepare_inputs(sizes, inputs)
         made = self.network.run_on(state, given)
         results = made if isinstance(made, tuple) else (made,)
         signature = self.network.signature
@@ -160,11 +160,11 @@ class Bucket:
         dims = {label: d for label, d in zip(signature.outputs, sizes.outputs, strict=True) if label not in held}
         if signature.growth is not None:
             length = int(given[[*signature.given].index(signature.growth.length)])
-            dims = {label: _at_length(signature.growth, label, d, length) for label, d in dims.items()}
+            dims = {label: _shorten_dims(signature.growth, label, d, length) for label, d in dims.items()}
         cut = [without_padding(array, d) for array, d in zip(results, dims.values(), strict=True)]
         return cut[0] if len(cut) == 1 else tuple(cut)
 
-    def _padded(self, name: str, array: Array) -> Array:
+    def _pad_input(self, name: str, array: Array) -> Array:
         """An input with zeros beyond its sizes."""
         shape = self.network.signature.inputs[name].shape
         if array.shape == shape:
@@ -184,7 +184,7 @@ def masked_graph(largest: Sizes, samples: Sequence[Sizes], graph_of: Callable[[S
     except NetworkError as error:
         raise NotAlike(str(error)) from error
     whole, *others = graphs.values()
-    made = masked(whole, others)
+    made = mask_graph(whole, others)
     return ReadSizes(made, {key: _numbers(made, key, graph) for key, graph in graphs.items()})
 
 
@@ -197,7 +197,7 @@ def _numbers(masked_: MaskedGraph, key: Key, graph: Graph) -> CallSizes | None:
         return None
 
 
-def _at_length(growth: Growth, label: str, dims: OutputDims, length: int) -> OutputDims:
+def _shorten_dims(growth: Growth, label: str, dims: OutputDims, length: int) -> OutputDims:
     """The dimensions of an output whose caches are shorter than they may be."""
     offsets = growth.values.get(label)
     if offsets is None:

@@ -25,20 +25,20 @@ from metasched.target import Target
 def choices_like(other: Network, network: Network) -> dict[str, Choice]:
     """The schedules of another network's kernels for the same nodes, where these pack weights in the same way."""
     schedules = {step.task: step.schedule for step in other.steps}
-    known = {place: node.program for place, node in _placed(other.optimised)}
+    known = {place: node.program for place, node in _computes_by_place(other.optimised)}
     found: dict[str, Choice] = {}
-    for place, node in _placed(network.optimised):
+    for place, node in _computes_by_place(network.optimised):
         key, program = node.program.structural_hash(), node.program
         schedule = schedules.get(known[place].structural_hash()) if place in known and key not in found else None
         if schedule is None or is_small(program) or not constants(program.func):
             continue
-        trace = _same_packing(schedule, known[place], program, network.target)
+        trace = _repair_with_same_packing(schedule, known[place], program, network.target)
         if trace is not None:
             found[key] = Choice(trace, ScheduleOrigin.OTHER_SIZES)
     return found
 
 
-def _placed(graph: Graph) -> Iterator[tuple[tuple[str, int], Compute]]:
+def _computes_by_place(graph: Graph) -> Iterator[tuple[tuple[str, int], Compute]]:
     """The nodes that run programs, in loops, too, by their names and which of that name they are: of one node of the
     model there may be several.
     """
@@ -57,13 +57,13 @@ def choices_alike(other: Network, network: Network) -> dict[str, Choice]:
         schedule = _schedule(nodes, schedules)
         if key in known or schedule is None or is_small(nodes[0].program):
             continue
-        trace = _repaired(schedule, nodes[0].program, network.target)
+        trace = _repair_trace(schedule, nodes[0].program, network.target)
         if trace is not None:
             found[key] = Choice(trace, ScheduleOrigin.OTHER_SIZES)
     return found
 
 
-def _repaired(text: str, wanted: Program, target: Target) -> Trace | None:
+def _repair_trace(text: str, wanted: Program, target: Target) -> Trace | None:
     """A schedule for a program of other sizes; None where it does not apply."""
     try:
         made = Trace.parse(text).apply_to(wanted, Policy.REPAIR)
@@ -77,9 +77,9 @@ def _schedule(nodes: tuple[Compute, ...], schedules: dict[str, str | None]) -> s
     return schedules.get(nodes[0].name)
 
 
-def _same_packing(text: str, program: Program, wanted: Program, target: Target) -> Trace | None:
+def _repair_with_same_packing(text: str, program: Program, wanted: Program, target: Target) -> Trace | None:
     """A schedule for a program of other sizes; None where it does not apply, or packs weights in another way."""
-    trace = _repaired(text, wanted, target)
+    trace = _repair_trace(text, wanted, target)
     if trace is None:
         return None
     # Equal programs are one kernel, whose trace has the name of the one that it was made for.

@@ -66,7 +66,7 @@ class Differences:
 
 def differences(largest: Graph, other: Graph) -> Differences:
     """Where a graph differs from that of the largest sizes. Raises NotAlike where these are not numbers alone."""
-    return _Comparison(largest, other).run()
+    return _Comparison(largest, other).compare()
 
 
 @dataclass
@@ -78,21 +78,21 @@ class _Comparison:
     programs: dict[tuple[int, int], dict[Place, float]] = field(default_factory=dict)
     bodies: dict[int, Differences] = field(default_factory=dict)
 
-    def run(self) -> Differences:
+    def compare(self) -> Differences:
         one, two = self.largest, self.other
         _require(len(one.inputs) == len(two.inputs), "they have not the same inputs")
         _require([label for label, _ in one.outputs] == [label for label, _ in two.outputs], "their outputs differ")
         _require(not one.counts, f"calls decide how many elements {', '.join(one.counts)} has, which is not compared")
         _require(len(one.nodes) == len(two.nodes), f"one has {len(one.nodes)} nodes, the other {len(two.nodes)}")
         for ours, theirs in zip(one.inputs, two.inputs, strict=True):
-            self._same(ours, theirs)
+            self._match_values(ours, theirs)
         for number, (node, counterpart) in enumerate(zip(one.nodes, two.nodes, strict=True)):
             self._node(number, node, counterpart)
         for (_, ours), (_, theirs) in zip(one.outputs, two.outputs, strict=True):
-            self._same(ours, theirs)
+            self._match_values(ours, theirs)
         return Differences(self.numbers, dict(self._constants()), self.bodies)
 
-    def _same(self, ours: str, theirs: str) -> None:
+    def _match_values(self, ours: str, theirs: str) -> None:
         """A value of the other graph is this one of the larger."""
         if self.names.setdefault(theirs, ours) != ours:
             raise NotAlike(f"`{theirs}` is `{self.names[theirs]}` in one place and `{ours}` in another")
@@ -112,7 +112,7 @@ class _Comparison:
         _require(kinds and arity, f"`{one.name}` is {one.op} in one, `{two.name}`, {two.op}, in the other")
         _require(isinstance(one, Compute | ShapeView | LoopNode), f"`{one.name}` is in place")
         for ours, theirs in zip((*one.inputs, *one.outputs), (*two.inputs, *two.outputs), strict=True):
-            self._same(ours, theirs)
+            self._match_values(ours, theirs)
         if isinstance(one, Compute) and isinstance(two, Compute):
             for place, value in self._program(one.name, one.program, two.program).items():
                 at = type(place)(**{**vars(place), "node": number})
@@ -124,14 +124,14 @@ class _Comparison:
         """Loops that take as many steps as a size of what they go through, and whose bodies are alike."""
         for loop in (one, two):
             _require(not loop.is_ended_by_data, f"`{loop.name}` is a loop that data may end, which is not compared")
-        kinds = [[(own.kind, own.backwards) for own in _tied(loop)] for loop in (one, two)]
+        kinds = [[(own.kind, own.backwards) for own in _loop_connections(loop)] for loop in (one, two)]
         _require(kinds[0] == kinds[1], f"the loops of `{one.name}` differ")
         if one.most != two.most:
-            through = [own.backwards for own in _tied(one) if own.kind in _IN_STEPS]
+            through = [own.backwards for own in _loop_connections(one) if own.kind in _STEP_KINDS]
             _require(bool(through), f"`{one.name}` is a loop whose number of steps depends on sizes in another way")
             _require(not any(through), f"`{one.name}` goes backwards through as many elements as a size says")
         inner = _Comparison(one.body, two.body, programs=self.programs)
-        self.bodies[number] = inner.run()
+        self.bodies[number] = inner.compare()
         for ours, theirs in zip(_names(one), _names(two), strict=True):
             _require(ours == inner.names.get(theirs, theirs), f"the loops of `{one.name}` differ")
 
@@ -149,17 +149,17 @@ class _Comparison:
 
 
 # What a step has one element of.
-_IN_STEPS = (LoopInputKind.ELEMENTS, LoopOutputKind.ELEMENTS)
+_STEP_KINDS = (LoopInputKind.ELEMENTS, LoopOutputKind.ELEMENTS)
 
 
-def _tied(loop: LoopNode) -> list[LoopInput | LoopOutput]:
+def _loop_connections(loop: LoopNode) -> list[LoopInput | LoopOutput]:
     return [*loop.takes, *loop.gives]
 
 
 def _names(loop: LoopNode) -> Sequence[str]:
     """The values and labels of a body that its loop is tied to."""
     return [
-        *(own.body for own in _tied(loop)),
+        *(own.body for own in _loop_connections(loop)),
         loop.counter,
         *(name for state in sorted(loop.body.states.items()) for name in state),
     ]
@@ -203,11 +203,11 @@ def _stage_numbers(name: str, stage: int, a: Stage, b: Stage) -> Iterator[tuple[
             if x.value != y.value:
                 yield NumberPlace(0, stage, part), y.value
         else:
-            _require(_own(x) == _own(y), f"the programs of `{name}` differ")
+            _require(_own_fields(x) == _own_fields(y), f"the programs of `{name}` differ")
 
 
-def _own(node: SourceNode) -> list[object]:
-    """What a part of a program says itself, besides the parts below it."""
+def _own_fields(node: SourceNode) -> list[object]:
+    """The fields of a part of a program besides the parts below it."""
     return [
         value
         for key, value in vars(node).items()

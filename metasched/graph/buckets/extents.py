@@ -36,7 +36,7 @@ def product(factors: Sequence[Extent], length: int) -> Extent:
     return tuple(math.prod(extent[n] for extent in factors) for n in range(length))
 
 
-def regrouped(dims: Sequence[Factors], wanted: Sequence[Extent]) -> tuple[Factors, ...] | None:
+def regroup_dims(dims: Sequence[Factors], wanted: Sequence[Extent]) -> tuple[Factors, ...] | None:
     """The dimensions of a view in factors, from those of what it is of; None where it cuts a free factor apart."""
     left = [extent for factors in dims for extent in factors]
     found: list[Factors] = []

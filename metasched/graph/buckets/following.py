@@ -18,7 +18,7 @@ from metasched.graph.buckets.comparison import (
     NumberPlace,
     Place,
 )
-from metasched.graph.buckets.extents import Extent, Factors, factors_of, has_gaps, is_free, regrouped
+from metasched.graph.buckets.extents import Extent, Factors, factors_of, has_gaps, is_free, regroup_dims
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph, LoopNode, ShapeView
 from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
@@ -83,7 +83,7 @@ class Following:
     # --- nodes
 
     def _view(self, node: ShapeView) -> None:
-        found = regrouped(self.values[node.input], self.extents(node.output))
+        found = regroup_dims(self.values[node.input], self.extents(node.output))
         if found is None:
             raise NotAlike(f"the view `{node.name}` takes a size apart")
         self.values[node.output] = found
@@ -107,7 +107,7 @@ class Following:
 
     def steps_of(self, loop: LoopNode) -> Factors:
         """The dimension of which a loop has a step for each place; no factors where sizes do not decide how many."""
-        return next((self.values[name][0] for name, _ in loop.taken(LoopInputKind.ELEMENTS)), ())
+        return next((self.values[name][0] for name, _ in loop.inputs_of_kind(LoopInputKind.ELEMENTS)), ())
 
     def _compute(self, number: int, node: Compute) -> None:
         if not any(map(self.is_free, node.inputs)) and not self._differs(number, node):
@@ -121,7 +121,7 @@ class Following:
         buffers = {own: self.values[name] for own, name in zip(form.inputs, node.inputs, strict=True)}
         for n, stage in enumerate(form.stages):
             extents = self._stage_extents(number, n, form, stage, named)
-            axes = _Axes(node.name, stage, extents, buffers).found()
+            axes = _Axes(node.name, stage, extents, buffers).find_factors()
             self.stages[number, n] = StageFollowing(axes, dict(buffers))
             buffers |= dict.fromkeys(stage.targets, tuple(axes[axis.name] for axis in stage.axes))
         self.values |= {name: buffers[own] for own, name in zip(form.outputs, node.outputs, strict=True)}
@@ -144,14 +144,14 @@ class Following:
             found[axis.name] = self._extent(place, largest)
         for part, node in enumerate(stage.value.walk()):
             if isinstance(node, Reduce):
-                ends = [at for at, inner in numbered(stage.value, part) if isinstance(inner, IntLit)]
+                ends = [at for at, inner in number_parts(stage.value, part) if isinstance(inner, IntLit)]
                 for axis, at in zip(node.axes, ends, strict=False):
                     assert isinstance(axis.extent, IntLit), axis
                     found[axis.name] = self._extent(NumberPlace(number, n, at), axis.extent.value)
         return found
 
 
-def numbered(value: SourceExpr, start: int = 0) -> Iterator[tuple[int, SourceNode]]:
+def number_parts(value: SourceExpr, start: int = 0) -> Iterator[tuple[int, SourceNode]]:
     """The parts of a stage's value from one on, with their numbers in reading order."""
     return ((part, node) for part, node in enumerate(value.walk()) if part >= start)
 
@@ -165,7 +165,7 @@ class _Axes:
     extents: Mapping[str, Extent]
     buffers: Mapping[str, Dimensions]
 
-    def found(self) -> dict[str, Factors]:
+    def find_factors(self) -> dict[str, Factors]:
         """Raises NotAlike where two reads ask for different places."""
         made: dict[str, Factors] = {}
         for read in self._reads():
@@ -206,7 +206,7 @@ class _Axes:
                         raise NotAlike(f"`{self.node}` reads by one index with gaps and without")
                 elif has_gaps(factors) and index != IntLit(0):
                     raise NotAlike(f"`{self.node}` computes where it reads in a dimension that has gaps")
-        if gaps & set(_computed_with(self.stage.value)):
+        if gaps & set(_computed_indices(self.stage.value)):
             raise NotAlike(f"`{self.node}` computes with an index that has gaps")
         if self.stage.position is not None and gaps.intersection(axis.name for axis in _reduced_axes(self.stage)):
             raise NotAlike(f"`{self.node}` looks for a place among some that have gaps")
@@ -219,14 +219,14 @@ def _product(factors: Factors, n: int) -> int:
     return total
 
 
-def _computed_with(node: SourceNode) -> Iterator[str]:
+def _computed_indices(node: SourceNode) -> Iterator[str]:
     """The indices that are more than subscripts of their own."""
     if isinstance(node, Name):
         yield node.name
         return
     for child in node.children():
         if not (isinstance(node, Read) and isinstance(child, Name)):
-            yield from _computed_with(child)
+            yield from _computed_indices(child)
 
 
 def _reduced_axes(stage: Stage) -> Sequence[Axis]:

@@ -34,7 +34,7 @@ class SizeForm:
     kind: NumberKind
     terms: tuple[tuple[Fraction, tuple[str, ...]], ...]
 
-    def at(self, sizes: Mapping[str, int]) -> float:
+    def evaluate(self, sizes: Mapping[str, int]) -> float:
         """The number at some sizes."""
         total = Fraction(0)
         for factor, names in self.terms:
@@ -43,13 +43,13 @@ class SizeForm:
             total += factor
         return self.kind.convert(total)
 
-    def described(self) -> list[Any]:
+    def to_json(self) -> list[Any]:
         """The form as JSON."""
         return [self.kind.value, [[f.numerator, f.denominator, list(names)] for f, names in self.terms]]
 
     @classmethod
-    def of(cls, said: Sequence[Any]) -> SizeForm:
-        """What `described` gave."""
+    def from_json(cls, said: Sequence[Any]) -> SizeForm:
+        """The form that `to_json` gave."""
         kind, terms = said
         return cls(NumberKind(kind), tuple((Fraction(up, down), tuple(names)) for up, down, names in terms))
 
@@ -72,15 +72,15 @@ class CallForms:
     more: tuple[tuple[SizeForm, ...], ...]
     outputs: tuple[tuple[tuple[tuple[int, SizeForm], ...], ...], ...]
 
-    def at(self, sizes: Mapping[str, int]) -> CallSizes:
-        """What a call of some sizes takes."""
+    def evaluate(self, sizes: Mapping[str, int]) -> CallSizes:
+        """The sizes and numbers that a call of some sizes takes."""
 
         def whole(form: SizeForm) -> int:
-            return int(form.at(sizes))
+            return int(form.evaluate(sizes))
 
         return CallSizes(
             {name: ValueType(type_.dtype, tuple(map(whole, dims))) for name, (type_, dims) in self.inputs.items()},
-            tuple(np.array([form.at(sizes) for form in forms], forms[0].kind.dtype) for forms in self.more),
+            tuple(np.array([form.evaluate(sizes) for form in forms], forms[0].kind.dtype) for forms in self.more),
             tuple(
                 tuple(tuple((large, whole(form)) for large, form in factors) for factors in dims)
                 for dims in self.outputs
@@ -88,32 +88,32 @@ class CallForms:
         )
 
 
-def described_forms(forms: CallForms) -> dict[str, Any]:
+def forms_to_json(forms: CallForms) -> dict[str, Any]:
     """Forms as JSON: of each input its element type and dimensions, of what follows each number, of each output each
     dimension as factors.
     """
     return {
         "inputs": {
-            name: [type_.dtype.numpy.name, [form.described() for form in dims]]
+            name: [type_.dtype.numpy.name, [form.to_json() for form in dims]]
             for name, (type_, dims) in forms.inputs.items()
         },
-        "more": [[form.described() for form in one] for one in forms.more],
+        "more": [[form.to_json() for form in one] for one in forms.more],
         "outputs": [
-            [[[large, form.described()] for large, form in factors] for factors in dims] for dims in forms.outputs
+            [[[large, form.to_json()] for large, form in factors] for factors in dims] for dims in forms.outputs
         ],
     }
 
 
 def forms_of(said: Mapping[str, Any]) -> CallForms:
-    """What `described_forms` was given."""
+    """What `forms_to_json` was given."""
     return CallForms(
         {
-            name: (ValueType(_dtype(dtype), (0,) * len(dims)), tuple(map(SizeForm.of, dims)))
+            name: (ValueType(_dtype(dtype), (0,) * len(dims)), tuple(map(SizeForm.from_json, dims)))
             for name, (dtype, dims) in said["inputs"].items()
         },
-        tuple(tuple(map(SizeForm.of, one)) for one in said["more"]),
+        tuple(tuple(map(SizeForm.from_json, one)) for one in said["more"]),
         tuple(
-            tuple(tuple((large, SizeForm.of(form)) for large, form in factors) for factors in dims)
+            tuple(tuple((large, SizeForm.from_json(form)) for large, form in factors) for factors in dims)
             for dims in said["outputs"]
         ),
     )
@@ -131,7 +131,7 @@ def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds
     wide = {name: pair for name, pair in bounds.items() if pair[0] < pair[1]}
     fixed = {name: low for name, (low, high) in bounds.items() if low == high}
     corners = [dict(zip(wide, found, strict=True)) for found in itertools.product(*wide.values())]
-    found = [_required(sizes_of, {**fixed, **corner}) for corner in corners]
+    found = [_require_sizes(sizes_of, {**fixed, **corner}) for corner in corners]
     first = found[0]
     if any(array.ndim != 1 or array.dtype not in (np.int64, np.float64) for one in found for array in one.more):
         raise NotAlike("a constant of the model depends on sizes")
@@ -159,13 +159,13 @@ def call_forms(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], bounds
             for n, dims in enumerate(first.outputs)
         ),
     )
-    for sizes in _checked(bounds):
-        if not _equal(made.at(sizes), _required(sizes_of, sizes)):
+    for sizes in _check_sizes(bounds):
+        if not _equal(made.evaluate(sizes), _require_sizes(sizes_of, sizes)):
             raise NotAlike(f"a number in the model is no sum of products of sizes, seen at {_said(sizes)}")
     return made
 
 
-def _required(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], sizes: Mapping[str, int]) -> CallSizes:
+def _require_sizes(sizes_of: Callable[[Mapping[str, int]], CallSizes | None], sizes: Mapping[str, int]) -> CallSizes:
     found = sizes_of(sizes)
     if found is None:
         raise NotAlike(f"{_said(sizes)} has a network of its own")
@@ -180,7 +180,7 @@ def _form(
         if kind in (NumberKind.INVERSE, NumberKind.INVERSE32) and not all(values):
             continue
         made = SizeForm(kind, _terms([_UNDONE[kind](value) for value in values], wide))
-        if all(made.at(corner) == value for corner, value in zip(corners, values, strict=True)):
+        if all(made.evaluate(corner) == value for corner, value in zip(corners, values, strict=True)):
             simple = all(f.denominator == 1 for f, _ in made.terms)
             if simple or (kind is NumberKind.FLOAT and len(set(values)) == 1):
                 return made
@@ -200,7 +200,7 @@ def _terms(values: Sequence[Fraction], wide: Bounds) -> tuple[tuple[Fraction, tu
     return tuple((factor, names) for factor, names in (*_terms(base, rest), *with_it) if factor)
 
 
-def _checked(bounds: Bounds) -> Iterator[dict[str, int]]:
+def _check_sizes(bounds: Bounds) -> Iterator[dict[str, int]]:
     """Sizes besides the corners: next to one end, which tells even from odd, and between them."""
     for place in range(2):
         yield {

@@ -19,7 +19,7 @@ from metasched.errors import LanguageError
 from metasched.graph.buckets.comparison import Differences, DimPlace, NotAlike, NumberPlace, Place, differences
 from metasched.graph.buckets.extents import is_free, product
 from metasched.graph.buckets.following import Following
-from metasched.graph.buckets.masks import REAL, WHOLE, CallNumbers, MaskedStage, zeroed
+from metasched.graph.buckets.masks import REAL, WHOLE, CallNumbers, MaskedStage, zeroing_stage
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
@@ -54,7 +54,7 @@ class CallSizes:
 
 @dataclass(frozen=True)
 class MaskedGraph:
-    """A graph that serves all sizes of a model up to the largest; see `masked`."""
+    """A graph that serves all sizes of a model up to the largest; see `mask_graph`."""
 
     graph: Graph
     largest: Graph
@@ -65,24 +65,24 @@ class MaskedGraph:
     def numbers_of(self, other: Graph) -> CallSizes:
         """What a call takes of the sizes of a graph of the same model. Raises NotAlike where it has to be its own."""
         found = differences(self.largest, other)
-        known = self._known(found)
-        whole = np.array([self._agreed(known, key) for key in self.numbers.whole] or [0], np.int64)
-        real = np.array([self._agreed(known, key) for key in self.numbers.real] or [0.0], np.float64)
+        known = self._known_numbers(found)
+        whole = np.array([self._require_number(known, key) for key in self.numbers.whole] or [0], np.int64)
+        real = np.array([self._require_number(known, key) for key in self.numbers.real] or [0.0], np.float64)
         for key in self.numbers.at_most:
             if whole[self.numbers.whole[key]] > key[0]:
                 raise NotAlike("a number is larger than at the largest sizes")
         self._require_constants(found)
-        more = [self._padded(name, found) for name in self.varying]
+        more = [self._pad_constant(name, found) for name in self.varying]
         outputs = tuple(self._output(name, known) for _, name in self.largest.outputs)
         self._require_factors(found, known)
         given = {name: other.types[name] for name in other.inputs}
         numbers = [array for array, used in ((whole, self.numbers.whole), (real, self.numbers.real)) if used]
         return CallSizes(given, (*numbers, *more), outputs)
 
-    def _known(self, found: Differences) -> dict[tuple[float, ...], float]:
-        """What each number that depends on sizes is there, by what it is in the largest graph and the samples."""
+    def _known_numbers(self, found: Differences) -> dict[tuple[float, ...], float]:
+        """Numbers that depend on sizes, by what they are in the largest graph and the samples."""
         known: dict[tuple[float, ...], float] = {}
-        for following, own in _of_all_graphs(self.following, found):
+        for following, own in _each_graph(self.following, found):
             places = dict.fromkeys(place for each in (*following.samples, own) for place in each.numbers)
             for place in places:
                 largest = _largest_at(following, place)
@@ -94,7 +94,7 @@ class MaskedGraph:
                     raise NotAlike("two numbers differ here that were the same before")
         return known
 
-    def _agreed(self, known: Mapping[tuple[float, ...], float], key: tuple[float, ...]) -> float:
+    def _require_number(self, known: Mapping[tuple[float, ...], float], key: tuple[float, ...]) -> float:
         if key not in known:
             raise NotAlike("a size is nowhere in the model")
         return known[key]
@@ -106,7 +106,7 @@ class MaskedGraph:
         for body, own in _bodies(self.following, found):
             _require_first_parts(body, own)
 
-    def _padded(self, name: str, found: Differences) -> Array:
+    def _pad_constant(self, name: str, found: Differences) -> Array:
         array = found.constants.get(name, self.largest.constants[name])
         made = np.zeros(self.largest.types[name].shape, array.dtype)
         made[tuple(map(slice, array.shape))] = array
@@ -127,7 +127,7 @@ class MaskedGraph:
 
     def _require_factors(self, found: Differences, known: Mapping[tuple[float, ...], float]) -> None:
         """Raise NotAlike where a dimension that a view made of several is not their product."""
-        for following, own in _of_all_graphs(self.following, found):
+        for following, own in _each_graph(self.following, found):
             for name, dims in following.values.items():
                 for dim, (factors, largest) in enumerate(zip(dims, following.graph.types[name].shape, strict=True)):
                     if len(factors) > 1:
@@ -138,7 +138,7 @@ class MaskedGraph:
                             raise NotAlike(f"`{name}` is taken apart otherwise")
 
 
-def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
+def mask_graph(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
     """A graph for all sizes up to the largest, by graphs of the same model at smaller ones.
 
     Raises NotAlike, which says why, where there is none.
@@ -158,7 +158,7 @@ def masked(largest: Graph, samples: Sequence[Graph]) -> MaskedGraph:
             if not _is_first_part(array, largest.constants[name])
         )
     )
-    graph = _Masking(largest, following, numbers, varying).masked()
+    graph = _Masking(largest, following, numbers, varying).mask()
     graph.validate()
     return MaskedGraph(graph, largest, following, numbers, varying)
 
@@ -180,10 +180,10 @@ def _require_same_room(largest: Graph, samples: Sequence[Graph]) -> None:
 def _bodies(following: Following, found: Differences) -> Iterator[tuple[Following, Differences]]:
     """The bodies of all loops of a graph, and what differs in each."""
     for number, body in following.bodies.items():
-        yield from _of_all_graphs(body, found.bodies[number])
+        yield from _each_graph(body, found.bodies[number])
 
 
-def _of_all_graphs(following: Following, found: Differences) -> Iterator[tuple[Following, Differences]]:
+def _each_graph(following: Following, found: Differences) -> Iterator[tuple[Following, Differences]]:
     """A graph and the bodies of its loops, and what differs in each."""
     yield following, found
     yield from _bodies(following, found)
@@ -209,7 +209,7 @@ class _Rewritten:
 class _Masking:
     """A graph, or the body of a loop, whose inputs are no zeros beyond a call's sizes.
 
-    Once all are read it is known which numbers there are, and so how long the inputs are that hold them: then `masked`
+    Once all are read it is known which numbers there are, and so how long the inputs are that hold them: then `mask`
     is what they come to.
     """
 
@@ -239,15 +239,15 @@ class _Masking:
         self._lengthened = {made[graph.states[cache]] for cache in caches}
         if {WHOLE, REAL} & graph.types.keys():
             raise NotAlike(f"the model has values that are called {WHOLE} or {REAL}")
-        nodes = [self._masked(n, node) for n, node in enumerate(graph.nodes)]
+        nodes = [self._mask_node(n, node) for n, node in enumerate(graph.nodes)]
         given = (*graph.constants, *(graph.inputs if is_body else ()))
-        self._parts: list[Node | _Rewritten] = [part for name in given for part in self._zeroed(name)]
+        self._parts: list[Node | _Rewritten] = [part for name in given for part in self._zero_beyond_sizes(name)]
         for node, whole in zip(nodes, graph.nodes, strict=True):
             if isinstance(node, LoopNode):
                 self._parts += [self._limit(name) for name in node.inputs if name in self._limits]
-            self._parts += [node, *(part for name in whole.outputs for part in self._zeroed(name))]
+            self._parts += [node, *(part for name in whole.outputs for part in self._zero_beyond_sizes(name))]
 
-    def masked(self) -> Graph:
+    def mask(self) -> Graph:
         """The graph in which nothing counts that lies beyond a call's sizes."""
         graph, nodes = self._graph, tuple(map(self._final, self._parts))
         read = {name for node in nodes for name in node.inputs}
@@ -260,9 +260,9 @@ class _Masking:
             nodes=nodes,
         )
 
-    def _with_masks(self, loop: LoopNode) -> LoopNode:
+    def _mask_loop_body(self, loop: LoopNode) -> LoopNode:
         """A loop with masks in its body, which may read the numbers of a call."""
-        body = self._bodies[loop.outputs[0]].masked()
+        body = self._bodies[loop.outputs[0]].mask()
         more = tuple(name for name in (WHOLE, REAL) if name in body.inputs)
         takes = (*loop.takes, *(LoopInput(LoopInputKind.WHOLE, name) for name in more))
         inputs = (*(self._renamed.get(name, name) for name in loop.inputs), *more)
@@ -273,7 +273,7 @@ class _Masking:
         found = {WHOLE: (DType.I64, self._numbers.whole), REAL: (DType.F64, self._numbers.real)}
         return {name: ValueType(dtype, (len(keys),)) for name, (dtype, keys) in found.items() if keys}
 
-    def _masked(self, number: int, node: Node) -> Node | _Rewritten:
+    def _mask_node(self, number: int, node: Node) -> Node | _Rewritten:
         """A node with its numbers read from the call, and masks."""
         form = self._following.forms.get(number)
         if self._lengthened.intersection(node.outputs):
@@ -282,7 +282,7 @@ class _Masking:
         if isinstance(node, LoopNode):
             body = self._following.bodies[number]
             self._bodies[node.outputs[0]] = _Masking(node.body, body, self._numbers, is_body=True)
-            return self._limited(node)
+            return self._limit_steps(node)
         if not isinstance(node, Compute) or form is None:
             if set(self._varying) & set(node.inputs):
                 raise NotAlike(f"`{node.name}` reads a constant that depends on sizes")
@@ -298,7 +298,7 @@ class _Masking:
         made = replace(form, stages=tuple(stages), consts=consts)
         return node if made == form else _Rewritten(node.name, node.op, made, named)
 
-    def _limited(self, loop: LoopNode) -> LoopNode:
+    def _limit_steps(self, loop: LoopNode) -> LoopNode:
         """A loop that takes as many steps as a call's sizes say."""
         if set(self._varying) & set(loop.inputs):
             raise NotAlike(f"`{loop.name}` reads a constant that depends on sizes")
@@ -306,7 +306,7 @@ class _Masking:
         if not any(map(is_free, factors)):
             return loop
         name = f"{loop.outputs[0]}.limit"
-        self._limits[name] = self._numbers.read(product(factors, len(factors[0])), True)
+        self._limits[name] = self._numbers.read_number(product(factors, len(factors[0])), True)
         self._types[name] = ValueType(DType.I64, ())
         return replace(loop, inputs=(name, *loop.inputs), takes=(LoopInput(LoopInputKind.LIMIT), *loop.takes))
 
@@ -315,8 +315,8 @@ class _Masking:
         form = Stages({"Y": self._types[name]}, (), frozenset(), ("Y",), (Stage(None, "Y", (), self._limits[name]),))
         return _Rewritten(name, _MASK, form, {"Y": name})
 
-    def _zeroed(self, name: str) -> list[_Rewritten]:
-        """What makes a value zero beyond a call's sizes, where that is needed; inputs are so."""
+    def _zero_beyond_sizes(self, name: str) -> list[_Rewritten]:
+        """Make a value zero beyond a call's sizes, where that is needed; inputs are so."""
         dims = self._following.values[name]
         if name not in self._zeros or name in self._varying or not self._following.is_free(name):
             return []
@@ -324,7 +324,7 @@ class _Masking:
         self._renamed[name] = made
         self._types[made] = type_
         consts = frozenset(["A"] if name in self._graph.constants else [])
-        stage = zeroed(type_.shape, dims, type_.dtype, self._numbers)
+        stage = zeroing_stage(type_.shape, dims, type_.dtype, self._numbers)
         form = Stages({"A": type_, "Y": type_}, ("A",), consts, ("Y",), (stage,))
         return [_Rewritten(made, _MASK, form, {"A": name, "Y": made})]
 
@@ -333,7 +333,7 @@ class _Masking:
         if isinstance(part, ShapeView):
             return replace(part, input=self._renamed.get(part.input, part.input))
         if isinstance(part, LoopNode):
-            return self._with_masks(part)
+            return self._mask_loop_body(part)
         if not isinstance(part, _Rewritten):
             assert isinstance(part, Compute)
             return replace(part, inputs=tuple(self._renamed.get(name, name) for name in part.inputs))

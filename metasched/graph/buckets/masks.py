@@ -37,7 +37,7 @@ from metasched.support.data_classes import dataclass
 
 # What programs call the inputs that hold a call's numbers.
 WHOLE, REAL = "call_sizes", "call_numbers"
-_BELOW = (BinOp.LT, BinOp.LE)
+_LESS_OPERATORS = (BinOp.LT, BinOp.LE)
 
 
 @dataclass
@@ -56,24 +56,24 @@ class CallNumbers:
     real: dict[tuple[float, ...], int] = field(default_factory=dict)
     at_most: set[tuple[float, ...]] = field(default_factory=set)
 
-    def read(self, number: tuple[float, ...], is_whole: bool) -> Read:
+    def read_number(self, number: tuple[float, ...], is_whole: bool) -> Read:
         """The number as a part of a program."""
         known = self.whole if is_whole else self.real
         return Read(WHOLE if is_whole else REAL, (IntLit(known.setdefault(number, len(known))),))
 
-    def inside(self, index: SourceExpr, factors: Factors) -> Iterator[SourceExpr]:
+    def conditions(self, index: SourceExpr, factors: Factors) -> Iterator[SourceExpr]:
         """The conditions that an index along a dimension is not beyond a call's sizes."""
         for n, extent in enumerate(factors):
             if not is_free(extent):
                 continue
             if not has_gaps(factors):
                 whole = tuple(math.prod(each[k] for each in factors) for k in range(len(extent)))
-                yield Operation(BinOp.LT, index, self.read(whole, True))
+                yield Operation(BinOp.LT, index, self.read_number(whole, True))
                 return
             inner = math.prod(each[0] for each in factors[n + 1 :])
             place = Operation(BinOp.FLOORDIV, index, IntLit(inner)) if inner > 1 else index
             place = Operation(BinOp.MOD, place, IntLit(extent[0])) if n else place
-            yield Operation(BinOp.LT, place, self.read(extent, True))
+            yield Operation(BinOp.LT, place, self.read_number(extent, True))
 
 
 def zero(dtype: DType) -> SourceExpr:
@@ -105,7 +105,7 @@ class MaskedStage:
         return self.form.stages[self.number]
 
     @property
-    def _own(self) -> StageFollowing:
+    def _own_stage(self) -> StageFollowing:
         return self.following.stages[self.node, self.number]
 
     def value(self) -> SourceExpr:
@@ -121,7 +121,7 @@ class MaskedStage:
             case Reduce():
                 return self._reduction(node, wanted)
             case Read():
-                return self._read(node)
+                return self._mask_read(node)
             case Operation(op=op) if op.is_comparison:
                 return self._comparison(node)
             case IfElse(then=then, cond=cond, otherwise=otherwise):
@@ -136,10 +136,10 @@ class MaskedStage:
         number = self.following.number(NumberPlace(self.node, self.number, part), node.value)
         if not is_free(number):
             return node
-        read = self.numbers.read(number, isinstance(node, IntLit))
+        read = self.numbers.read_number(number, isinstance(node, IntLit))
         return read if isinstance(node, IntLit) and wanted is INDEX else Apply(wanted.value, (read,))
 
-    def _read(self, node: Read) -> SourceExpr:
+    def _mask_read(self, node: Read) -> SourceExpr:
         made = tuple(self._visit(index, INDEX) for index in node.indices)
         if made == node.indices:
             return node
@@ -162,7 +162,7 @@ class MaskedStage:
         made = replace(node, a=a, b=b)
         if made == node:
             return node
-        if node.op in _BELOW and a == node.a and isinstance(b, Read) and b.buffer == WHOLE:
+        if node.op in _LESS_OPERATORS and a == node.a and isinstance(b, Read) and b.buffer == WHOLE:
             (index,) = (n for n, at in self.numbers.whole.items() if b.indices == (IntLit(at),))
             self.numbers.at_most.add(index)
             return Operation(BinOp.AND, node, made)
@@ -174,14 +174,16 @@ class MaskedStage:
         operand = self._visit(node.operand, dtype_of(node.operand, self.form.dtypes) or wanted)
         cond = None if node.cond is None else self._visit(node.cond, DType.BOOL)
         held = self._held_axes(node)
-        free = [axis for axis in node.axes if axis.name not in held and any(map(is_free, self._own.axes[axis.name]))]
+        free = [
+            axis for axis in node.axes if axis.name not in held and any(map(is_free, self._own_stage.axes[axis.name]))
+        ]
         made = replace(node, operand=operand, cond=cond)
         if not free:
             return made
-        if cond is None and operand == node.operand and self._by_zeros(node, free):
+        if cond is None and operand == node.operand and self._is_masked_by_zeros(node, free):
             self.zeros |= {read.buffer for read in reads(node.operand)}
             return made
-        masks = [c for axis in free for c in self.numbers.inside(Name(axis.name), self._own.axes[axis.name])]
+        masks = [c for axis in free for c in self.numbers.conditions(Name(axis.name), self._own_stage.axes[axis.name])]
         given = [] if made.cond is None else [made.cond]
         return replace(made, cond=conjunction([*given, *masks]))
 
@@ -199,7 +201,7 @@ class MaskedStage:
                     found.add(name)
         return found
 
-    def _by_zeros(self, node: Reduce, free: Sequence[Axis]) -> bool:
+    def _is_masked_by_zeros(self, node: Reduce, free: Sequence[Axis]) -> bool:
         """Whether a sum of products is as it should be if all factors are zero beyond a call's sizes."""
         if node.reducer is not Reducer.SUM or not is_anchor(self.form, self._stage):
             return False
@@ -224,11 +226,11 @@ def _factors(e: SourceExpr) -> Iterator[SourceExpr]:
             yield e
 
 
-def zeroed(shape: Sequence[int], dimensions: Sequence[Factors], dtype: DType, numbers: CallNumbers) -> Stage:
+def zeroing_stage(shape: Sequence[int], dimensions: Sequence[Factors], dtype: DType, numbers: CallNumbers) -> Stage:
     """A stage that copies `A` to `Y`, with zeros beyond a call's sizes."""
     axes = tuple(Axis(f"i{dim}") for dim in range(len(shape)))
     own = tuple(IntLit(0) if extent == 1 else Name(axis.name) for axis, extent in zip(axes, shape, strict=True))
     masks = [
-        c for axis, factors in zip(axes, dimensions, strict=True) for c in numbers.inside(Name(axis.name), factors)
+        c for axis, factors in zip(axes, dimensions, strict=True) for c in numbers.conditions(Name(axis.name), factors)
     ]
     return Stage(None, "Y", axes, IfElse(Read("A", own), conjunction(masks), zero(dtype)))

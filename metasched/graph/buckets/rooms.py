@@ -24,7 +24,7 @@ class Rooms:
         self._lock = threading.Lock()
 
     @property
-    def made(self) -> tuple[Bucket, ...]:
+    def made_buckets(self) -> tuple[Bucket, ...]:
         """The buckets that were made so far, those with the most room first."""
         return tuple(self._made[longest] for longest in reversed(self.longest) if longest in self._made)
 

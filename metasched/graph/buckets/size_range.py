@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from metasched.dtypes import DType
 from metasched.graph.errors import NetworkError
 from metasched.graph.value_type import ValueType
-from metasched.graph.whole_numbers import bucket_sizes, whole_number
+from metasched.graph.whole_numbers import bucket_sizes, require_whole_number
 from metasched.support.data_classes import dataclass
 
 
@@ -30,7 +30,7 @@ class SizeRange:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), f"`{name}` of a range of sizes"))
+            object.__setattr__(self, name, require_whole_number(getattr(self, name), f"`{name}` of a range of sizes"))
         if not 1 <= self.low <= self.high:
             raise NetworkError(f"a range of sizes goes from at least 1 up, and not from {self.low} to {self.high}")
         given = set(bucket_sizes(self.buckets))

@@ -56,7 +56,7 @@ def kernels(
     graph = flat(graph).graph
     programs = {task: nodes[0].program for task, nodes in graph.tasks.items()}
     wanted = {
-        key: WantedCode(programs[kernel.task], choices.get(kernel.task), kernel.pitched(programs[kernel.task]))
+        key: WantedCode(programs[kernel.task], choices.get(kernel.task), kernel.pitched_strides(programs[kernel.task]))
         for key, kernel in graph.kernels.items()
     }
     keys = {key: _cache_key(key, one, target) for key, one in wanted.items()}

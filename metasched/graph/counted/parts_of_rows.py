@@ -9,7 +9,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.site import NodeSite
 from metasched.graph.text import number
 
@@ -50,4 +50,4 @@ def parts_along(site: NodeSite, axis: int, sizes: Sequence[int]) -> tuple[GraphV
 
 def _slice_parts(site: NodeSite, x: GraphValue, axis: int, sizes: Sequence[int]) -> tuple[GraphValue, ...]:
     starts = accumulate(sizes, initial=0)
-    return tuple(sliced(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=False))
+    return tuple(slice_axes(site, x, {axis: (start, 1, size)}) for start, size in zip(starts, sizes, strict=False))

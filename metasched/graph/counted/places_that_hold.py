@@ -11,9 +11,9 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.repeated_elements import tally_of
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -62,12 +62,12 @@ def places_in_rows(site: NodeSite, condition: GraphValue, most: int) -> PlacesTh
         ValueType(DType.I32, condition.shape),
         A=condition,
     )
-    sums = scanned(site, ones, Scan("sum", len(around)))
+    sums = scan_axis(site, ones, Scan("sum", len(around)))
     last = at("A", (*over, str(extent - 1)))
     number = site.single([f"{at('Y', over)} = i64({last})"], ValueType(DType.I64, tuple(around)), A=sums)
     own = f"(i64({at('A', (*over, 'r'))}) - 1 if {at('C', (*over, 'r'))} else -1)"
     stages = [
-        declared("P", ValueType(DType.I32, (*around, most))),
+        declare_buffer("P", ValueType(DType.I32, (*around, most))),
         f"{at('P', (*over, 'p'))} = max[r < {extent} if {own} == p](i32(r))",
         f"{at('Y', (*over, 'p'))} = i64({at('P', (*over, 'p'))}) if {at('P', (*over, 'p'))} >= 0 else {extent}",
     ]

@@ -15,9 +15,9 @@ from metasched.graph.builder import ValueCount
 from metasched.graph.counted.filled_rows import RowGroup, is_outermost, row_groups
 from metasched.graph.fusion.stages import parse_once, program_of
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.text import at, fresh, indices
+from metasched.graph.text import at, fresh_name, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -34,17 +34,17 @@ def run_in_row_blocks(graph: Graph, counts: Mapping[str, ValueCount]) -> Graph:
 
     `counts`: of values of the graph, how many rows there are. What no output needs is left out.
     """
-    live = without_dead_code(graph)
+    live = remove_dead_code(graph)
     known = {name: count for name, count in counts.items() if name in live.types}
     if not known:
         return live
     # Numbers that nothing reads so far have to be there.
     numbers = dict.fromkeys(count.number.name for count in known.values())
-    made = without_dead_code(replace(graph, outputs=(*graph.outputs, *((name, name) for name in numbers))))
+    made = remove_dead_code(replace(graph, outputs=(*graph.outputs, *((name, name) for name in numbers))))
     while (blocks := _find_blocks(made, known)) is not None:
-        made = without_dead_code(_Contraction(made, blocks).graph())
+        made = remove_dead_code(_Contraction(made, blocks).graph())
         known = {name: count for name, count in known.items() if name in made.types}
-    return without_dead_code(replace(made, outputs=graph.outputs))
+    return remove_dead_code(replace(made, outputs=graph.outputs))
 
 
 @dataclass(frozen=True)
@@ -260,6 +260,6 @@ class _Contraction:
         return replace(type_, shape=(*type_.shape[:axis], extent, *type_.shape[axis + 1 :]))
 
     def _add_value(self, like: str, type_: ValueType) -> str:
-        name = fresh(like, self._types)
+        name = fresh_name(like, self._types)
         self._types[name] = type_
         return name

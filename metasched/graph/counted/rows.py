@@ -93,7 +93,7 @@ class _Rows:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if stages is None:
             raise _OtherRows("it is read as a whole")
-        return _counts_of_program(stages, node, given, self._site.builder.same)
+        return _counts_of_program(stages, node, given, self._site.builder.is_same_value)
 
     def result(self, value: GraphValue) -> GraphValue:
         """A result with its size. Raises Unsupported where it has none."""

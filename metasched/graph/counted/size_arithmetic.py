@@ -148,7 +148,7 @@ def _movement_rule(move: Callable[[NodeSite, Array], Sequence[Array]]) -> _Rule:
 
 def _gather_sizes(site: NodeSite, x: Array) -> Sequence[Array]:
     axis = site.axis(int(site.attribute("axis", 0)), x.ndim)
-    index = site.known(1, "indices").astype(np.int64)
+    index = site.require_known(1, "indices").astype(np.int64)
     if np.any(index < -x.shape[axis]) or np.any(index >= x.shape[axis]):
         raise Unsupported(f"an index is beyond the {x.shape[axis]} elements of a shape")
     return [np.array(x.take(index, axis), object)]
@@ -187,12 +187,12 @@ def _concatenate_sizes(site: NodeSite) -> list[GraphValue] | None:
     known = _known_operands(site)
     if known is None:
         return None
-    axis = site.axis(site.required("axis"), known[0].ndim)
+    axis = site.axis(site.require_attribute("axis"), known[0].ndim)
     return [value_of_sizes(site, np.concatenate(known, axis), site.operand(0).type.dtype)]
 
 
 def _cast_sizes(site: NodeSite) -> list[GraphValue] | None:
-    x, dtype = site.operand(0), element_type(int(site.required("to")))
+    x, dtype = site.operand(0), element_type(int(site.require_attribute("to")))
     wide = dtype in (DType.I64, DType.I32)
     return [value_of_sizes(site, x.sizes, dtype)] if wide and x.sizes is not None else None
 

@@ -79,6 +79,6 @@ def _count(site: NodeSite, x: GraphValue, made: ValueType, wanted: Sequence[Size
     if not open_ or open_ == [seen.axis]:  # then it is the only dimension whose size a call decides
         return count_in_view(site, count, seen)
     size = wanted[seen.axis]
-    if seen.times == 1 and isinstance(size, DataSize) and site.builder.same(size.number, count.number):
+    if seen.times == 1 and isinstance(size, DataSize) and site.builder.is_same_value(size.number, count.number):
         return replace(count, axis=seen.axis)
     raise Unsupported(f"its dimension {open_[0]} is what is left of as many elements as data decide")

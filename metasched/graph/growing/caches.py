@@ -31,7 +31,7 @@ class Cache:
     new: str
     axis: int
 
-    def added(self, graph: Graph) -> int:
+    def count_added(self, graph: Graph) -> int:
         """How many elements a call adds."""
         return graph.types[self.new].shape[self.axis]
 
@@ -54,18 +54,18 @@ def _lengthens(graph: Graph, node: Compute, axis: int) -> bool:
     boxes = copied_boxes(node.program.func)
     if boxes is None or len(boxes) != 2:
         return False
-    given = node.by_input()
+    given = node.input_values()
     shapes = [graph.types[given[box.input]].shape for box in boxes]
     if [given[box.input] for box in boxes] != list(node.inputs) or len(shapes[0]) != len(shapes[1]):
         return False
     starts = [n if d == axis else 0 for d, n in enumerate(shapes[0])]
     return all(
-        box.shape == shape and _in_order(box.dimensions(shape), shape) and list(box.begin) == begin
+        box.shape == shape and _keeps_order(box.dimensions(shape), shape) and list(box.begin) == begin
         for box, shape, begin in zip(boxes, shapes, ([0] * len(starts), starts), strict=True)
     )
 
 
-def _in_order(dimensions: Sequence[int | None] | None, shape: Sequence[int]) -> bool:
+def _keeps_order(dimensions: Sequence[int | None] | None, shape: Sequence[int]) -> bool:
     return dimensions is not None and all(
         own == d or (own is None and shape[d] == 1) for d, own in enumerate(dimensions)
     )

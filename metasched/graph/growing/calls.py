@@ -13,7 +13,7 @@ from metasched.graph.placement import Growth
 from metasched.graph.signature import Signature
 
 
-def with_room(signature: Signature, given: Mapping[str, Any]) -> list[Any]:
+def extend_inputs(signature: Signature, given: Mapping[str, Any]) -> list[Any]:
     """The inputs of a call in arrays that have room for the longest, zeros behind; the length as an array.
 
     An input may have that room, too. Raises KernelError for a length that is none or too long, and for an input that
@@ -25,7 +25,7 @@ def with_room(signature: Signature, given: Mapping[str, Any]) -> list[Any]:
     made = {**given, growth.length: np.asarray(length, np.int64)}
     for name in growth.values:
         if name in given and isinstance(given[name], np.ndarray):
-            made[name] = _extended(signature, growth, name, given[name], length)
+            made[name] = _extend_input(signature, growth, name, given[name], length)
     return list(made.values())
 
 
@@ -41,26 +41,26 @@ def cut_to_length(signature: Signature, given: Mapping[str, Any]) -> dict[str, A
     for name in growth.values:
         whole = signature.inputs.get(name)
         if name in given and whole is not None and np.shape(given[name]) == whole.shape:
-            made[name] = _first(np.asarray(given[name]), growth.shape(name, whole.shape, length))
+            made[name] = _cut_to_shape(np.asarray(given[name]), growth.shape(name, whole.shape, length))
     return made
 
 
-def without_room(signature: Signature, given: Mapping[str, Any], results: Sequence[Array]) -> list[Array]:
+def cut_results(signature: Signature, given: Mapping[str, Any], results: Sequence[Array]) -> list[Array]:
     """The results of a call as long as they are."""
     growth = signature.growth
     assert growth is not None
     length = int(given[growth.length])
     pairs = zip(signature.returned, results, strict=True)
-    return [_first(array, growth.shape(label, array.shape, length)) for label, array in pairs]
+    return [_cut_to_shape(array, growth.shape(label, array.shape, length)) for label, array in pairs]
 
 
-def _first(array: Array, shape: Sequence[int]) -> Array:
+def _cut_to_shape(array: Array, shape: Sequence[int]) -> Array:
     return array[tuple(slice(0, n) for n in shape)]
 
 
 def length_of(growth: Growth, value: Any) -> int:
     """How long the caches are before a call. Raises KernelError for what is no length, or one that is too long."""
-    length = whole_number(growth, value)
+    length = require_length(growth, value)
     if length < 0:
         raise KernelError(
             f"`{growth.length}` is {length}, and how long caches are is not negative: the first call has 0, and there "
@@ -74,7 +74,7 @@ def length_of(growth: Growth, value: Any) -> int:
     return length
 
 
-def whole_number(growth: Growth, value: Any) -> int:
+def require_length(growth: Growth, value: Any) -> int:
     """The number that a call gives as the length. Raises KernelError for what is none."""
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "iu":
@@ -82,7 +82,7 @@ def whole_number(growth: Growth, value: Any) -> int:
     return int(array.reshape(-1)[0])
 
 
-def _extended(signature: Signature, growth: Growth, name: str, array: Array, length: int) -> Array:
+def _extend_input(signature: Signature, growth: Growth, name: str, array: Array, length: int) -> Array:
     whole = signature.inputs[name]
     shape = growth.shape(name, whole.shape, length)
     if array.shape == whole.shape:
@@ -92,5 +92,5 @@ def _extended(signature: Signature, growth: Growth, name: str, array: Array, len
             f"the input `{name}` has the shape {array.shape}, and at `{growth.length}` {length} it is to have {shape}"
         )
     made = np.zeros(whole.shape, array.dtype)
-    _first(made, shape)[...] = array
+    _cut_to_shape(made, shape)[...] = array
     return made

@@ -34,7 +34,7 @@ class GrownConstant:
     program: Program | None = None
     slopes: Array | None = None
 
-    def at(self, length: int, shape: Sequence[int]) -> Array:
+    def evaluate(self, length: int, shape: Sequence[int]) -> Array:
         """The elements at a length, where it has a shape."""
         made = self.elements
         if self.program is not None:
@@ -52,24 +52,24 @@ def grown_constant(samples: Sequence[Array], lengths: Lengths) -> GrownConstant:
     offsets = lengths.offsets([array.shape for array in samples])
     shape = [n if b is None else lengths.longest + b for n, b in zip(longest.shape, offsets, strict=True)]
     type_ = ValueType(dtype_of(longest), tuple(shape))
-    if all(np.array_equal(longest[_first(array)], array) for array in samples[1:]):
+    if all(np.array_equal(longest[_leading_slices(array)], array) for array in samples[1:]):
         return GrownConstant(_cut(longest, type_.shape, [0] * longest.ndim))
     moves = [int(b is not None) for b in offsets]
-    if all(np.array_equal(longest[_last(longest, array)], array) for array in samples[1:]):
+    if all(np.array_equal(longest[_trailing_slices(longest, array)], array) for array in samples[1:]):
         begins = [move * (lengths.samples[0] - lengths.longest) for move in moves]
-        return GrownConstant(_cut(longest, type_.shape, begins), _from_the_end(type_, moves, lengths.longest))
+        return GrownConstant(_cut(longest, type_.shape, begins), _end_aligned_program(type_, moves, lengths.longest))
     slopes = None if any(moves) else _slopes(samples, lengths)
     if slopes is None:
         raise LengthDependence("its elements depend on the length, and not linearly")
     base = longest - slopes * longest.dtype.type(lengths.samples[0])
-    return GrownConstant(base, _rising(type_), slopes)
+    return GrownConstant(base, _rising_program(type_), slopes)
 
 
-def _first(array: Array) -> tuple[slice, ...]:
+def _leading_slices(array: Array) -> tuple[slice, ...]:
     return tuple(slice(0, extent) for extent in array.shape)
 
 
-def _last(longest: Array, array: Array) -> tuple[slice, ...]:
+def _trailing_slices(longest: Array, array: Array) -> tuple[slice, ...]:
     return tuple(slice(n - extent, n) for n, extent in zip(longest.shape, array.shape, strict=True))
 
 
@@ -79,11 +79,11 @@ def _cut(array: Array, shape: Sequence[int], begins: Sequence[int]) -> Array:
     if found.shape == tuple(shape):
         return np.ascontiguousarray(found).reshape(found.shape)
     made = np.zeros(tuple(shape), array.dtype)
-    made[_first(found)] = found
+    made[_leading_slices(found)] = found
     return made
 
 
-def _from_the_end(type_: ValueType, moves: Sequence[int], longest: int) -> Program:
+def _end_aligned_program(type_: ValueType, moves: Sequence[int], longest: int) -> Program:
     """Elements that lie as far from the end as they do when the length is the longest."""
     over = indices(type_.rank)
     moved = [
@@ -107,7 +107,7 @@ def _slopes(samples: Sequence[Array], lengths: Lengths) -> Array | None:
     return steps if rises else None
 
 
-def _rising(type_: ValueType) -> Program:
+def _rising_program(type_: ValueType) -> Program:
     over = indices(type_.rank)
     length = "length[]" if type_.dtype is INDEX else f"{type_.dtype}(length[])"
     return _program(type_, f"{at('Y', over)} = {at('A', over)} + {at('B', over)} * {length}", "AB")

@@ -33,7 +33,7 @@ class LengthReader:
     def length(self) -> Read:
         return Read(self.name, ())
 
-    def joined(self, parts: Sequence[Any]) -> Any:
+    def join_parts(self, parts: Sequence[Any]) -> Any:
         """One node of source for those at the samples.
 
         Raises LengthDependence where they differ in more than numbers.
@@ -56,11 +56,11 @@ class LengthReader:
     def _field(self, values: Sequence[Any]) -> Any:
         first = values[0]
         if isinstance(first, SourceNode):
-            return self.joined(values)
+            return self.join_parts(values)
         if isinstance(first, tuple) and any(isinstance(item, SourceNode) for item in first):
             if len({len(value) for value in values}) != 1:
                 raise LengthDependence("it has more terms at some lengths than at others")
-            return tuple(self.joined(items) for items in zip(*values, strict=True))
+            return tuple(self.join_parts(items) for items in zip(*values, strict=True))
         if any(value != first for value in values):
             raise LengthDependence("it computes something else at some lengths than at others")
         return first
@@ -75,14 +75,14 @@ class LengthReader:
     def _reduction(self, parts: Sequence[Reduce]) -> Reduce:
         """A reduction over all that there is room for, which takes the terms that are there."""
         axes, conditions = [], []
-        operand, given = self.joined([p.operand for p in parts]), [p.cond for p in parts]
+        operand, given = self.join_parts([p.operand for p in parts]), [p.cond for p in parts]
         cond = None if given[0] is None else self._field(given)
         for found in zip(*(part.axes for part in parts), strict=True):
             extents = [axis.extent.value for axis in found if isinstance(axis.extent, IntLit)]
             line = self.lengths.line(extents)
             if line.slope not in (0, 1):
                 raise LengthDependence(f"a sum in it grows by {line.slope} terms for each that the size does")
-            longest = int(line.at(self.lengths.longest))
+            longest = int(line.evaluate(self.lengths.longest))
             axes.append(Axis(found[0].name, IntLit(longest)))
             if line.slope:
                 conditions.append(Operation(BinOp.LT, Name(found[0].name), plus(self.length, int(line.constant))))
@@ -99,7 +99,7 @@ def plus(value: SourceExpr, constant: int) -> SourceExpr:
     return Operation(op, value, IntLit(abs(constant)))
 
 
-def clamped(index: SourceExpr, extent: int) -> SourceExpr:
+def clamp_index(index: SourceExpr, extent: int) -> SourceExpr:
     """An index that is moved into a dimension where it would lie outside."""
     return Apply("max", (Apply("min", (index, IntLit(extent - 1))), IntLit(0)))
 

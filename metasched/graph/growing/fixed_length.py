@@ -13,9 +13,9 @@ from dataclasses import replace
 from metasched.dtypes import INDEX
 from metasched.graph.errors import NetworkError
 from metasched.graph.fusion.stages import parse_once
-from metasched.graph.ir import Compute, Graph, Node, reading
+from metasched.graph.ir import Compute, Graph, Node, replace_reads
 from metasched.graph.placement import Growth
-from metasched.graph.text import at, fresh, indices
+from metasched.graph.text import at, fresh_name, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -38,7 +38,7 @@ def graph_of_fixed_length(
 
     Raises NetworkError where the caches have not the room for what a call adds.
     """
-    name = fresh(name, graph.types, "_")
+    name = fresh_name(name, graph.types, "_")
     states = _States({**graph.types, name: ValueType(INDEX, ())}, dict(graph.outputs), capacity)
     for cache in caches.values():
         states.add(cache, length)
@@ -47,7 +47,7 @@ def graph_of_fixed_length(
         types=states.types,
         inputs=(*graph.inputs, name),
         outputs=tuple(states.outputs.items()),
-        nodes=states.around(graph.nodes),
+        nodes=states.add_states(graph.nodes),
         states={cache.input: cache.label for cache in caches.values()},
         growth=Growth(name, length, {}),
     )
@@ -72,27 +72,27 @@ class _States:
         total = self.types[made].shape[cache.axis]
         if total > self._capacity:
             raise NetworkError(f"a call adds {total - length} elements to caches that have room for {self._capacity}")
-        whole = _with_extent(short, cache.axis, self._capacity)
+        whole = _replace_extent(short, cache.axis, self._capacity)
         self.types[cache.input] = whole
         if short.size:
             own = self._held[cache.input] = _new(f"{cache.input}.held", self.types, short)
             self._before.append(_first_elements(cache.input, own, whole, short))
         following = _new(f"{made}.next", self.types, whole)
-        self._after.append(_next(cache, made, following, self.types[made], whole))
+        self._after.append(_next_cache(cache, made, following, self.types[made], whole))
         self.outputs[cache.label] = following
 
-    def around(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+    def add_states(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         """The model's nodes, which read what is held, and those of the states around them."""
         after = (replace(n, inputs=(self._held.get(n.inputs[0], n.inputs[0]), *n.inputs[1:])) for n in self._after)
-        return (*self._before, *(reading(node, self._held) for node in nodes), *after)
+        return (*self._before, *(replace_reads(node, self._held) for node in nodes), *after)
 
 
-def _with_extent(type_: ValueType, axis: int, extent: int) -> ValueType:
+def _replace_extent(type_: ValueType, axis: int, extent: int) -> ValueType:
     return ValueType(type_.dtype, tuple(extent if d == axis else n for d, n in enumerate(type_.shape)))
 
 
 def _new(like: str, types: dict[str, ValueType], type_: ValueType) -> str:
-    name = fresh(like, types)
+    name = fresh_name(like, types)
     types[name] = type_
     return name
 
@@ -103,8 +103,8 @@ def _first_elements(cache: str, made: str, whole: ValueType, short: ValueType) -
     return Compute(made, _OP, parse_once(text), (cache,), (made,))
 
 
-def _next(cache: LabelledCache, new: str, made: str, type_: ValueType, whole: ValueType) -> Compute:
-    """What a cache is next: what the model gives, and behind it what was there."""
+def _next_cache(cache: LabelledCache, new: str, made: str, type_: ValueType, whole: ValueType) -> Compute:
+    """The node of a cache's next elements: those that the model gives, and behind them those before."""
     over = indices(whole.rank)
     total = type_.shape[cache.axis]
     text = (

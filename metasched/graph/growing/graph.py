@@ -25,18 +25,18 @@ from metasched.graph.growing.caches import Cache, caches, update_program
 from metasched.graph.growing.constants import grown_constant
 from metasched.graph.growing.fixed_length import LabelledCache, graph_of_fixed_length
 from metasched.graph.growing.programs import grown_program
-from metasched.graph.growing.sizes import CHECKED, FEWEST, GrowingSize, LengthDependence, Lengths, lengths_of
+from metasched.graph.growing.sizes import CHECKED_LENGTHS, FEWEST, GrowingSize, LengthDependence, Lengths, lengths_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.placement import Growth
 from metasched.graph.site import dtype_of
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 T = TypeVar("T")
 
 # The length at which a model is looked at first, to find its caches.
-FIRST = 2
+FIRST_LENGTH = 2
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class GrownGraphs:
     whole: Graph
     shorter: Mapping[int, Callable[[], Graph]] = field(default_factory=dict)
 
-    def changed(self, change: Callable[[Graph], Graph]) -> GrownGraphs:
+    def change_graphs(self, change: Callable[[Graph], Graph]) -> GrownGraphs:
         """All graphs with a change."""
-        shorter = {longest: partial(_changed, change, make) for longest, make in self.shorter.items()}
+        shorter = {longest: partial(_make_changed, change, make) for longest, make in self.shorter.items()}
         return GrownGraphs(change(self.whole), shorter)
 
 
-def _changed(change: Callable[[Graph], Graph], make: Callable[[], Graph]) -> Graph:
+def _make_changed(change: Callable[[Graph], Graph], make: Callable[[], Graph]) -> Graph:
     return change(make())
 
 
@@ -83,7 +83,7 @@ def grown_graphs(
     Where a call leaves room for few lengths only, and the model is none at others, each has a graph of its own. Raises
     NetworkError where there is no room, and where what the model computes depends on the length otherwise.
     """
-    looked = _looked_at(make, smallest)
+    looked = _cache_sample(make, smallest)
     loop = next(looked.loops, None)
     if loop is not None:
         raise NetworkError(
@@ -99,9 +99,9 @@ def grown_graphs(
         )
     found = caches(looked, axes)
     try:
-        return _joined_graphs(make, name, size, axes, same)
+        return _join_graphs(make, name, size, axes, same)
     except RefusedModel:
-        known = labelled(looked, found)
+        known = label_caches(looked, found)
         longest = _longest_alone(make, known, size)
         if longest is None:
             raise
@@ -112,18 +112,18 @@ def grown_graphs(
         return GrownGraphs(alone(longest), {length: partial(alone, length) for length in range(longest)})
 
 
-def labelled(graph: Graph, found: Mapping[str, Cache]) -> dict[str, LabelledCache]:
+def label_caches(graph: Graph, found: Mapping[str, Cache]) -> dict[str, LabelledCache]:
     """Caches of a graph by the names that the model has for them."""
     labels = {value: label for label, value in graph.outputs}
     return {value: LabelledCache(cache.input, labels[value], cache.axis) for value, cache in found.items()}
 
 
-def _looked_at(make: Callable[[int, Folding], Graph], smallest: Callable[[int], Graph]) -> Graph:
+def _cache_sample(make: Callable[[int, Folding], Graph], smallest: Callable[[int], Graph]) -> Graph:
     """A graph to find caches in: at other sizes where the model has not the room for these at that length."""
     try:
-        return make(FIRST, Folding())
+        return make(FIRST_LENGTH, Folding())
     except RefusedModel:
-        return smallest(FIRST)
+        return smallest(FIRST_LENGTH)
 
 
 def _longest_alone(
@@ -139,7 +139,7 @@ def _longest_alone(
     return longest if 0 <= longest < FEWEST else None
 
 
-def _joined_graphs(
+def _join_graphs(
     make: Callable[[int, Folding], Graph],
     name: str,
     size: GrowingSize,
@@ -147,22 +147,22 @@ def _joined_graphs(
     same: Collection[str],
 ) -> GrownGraphs:
     """The graphs for all lengths together; see `grown_graphs`."""
-    looked = make(FIRST, Folding())
+    looked = make(FIRST_LENGTH, Folding())
     found = caches(looked, axes)
-    lengths = lengths_of(size.capacity, [cache.added(looked) for cache in found.values()])
-    samples, folded = sampled_graphs(make, lengths)
+    lengths = lengths_of(size.capacity, [cache.count_added(looked) for cache in found.values()])
+    samples, folded = sample_graphs(make, lengths)
 
     def joined(longest: int) -> Graph:
-        return joined_graph(samples, name, size.capacity, replace(lengths, longest=longest), found, same)
+        return join_samples(samples, name, size.capacity, replace(lengths, longest=longest), found, same)
 
-    whole = _Joined(samples, name, size.capacity, lengths, found, same)
+    whole = _JoinedGraph(samples, name, size.capacity, lengths, found, same)
     made = whole.graph()
-    for length in (length for length in CHECKED if length <= lengths.longest):
+    for length in (length for length in CHECKED_LENGTHS if length <= lengths.longest):
         whole.require_at(length, make, folded)
     return GrownGraphs(made, {longest: partial(joined, longest) for longest in size.shorter(lengths.longest)})
 
 
-def joined_graph(
+def join_samples(
     samples: Sequence[Graph],
     name: str,
     capacity: int,
@@ -174,7 +174,7 @@ def joined_graph(
 
     Raises NetworkError where what the model computes depends on the length otherwise.
     """
-    return _Joined(samples, name, capacity, lengths, found, same).graph()
+    return _JoinedGraph(samples, name, capacity, lengths, found, same).graph()
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class FoldedSamples:
     made: Mapping[FoldedPlace, Sequence[Array]]
 
 
-def sampled_graphs(
+def sample_graphs(
     make: Callable[[int, Folding], Graph],
     lengths: Lengths,
     decided: Mapping[FoldedPlace, bool] = NOTHING_DECIDED,
@@ -207,11 +207,11 @@ def sampled_graphs(
         folding = Folding({**decided, **never})
         made = []
         for length in lengths.samples:
-            folding.again()
+            folding.begin_graph()
             made.append(make(length, folding))
         other = {place for place, arrays in folding.made.items() if not _fits(arrays, lengths)}
         if not other:
-            return made, FoldedSamples(folding.decided, never, folding.made)
+            return made, FoldedSamples(folding.decisions, never, folding.made)
         never |= dict.fromkeys(other, False)
 
 
@@ -228,7 +228,7 @@ def _fits(samples: Sequence[Array], lengths: Lengths) -> bool:
     return True
 
 
-class _Joined:
+class _JoinedGraph:
     """The graph in the making."""
 
     def __init__(
@@ -247,10 +247,12 @@ class _Joined:
         self._same = same
         self._require_equal_structure()
         self._caches = found
-        self._length = fresh(name, self._first.types, "_")
+        self._length = fresh_name(name, self._first.types, "_")
         caches = self._caches.values()
         self._wide = {name: 0 for cache in caches for name in self._views_of({cache.input})}
-        self._wide |= {name: cache.added(self._first) for cache in caches for name in self._views_of({cache.output})}
+        self._wide |= {
+            name: cache.count_added(self._first) for cache in caches for name in self._views_of({cache.output})
+        }
         self._offsets: dict[str, tuple[int | None, ...]] = {}
         self._types: dict[str, ValueType] = {self._length: ValueType(INDEX, ())}
         self._constants: dict[str, Array] = {}
@@ -259,11 +261,11 @@ class _Joined:
     def graph(self) -> Graph:
         first = self._first
         for name in first.types:
-            self._types[name] = self._of(f"the value `{name}`", partial(self._grown_type, name))
+            self._types[name] = self._make_part(f"the value `{name}`", partial(self._grown_type, name))
         for name in first.constants:
-            self._of(f"the constant `{name}`", partial(self._constant, name))
+            self._make_part(f"the constant `{name}`", partial(self._constant, name))
         for nodes in zip(*(graph.nodes for graph in self._samples), strict=True):
-            self._of(f"{nodes[0].op} `{nodes[0].name}`", partial(self._node, nodes))
+            self._make_part(f"{nodes[0].op} `{nodes[0].name}`", partial(self._node, nodes))
         labels = {name: label for label, name in first.outputs}
         states = {cache.input: labels[cache.output] for cache in self._caches.values()}
         kept = {*first.inputs, *(name for _, name in first.outputs)} - {c.input for c in self._caches.values()}
@@ -280,8 +282,8 @@ class _Joined:
         made.validate()
         return made
 
-    def _of(self, what: str, make: Callable[[], T]) -> T:
-        """What is made of a part of the model, named where it cannot be."""
+    def _make_part(self, what: str, make: Callable[[], T]) -> T:
+        """Make a part of the model; an error names the part."""
         try:
             return make()
         except LengthDependence as error:
@@ -337,7 +339,7 @@ class _Joined:
             samples = folded.made.get(place, ())
             if len(samples) == count * len(arrays):
                 for n, array in enumerate(arrays):
-                    expected = grown_constant(samples[n :: len(arrays)], self._lengths).at(length, array.shape)
+                    expected = grown_constant(samples[n :: len(arrays)], self._lengths).evaluate(length, array.shape)
                     if not np.array_equal(array, expected):
                         self._refuse_at(length, f"`{place[0]}` is {array} there, and not {expected}")
 
@@ -373,7 +375,7 @@ class _Joined:
         self._nodes.append(Compute(name, "Constant", found.program, (*sources, self._length), (name,)))
 
     def _new_constant(self, like: str, array: Array) -> str:
-        name = fresh(like, {*self._first.types, *self._types})
+        name = fresh_name(like, {*self._first.types, *self._types})
         self._types[name] = ValueType(dtype_of(array), array.shape)
         self._constants[name] = array
         return name
@@ -398,20 +400,20 @@ class _Joined:
         self._nodes.append(replace(computes[0], program=made.program, inputs=inputs))
 
     def _update(self, node: Compute, cache: Cache) -> Compute:
-        added = cache.added(self._first)
-        if any(other.added(self._first) != added for other in self._caches.values()):
+        added = cache.count_added(self._first)
+        if any(other.count_added(self._first) != added for other in self._caches.values()):
             raise LengthDependence(f"a call adds {added} elements to it, and other numbers to other caches")
         program = update_program(cache, self._types[cache.output], added)
         return replace(node, program=program, inputs=(cache.input, cache.new, self._length))
 
     def _require_view(self, view: ShapeView) -> None:
         """Dimensions that grow stay as they are in a view, and so does the number of elements after each."""
-        found = [_after_growing(self._types[name].shape, self._offsets[name]) for name in (view.input, view.output)]
+        found = [_growing_extents(self._types[name].shape, self._offsets[name]) for name in (view.input, view.output)]
         if found[0] != found[1]:
             raise LengthDependence("a view of it makes one dimension of one that grows and others")
 
 
-def _after_growing(shape: Sequence[int], offsets: Sequence[int | None]) -> list[tuple[int, int]]:
+def _growing_extents(shape: Sequence[int], offsets: Sequence[int | None]) -> list[tuple[int, int]]:
     """The extents of the dimensions that grow, each with the elements between it and the next."""
     at = [d for d, b in enumerate(offsets) if b is not None]
     return [(shape[d], math.prod(shape[d + 1 : end])) for d, end in zip(at, [*at[1:], len(shape)], strict=False)]

@@ -10,7 +10,7 @@ from metasched.graph.builder import Folding
 from metasched.graph.errors import RefusedModel
 from metasched.graph.growing.caches import caches
 from metasched.graph.growing.fixed_length import LabelledCache, graph_of_fixed_length
-from metasched.graph.growing.graph import FIRST, FoldedSamples, joined_graph, labelled, sampled_graphs
+from metasched.graph.growing.graph import FIRST_LENGTH, FoldedSamples, join_samples, label_caches, sample_graphs
 from metasched.graph.growing.sizes import GrowingSize, Lengths, lengths_of
 from metasched.graph.ir import Graph
 from metasched.support.cached import cached_property
@@ -19,7 +19,7 @@ from metasched.support.data_classes import dataclass
 Sizes = Mapping[str, int]
 
 # Sizes whose samples are kept for graphs with other room.
-_KEPT = 4
+_MOST_KEPT_GRAPHS = 4
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class GraphsOfEqualRoom:
 
         Raises NetworkError where there is no room for a call of the largest sizes.
         """
-        if self._sampled is None:
+        if self._length_samples is None:
             return (0,)
-        longest = self._sampled.lengths.longest
+        longest = self._length_samples.lengths.longest
         return (*sorted(self._model.size.shorter(longest)), longest)
 
     def graph(self, sizes: Sizes, longest: int) -> Graph:
@@ -76,54 +76,54 @@ class GraphsOfEqualRoom:
 
         Raises NetworkError where the model has none, or one that depends on the length otherwise than such a graph can.
         """
-        return self._change(self._made(sizes, longest))
+        return self._change(self._make_graph(sizes, longest))
 
-    def _made(self, sizes: Sizes, longest: int) -> Graph:
-        model, sampled = self._model, self._sampled
+    def _make_graph(self, sizes: Sizes, longest: int) -> Graph:
+        model, sampled = self._model, self._length_samples
         if sampled is None:
             return graph_of_fixed_length(
                 model.make(sizes, 0, Folding()), self._empty, model.name, 0, model.size.capacity
             )
         samples = self._samples(sizes, sampled)
         lengths = replace(sampled.lengths, longest=longest)
-        return joined_graph(
+        return join_samples(
             samples, model.name, model.size.capacity, lengths, caches(samples[0], model.axes), model.same
         )
 
-    def _samples(self, sizes: Sizes, sampled: _Sampled) -> list[Graph]:
+    def _samples(self, sizes: Sizes, sampled: _LengthSamples) -> list[Graph]:
         key = tuple(sizes[name] for name in self._largest)
         if key not in self._kept:
-            self._kept[key] = sampled_graphs(self._at(sizes), sampled.lengths, sampled.folded.decided)[0]
-            if len(self._kept) > _KEPT:
+            self._kept[key] = sample_graphs(self._graph_maker(sizes), sampled.lengths, sampled.folded.decided)[0]
+            if len(self._kept) > _MOST_KEPT_GRAPHS:
                 self._kept.popitem(last=False)
         return self._kept[key]
 
-    def _at(self, sizes: Sizes) -> Callable[[int, Folding], Graph]:
+    def _graph_maker(self, sizes: Sizes) -> Callable[[int, Folding], Graph]:
         return lambda length, folding: self._model.make(sizes, length, folding)
 
     @cached_property
-    def _sampled(self) -> _Sampled | None:
+    def _length_samples(self) -> _LengthSamples | None:
         """The largest sizes at several lengths; None where the model has these not."""
-        make = self._at(self._largest)
+        make = self._graph_maker(self._largest)
         try:
-            looked = make(FIRST, Folding())
+            looked = make(FIRST_LENGTH, Folding())
             found = caches(looked, self._model.axes).values()
-            lengths = lengths_of(self._model.size.capacity, [cache.added(looked) for cache in found])
-            samples, folded = sampled_graphs(make, lengths)
+            lengths = lengths_of(self._model.size.capacity, [cache.count_added(looked) for cache in found])
+            samples, folded = sample_graphs(make, lengths)
         except RefusedModel:
             return None
         self._kept[tuple(self._largest.values())] = samples
-        return _Sampled(lengths, folded)
+        return _LengthSamples(lengths, folded)
 
     @cached_property
     def _empty(self) -> Mapping[str, LabelledCache]:
         """The caches of calls on empty ones."""
-        looked = self._model.make({**self._largest, **self._smallest}, FIRST, Folding())
-        return labelled(looked, caches(looked, self._model.axes))
+        looked = self._model.make({**self._largest, **self._smallest}, FIRST_LENGTH, Folding())
+        return label_caches(looked, caches(looked, self._model.axes))
 
 
 @dataclass(frozen=True)
-class _Sampled:
+class _LengthSamples:
     """The lengths at which a model is read, and what is computed at load of it then."""
 
     lengths: Lengths

@@ -12,9 +12,9 @@ from dataclasses import replace
 from metasched.dtypes import INDEX, DType
 from metasched.graph.fusion.expressions import map_reads, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
-from metasched.graph.growing.expressions import LengthReader, clamped, reads_of
+from metasched.graph.growing.expressions import LengthReader, clamp_index, reads_of
 from metasched.graph.growing.sizes import LengthDependence, Lengths
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import ValueType
 from metasched.ir.program import Program
 from metasched.ir.source import Read, SourceExpr, Stage
@@ -51,7 +51,7 @@ def grown_program(
     if any(len(part.stages) != len(first.stages) or part.inputs != first.inputs for part in known):
         raise LengthDependence("it computes something else at some lengths than at others")
     types = {name: given.get(name) or _type(name, known, lengths) for name in first.types}
-    name = fresh(_LENGTH, types, "_")
+    name = fresh_name(_LENGTH, types, "_")
     types[name] = ValueType(INDEX, ())
     unsure = {*moving, name}
     stages: list[Stage] = []
@@ -86,12 +86,12 @@ def _stage(
         raise LengthDependence("it computes something else at some lengths than at others")
     dtype = types[first.buffer].dtype
     reader = LengthReader(lengths, name, dtype if dtype.is_float else DType.F32)
-    value: SourceExpr = reader.joined([stage.value for stage in samples])
+    value: SourceExpr = reader.join_parts([stage.value for stage in samples])
     # Conditions that kept indices inside may be others now.
     changed = value != first.value or reads_of(value, unsure)
 
     def inside(read: Read) -> SourceExpr:
         pairs = zip(read.indices, types[read.buffer].shape, strict=True)
-        return replace(read, indices=tuple(clamped(i, n) if changed and any(reads(i)) else i for i, n in pairs))
+        return replace(read, indices=tuple(clamp_index(i, n) if changed and any(reads(i)) else i for i, n in pairs))
 
     return replace(first, value=map_reads(value, inside))

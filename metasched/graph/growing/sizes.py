@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from metasched.graph.errors import NetworkError
-from metasched.graph.whole_numbers import bucket_sizes, whole_number
+from metasched.graph.whole_numbers import bucket_sizes, require_whole_number
 from metasched.support.data_classes import dataclass
 
 # The shortest length at which a model is joined with itself: longer than what is broadcast.
 _SHORTEST = 2
 # Shorter ones, at which it may have other nodes, but no other shapes and numbers.
-CHECKED = (1, 0)
+CHECKED_LENGTHS = (1, 0)
 # Through fewer elements of its caches a decoder goes in no time that counts beside its weights.
 _SHORTEST_BUCKET = 64
 # The shortest one at the other end: so that three are apart. Of fewer lengths, each may have a network of its own.
@@ -38,7 +38,7 @@ class GrowingSize:
     buckets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "capacity", whole_number(self.capacity, "the capacity of caches"))
+        object.__setattr__(self, "capacity", require_whole_number(self.capacity, "the capacity of caches"))
         object.__setattr__(self, "buckets", bucket_sizes(self.buckets))
         if self.capacity < 1:
             raise NetworkError(f"a cache has room for at least 1, and not for {self.capacity}")
@@ -77,7 +77,7 @@ class LengthLine:
     slope: Fraction
     constant: Fraction
 
-    def at(self, length: int) -> Fraction:
+    def evaluate(self, length: int) -> Fraction:
         return self.slope * length + self.constant
 
 
@@ -99,7 +99,7 @@ class Lengths:
         exact = [Fraction(value) for value in values]
         slope = (exact[0] - exact[-1]) / (self.samples[0] - self.samples[-1])
         found = LengthLine(slope, exact[0] - slope * self.samples[0])
-        if any(found.at(length) != value for length, value in zip(self.samples, exact, strict=True)):
+        if any(found.evaluate(length) != value for length, value in zip(self.samples, exact, strict=True)):
             at = " and ".join(f"{value} at {length}" for value, length in zip(values, self.samples, strict=True))
             raise LengthDependence(f"a number in it is {at}, which is no line")
         return found

@@ -12,7 +12,7 @@ from metasched.graph.layouts.orders import Order, identity_order, moves_elements
 from metasched.graph.layouts.preferences import preferences, weight_order
 from metasched.graph.layouts.regions import Site, Sites
 from metasched.graph.layouts.reshaping import is_read_by_quotients
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import packed_strides, reshape_strides
@@ -56,7 +56,7 @@ class _Rewriting:
         outputs = tuple((label, self._restore_order(name)) for label, name in graph.outputs)
         made = replace(graph, types=self.types, constants=self.constants, nodes=tuple(self.nodes), outputs=outputs)
         before = {own: name for (name, _), own in self.copies.items()}
-        return restore_constant_names(without_dead_code(made), before)
+        return restore_constant_names(remove_dead_code(made), before)
 
     # --- nodes
 

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from metasched.graph.fusion.stages import Stages, program_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
 from metasched.graph.layouts.constant_names import restore_constant_names
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -55,7 +55,7 @@ class ViewedNodes:
     def result(self) -> Graph:
         """The graph of the nodes that were added, without those that nothing needs."""
         made = replace(self.graph, nodes=tuple(self.nodes), types=self.types, constants=self.constants)
-        return restore_constant_names(without_dead_code(made), {own: name for (name, _), own in self.views.items()})
+        return restore_constant_names(remove_dead_code(made), {own: name for (name, _), own in self.views.items()})
 
     def _new(self, like: str, type_: ValueType) -> str:
         number = 0

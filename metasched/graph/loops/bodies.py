@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Graph, LoopNode
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loop_node import LoopInputKind
-from metasched.graph.loops.building import reading_what_it_needs
+from metasched.graph.loops.building import drop_unread_inputs
 
 ChangeGraph = Callable[[Graph], Graph]
 
 
-def with_bodies(graph: Graph, change: Callable[[LoopNode], Graph]) -> Graph:
+def replace_bodies(graph: Graph, change: Callable[[LoopNode], Graph]) -> Graph:
     """The graph in which each loop has another body, of the same inputs and outputs."""
     if not any(graph.loops):
         return graph
@@ -21,28 +21,30 @@ def with_bodies(graph: Graph, change: Callable[[LoopNode], Graph]) -> Graph:
     return replace(graph, nodes=nodes)
 
 
-def in_all_graphs(graph: Graph, change: ChangeGraph) -> Graph:
+def change_all_graphs(graph: Graph, change: ChangeGraph) -> Graph:
     """A graph changed, and so are the bodies of its loops, and of theirs."""
-    return with_bodies(change(graph), lambda loop: in_all_graphs(loop.body, change))
+    return replace_bodies(change(graph), lambda loop: change_all_graphs(loop.body, change))
 
 
-def with_constants(graph: Graph, change: Callable[[Mapping[str, Array]], Mapping[str, Array]]) -> Graph:
+def replace_constants(graph: Graph, change: Callable[[Mapping[str, Array]], Mapping[str, Array]]) -> Graph:
     """A graph with other constants, in the bodies of loops, too."""
-    return in_all_graphs(graph, lambda one: replace(one, constants=change(one.constants)))
+    return change_all_graphs(graph, lambda one: replace(one, constants=change(one.constants)))
 
 
-def settled(graph: Graph) -> Graph:
+def settle_loops(graph: Graph) -> Graph:
     """A graph whose loops read what their bodies need only, where constants that they read are the bodies' own."""
     if not any(graph.loops):
         return graph
-    nodes = tuple(_settled(node, graph) if isinstance(node, LoopNode) else node for node in graph.nodes)
-    return graph if nodes == graph.nodes else without_dead_code(replace(graph, nodes=nodes))
+    nodes = tuple(_settle_loop(node, graph) if isinstance(node, LoopNode) else node for node in graph.nodes)
+    return graph if nodes == graph.nodes else remove_dead_code(replace(graph, nodes=nodes))
 
 
-def _settled(loop: LoopNode, graph: Graph) -> LoopNode:
+def _settle_loop(loop: LoopNode, graph: Graph) -> LoopNode:
     """A loop that has its constants: what is computed of them alone is known ahead, whatever the step."""
     known = {
-        own.body: graph.constants[name] for name, own in loop.taken(LoopInputKind.WHOLE) if name in graph.constants
+        own.body: graph.constants[name]
+        for name, own in loop.inputs_of_kind(LoopInputKind.WHOLE)
+        if name in graph.constants
     }
     if known:
         pairs = [(name, own) for name, own in zip(loop.inputs, loop.takes, strict=True) if own.body not in known]
@@ -53,5 +55,5 @@ def _settled(loop: LoopNode, graph: Graph) -> LoopNode:
         )
         inputs, takes = (tuple(each) for each in zip(*pairs, strict=True)) if pairs else ((), ())
         loop = replace(loop, body=body, inputs=inputs, takes=takes)
-    body = settled(loop.body)
-    return reading_what_it_needs(loop if body is loop.body else replace(loop, body=body))
+    body = settle_loops(loop.body)
+    return drop_unread_inputs(loop if body is loop.body else replace(loop, body=body))

@@ -11,7 +11,7 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Graph, LoopNode
 from metasched.graph.loop_node import ENDLESS, LoopInput, LoopInputKind, LoopOutput, LoopOutputKind
-from metasched.graph.node_helpers.moved_elements import mirrored, transposed
+from metasched.graph.node_helpers.moved_elements import mirror_axis, transpose_axes
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
@@ -84,17 +84,17 @@ class LoopResults:
     values: tuple[GraphValue, ...]
 
 
-def looped(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
+def add_loop(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
     """Add a loop to the graph that is made.
 
     Raises Unsupported where a state is of another type after a step, and for values that steps give out where nobody
     knows how many steps there are at most.
     """
-    return _Looping(site, frame, run).results()
+    return _LoopBuilder(site, frame, run).results()
 
 
-def looped_forwards(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
-    """Add a loop, as `looped` does, that begins with the first of what it goes through: only a call may know then how
+def add_forward_loop(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResults:
+    """Add a loop, as `add_loop` does, that begins with the first of what it goes through: only a call may know then how
     many steps there are. Raises Unsupported as that does.
     """
     elements = [
@@ -102,7 +102,7 @@ def looped_forwards(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResul
         for row in frame.elements
     ]
     places = [replace(place, backwards=False) for place in frame.places]
-    found = looped(site, replace(frame, elements=elements, places=places), run)
+    found = add_loop(site, replace(frame, elements=elements, places=places), run)
     values = (
         _if_backwards(site, place.backwards, value, site.axis(place.axis, value.rank))
         for place, value in zip(frame.places, found.values, strict=True)
@@ -111,10 +111,10 @@ def looped_forwards(site: NodeSite, frame: LoopFrame, run: RunStep) -> LoopResul
 
 
 def _if_backwards(site: NodeSite, backwards: bool, value: GraphValue, axis: int) -> GraphValue:
-    return mirrored(site, value, axis) if backwards else value
+    return mirror_axis(site, value, axis) if backwards else value
 
 
-class _Looping:
+class _LoopBuilder:
     def __init__(self, site: NodeSite, frame: LoopFrame, run: RunStep) -> None:
         if any(state.elements is not None for state in frame.states):
             raise Unsupported(
@@ -124,7 +124,7 @@ class _Looping:
         self._site = site
         self._frame = frame
         builder, like = site.builder, site.origin.value
-        self._wholes = [_in_front(site, row) for row in frame.elements]
+        self._wholes = [_move_axis_first(site, row) for row in frame.elements]
         asked = [frame.limit, frame.condition, *frame.states, *self._wholes]
         self._depends = frozenset[str]().union(*(value.depends for value in asked if value is not None))
         self._counter = builder.parameter(f"{like}.step", _NUMBER, self._depends)
@@ -174,16 +174,16 @@ class _Looping:
         else:
             found = self._site.builder.loop(loop, types, depends)
             states, values = found[: len(self._states)], found[len(self._states) :]
-        values = [self._at_axis(value, place) for value, place in zip(values, self._frame.places, strict=True)]
+        values = [self._move_to_axis(value, place) for value, place in zip(values, self._frame.places, strict=True)]
         return LoopResults(tuple(states), tuple(values))
 
-    def _at_axis(self, value: GraphValue, place: LoopPlaces) -> GraphValue:
-        """What steps gave out, along the axis that is asked for."""
+    def _move_to_axis(self, value: GraphValue, place: LoopPlaces) -> GraphValue:
+        """Move what steps gave out to the axis that is asked for."""
         axis = self._site.axis(place.axis, value.rank)
         if axis and value.count is not None:
             raise Unsupported("what its steps give out has a size that only a call knows, and not as its first one")
         others = list(range(1, value.rank))
-        return transposed(self._site, value, [*others[:axis], 0, *others[axis:]])
+        return transpose_axes(self._site, value, [*others[:axis], 0, *others[axis:]])
 
     def _loop(self) -> LoopNode:
         """The loop, whose outputs are named after the node's."""
@@ -200,7 +200,8 @@ class _Looping:
         takes += [(name, LoopInput(kinds.WHOLE, name)) for name in around]
         gives = [LoopOutput(LoopOutputKind.STATE, own.name) for own in self._states]
         gives += [
-            LoopOutput(LoopOutputKind.ELEMENTS, _made(n), place.backwards) for n, place in enumerate(frame.places)
+            LoopOutput(LoopOutputKind.ELEMENTS, _element_label(n), place.backwards)
+            for n, place in enumerate(frame.places)
         ]
         origin = self._site.origin
         inputs, reads = (tuple(each) for each in zip(*takes, strict=True)) if takes else ((), ())
@@ -216,29 +217,29 @@ class _Looping:
             counter=self._counter.name,
             goes_on=_GOES_ON if self._goes_on is not None else "",
         )
-        return reading_what_it_needs(loop)
+        return drop_unread_inputs(loop)
 
     def _body(self) -> tuple[Graph, tuple[str, ...]]:
         outputs = {} if self._goes_on is None else {_GOES_ON: self._goes_on}
         states = {own.name: f"next {own.name}" for own in self._states}
         outputs |= dict(zip(states.values(), self._made.states, strict=True))
-        outputs |= {_made(n): value for n, value in enumerate(self._made.values)}
+        outputs |= {_element_label(n): value for n, value in enumerate(self._made.values)}
         parameters = [self._counter, *self._states, *self._elements]
         return self._site.builder.body_graph(self._site.origin, self._nodes, parameters, outputs, states)
 
 
-def _in_front(site: NodeSite, row: LoopElements) -> GraphValue:
+def _move_axis_first(site: NodeSite, row: LoopElements) -> GraphValue:
     """A value with the axis that steps go through as its first."""
     others = [axis for axis in range(row.value.rank) if axis != row.axis]
-    return transposed(site, row.value, [row.axis, *others])
+    return transpose_axes(site, row.value, [row.axis, *others])
 
 
-def _made(number: int) -> str:
+def _element_label(number: int) -> str:
     """The label of what each step gives out, by its number."""
     return f"element {number}"
 
 
-def reading_what_it_needs(loop: LoopNode) -> LoopNode:
+def drop_unread_inputs(loop: LoopNode) -> LoopNode:
     """A loop without inputs that its body does not read, and a body without those."""
     body = loop.body
     read = {*(name for node in body.nodes for name in node.inputs), *(name for _, name in body.outputs)}

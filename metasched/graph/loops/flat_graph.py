@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from metasched.graph.ir import Array, Compute, Graph, InPlace, LoopNode, Node, ShapeView
 from metasched.graph.loop_node import LoopInputKind, LoopOutputKind
 from metasched.graph.placement import Position, ValuePart
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -74,7 +74,7 @@ class FlatLoop:
     makes: tuple[FlatElements, ...]
     depth: int
 
-    def renamed(self, names: Mapping[str, str]) -> FlatLoop:
+    def rename_values(self, names: Mapping[str, str]) -> FlatLoop:
         """The loop with other names of values."""
 
         def rows(given: tuple[FlatElements, ...]) -> tuple[FlatElements, ...]:
@@ -82,9 +82,9 @@ class FlatLoop:
 
         return replace(
             self,
-            limit=_named(names, self.limit),
-            condition=_named(names, self.condition),
-            goes_on=_named(names, self.goes_on),
+            limit=_rename(names, self.limit),
+            condition=_rename(names, self.condition),
+            goes_on=_rename(names, self.goes_on),
             states=tuple(FlatState(*(names[name] for name in (s.name, s.initial, s.following))) for s in self.states),
             reads=rows(self.reads),
             makes=rows(self.makes),
@@ -107,7 +107,7 @@ class FlatGraph:
         """The numbers of loops that are in no other."""
         return [n for n, loop in enumerate(self.loops) if not loop.depth]
 
-    def inside(self, number: int) -> list[int]:
+    def inner_loops(self, number: int) -> list[int]:
         """The numbers of loops that are in one, and in no other that is in it."""
         depth, found = self.loops[number].depth, list[int]()
         for n in range(number + 1, len(self.loops)):
@@ -117,14 +117,14 @@ class FlatGraph:
                 found.append(n)
         return found
 
-    def around(self, number: int) -> Iterator[FlatLoop]:
+    def loops_around(self, number: int) -> Iterator[FlatLoop]:
         """The loops that run a node, the outermost first."""
         return (loop for loop in self.loops if loop.contains(number))
 
     def assumed_runs(self, number: int) -> int:
         """How often a call is taken to run a node."""
         runs = 1
-        for loop in self.around(number):
+        for loop in self.loops_around(number):
             runs *= loop.assumed_steps
         return runs
 
@@ -150,7 +150,7 @@ class JoinedConstants(Mapping[str, Array]):
         return len(self._places)
 
 
-def with_each_array_once(found: FlatGraph) -> FlatGraph:
+def merge_same_arrays(found: FlatGraph) -> FlatGraph:
     """The graph in which an array that the graph around a loop has, and its body, too, is one constant."""
     if not found.loops:
         return found
@@ -160,16 +160,16 @@ def with_each_array_once(found: FlatGraph) -> FlatGraph:
         if known != name:
             same[name] = known
     names = {**{name: name for name in graph.types}, **same}
-    nodes = tuple(_renamed(node, names) for node in graph.nodes if not isinstance(node, LoopNode))
+    nodes = tuple(_rename_node(node, names) for node in graph.nodes if not isinstance(node, LoopNode))
     constants = {name: array for name, array in graph.constants.items() if name not in same}
     outputs = tuple((label, names[name]) for label, name in graph.outputs)
-    loops = tuple(loop.renamed(names) for loop in found.loops)
+    loops = tuple(loop.rename_values(names) for loop in found.loops)
     return FlatGraph(replace(graph, nodes=nodes, constants=constants, outputs=outputs), loops)
 
 
 def flat(graph: Graph) -> FlatGraph:
     """A graph with the nodes of its loops' bodies; itself where it has none."""
-    return _Flattening(graph).run() if any(graph.loops) else FlatGraph(graph)
+    return _Flattening(graph).flatten() if any(graph.loops) else FlatGraph(graph)
 
 
 @dataclass
@@ -179,7 +179,7 @@ class _Flattening:
     loops: list[FlatLoop] = field(default_factory=list)
     depth: int = 0
 
-    def run(self) -> FlatGraph:
+    def flatten(self) -> FlatGraph:
         graph = self.graph
         self.types: dict[str, ValueType] = dict(graph.types)
         self.constants = {name: (graph.constants, name) for name in graph.constants}
@@ -201,7 +201,7 @@ class _Flattening:
             if isinstance(node, LoopNode):
                 self._loop(node, names)
             else:
-                self.nodes.append(_renamed(node, names))
+                self.nodes.append(_rename_node(node, names))
         for name, part in graph.parts.items():
             at = part.position
             moved = None if at is None else Position(names[at.input], at.step, at.lowest, at.highest)
@@ -210,15 +210,15 @@ class _Flattening:
 
     def _loop(self, loop: LoopNode, names: dict[str, str]) -> None:
         kinds, body = LoopInputKind, loop.body
-        inner = {own.body: names[name] for name, own in loop.taken(kinds.WHOLE)}
-        inner |= {name: self._fresh(name, type_) for name, type_ in body.types.items() if name not in inner}
+        inner = {own.body: names[name] for name, own in loop.inputs_of_kind(kinds.WHOLE)}
+        inner |= {name: self._add_name(name, type_) for name, type_ in body.types.items() if name not in inner}
         self.constants |= {inner[name]: (body.constants, name) for name in body.constants}
         place, first = len(self.loops), len(self.nodes)
         self.depth += 1
         self._add(body, inner)
         self.depth -= 1
         labels = {label: inner[name] for label, name in body.outputs}
-        for name, own in loop.given(LoopOutputKind.STATE):
+        for name, own in loop.outputs_of_kind(LoopOutputKind.STATE):
             names[name] = inner[own.body]
         # Those of its body, whose limits are known before its own, come after it.
         made = FlatLoop(
@@ -228,37 +228,38 @@ class _Flattening:
             end=len(self.nodes),
             most=loop.most,
             assumed_steps=loop.assumed_steps,
-            limit=_named(names, loop.input_of(kinds.LIMIT)),
-            condition=_named(names, loop.input_of(kinds.CONDITION)),
+            limit=_rename(names, loop.input_of(kinds.LIMIT)),
+            condition=_rename(names, loop.input_of(kinds.CONDITION)),
             goes_on=labels[loop.goes_on] if loop.goes_on else None,
             counter=inner[loop.counter] if loop.counter else None,
-            steps=next((names[name] for name, _ in loop.given(LoopOutputKind.STEPS)), None),
+            steps=next((names[name] for name, _ in loop.outputs_of_kind(LoopOutputKind.STEPS)), None),
             states=tuple(
                 FlatState(inner[own.body], names[name], labels[body.states[own.body]])
-                for name, own in loop.taken(kinds.STATE)
+                for name, own in loop.inputs_of_kind(kinds.STATE)
             ),
             reads=tuple(
-                FlatElements(inner[own.body], names[name], own.backwards) for name, own in loop.taken(kinds.ELEMENTS)
+                FlatElements(inner[own.body], names[name], own.backwards)
+                for name, own in loop.inputs_of_kind(kinds.ELEMENTS)
             ),
             makes=tuple(
                 FlatElements(labels[own.body], names[name], own.backwards)
-                for name, own in loop.given(LoopOutputKind.ELEMENTS)
+                for name, own in loop.outputs_of_kind(LoopOutputKind.ELEMENTS)
             ),
             depth=self.depth,
         )
         self.loops.insert(place, made)
 
-    def _fresh(self, name: str, type_: ValueType) -> str:
-        name = fresh(name, self.types)
+    def _add_name(self, name: str, type_: ValueType) -> str:
+        name = fresh_name(name, self.types)
         self.types[name] = type_
         return name
 
 
-def _named(names: Mapping[str, str], name: str | None) -> str | None:
+def _rename(names: Mapping[str, str], name: str | None) -> str | None:
     return None if name is None else names[name]
 
 
-def _renamed(node: Compute | ShapeView | InPlace, names: Mapping[str, str]) -> Node:
+def _rename_node(node: Compute | ShapeView | InPlace, names: Mapping[str, str]) -> Node:
     """A node that reads and makes values of other names."""
     inputs = tuple(names[name] for name in node.inputs)
     if isinstance(node, Compute):

@@ -15,7 +15,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Compute
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopResults, RunStep, StepResults
-from metasched.graph.node_helpers.moved_elements import sliced, stacked
+from metasched.graph.node_helpers.moved_elements import slice_axes, stack_values
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
@@ -31,7 +31,7 @@ def are_few(programs: int) -> bool:
     return programs <= _MOST_PROGRAMS
 
 
-def unrolled(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[object]) -> LoopResults | None:
+def unroll_loop(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[object]) -> LoopResults | None:
     """The steps of a loop; `declared` are the body's outputs that steps give out, for a loop that takes no step.
 
     None where data decide how many steps there are, and for more than 2048.
@@ -39,8 +39,8 @@ def unrolled(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[
     return _Unrolling(site, frame, run, declared).results(_MOST_STEPS * _MOST_PROGRAMS)
 
 
-def unrolled_if_few(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[object]) -> LoopResults | None:
-    """The steps of a loop, as of `unrolled`; None, too, where their programs are more than are worth telling apart."""
+def unroll_if_few(site: NodeSite, frame: LoopFrame, run: RunStep, declared: Sequence[object]) -> LoopResults | None:
+    """The steps of a loop, as of `unroll_loop`; None, too, where their programs are too many to tell apart."""
     return _Unrolling(site, frame, run, declared).results(_MOST_PROGRAMS)
 
 
@@ -71,7 +71,7 @@ class _Unrolling:
                 if found.goes_on is not None and not _holds(found.goes_on):
                     break
         self._site.builder.adopt(nodes)
-        values = (self._together(number, made) for number in range(len(frame.places)))
+        values = (self._stack_steps(number, made) for number in range(len(frame.places)))
         return LoopResults(states, tuple(values))
 
     def _step(self, step: int, states: Sequence[GraphValue]) -> StepResults:
@@ -83,18 +83,18 @@ class _Unrolling:
         number = site.constant(np.array(step, np.int64), DType.I64)
         return self._run(str(step), number, states, elements)
 
-    def _together(self, number: int, made: Sequence[Sequence[GraphValue]]) -> GraphValue:
-        """What all steps gave out, along a new axis."""
+    def _stack_steps(self, number: int, made: Sequence[Sequence[GraphValue]]) -> GraphValue:
+        """Stack what all steps gave out along a new axis."""
         site, place = self._site, self._frame.places[number]
         values = [step[number] for step in made]
         if not values:
-            return _of_no_step(site, place.axis, self._declared[number])
+            return _empty_steps(site, place.axis, self._declared[number])
         if len({value.type for value in values}) > 1:
             raise Unsupported("steps make values of different types, which are put together")
         if any(value.count is not None for value in values):
             raise Unsupported("steps make values with a size that only a call knows, which are put together")
         ordered = values[::-1] if place.backwards else values
-        return stacked(site, ordered, site.axis(place.axis, values[0].rank + 1))
+        return stack_values(site, ordered, site.axis(place.axis, values[0].rank + 1))
 
 
 def _holds(condition: GraphValue) -> bool:
@@ -108,10 +108,10 @@ def _element(site: NodeSite, row: LoopElements, place: int) -> GraphValue:
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if x.constant is not None:
         return site.constant(x.constant.take(place, axis), x.type.dtype)
-    return site.view(sliced(site, x, {axis: (place, 1, 1)}), shape)
+    return site.view(slice_axes(site, x, {axis: (place, 1, 1)}), shape)
 
 
-def _of_no_step(site: NodeSite, axis: int, declared: object) -> GraphValue:
+def _empty_steps(site: NodeSite, axis: int, declared: object) -> GraphValue:
     type_ = declared.type.tensor_type  # type: ignore[attr-defined]
     known = type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim)
     if not known:

@@ -30,7 +30,7 @@ def greatest_number(builder: GraphBuilder, name: str, deepest: int = _DEEPEST) -
     if form is None or len(form.stages) != 1 or len(maker.outputs) != 1:
         return None
     given = dict(zip(form.inputs, maker.inputs, strict=True))
-    return _Greatest(builder, form, given, deepest - 1).of(form.stages[0].value)
+    return _Greatest(builder, form, given, deepest - 1).upper_bound(form.stages[0].value)
 
 
 class _Greatest:
@@ -40,7 +40,7 @@ class _Greatest:
         self._given = given
         self._deepest = deepest
 
-    def of(self, value: SourceExpr) -> int | None:
+    def upper_bound(self, value: SourceExpr) -> int | None:
         """The most that an expression can be."""
         match value:
             case IntLit(value=number):
@@ -48,16 +48,16 @@ class _Greatest:
             case Read(buffer=buffer):
                 return greatest_number(self._builder, self._given[buffer], self._deepest)
             case Apply(func="min", args=args):
-                found = [most for most in map(self.of, args) if most is not None]
+                found = [most for most in map(self.upper_bound, args) if most is not None]
                 return min(found, default=None)
             case Apply(func="max", args=args):
                 return self._largest(*args)
             case IfElse(then=then, otherwise=otherwise):
                 return self._largest(then, otherwise)
             case Apply(func="i64", args=(inner,)) if dtype_of(inner, self._form.dtypes) in _NARROWER:
-                return self.of(inner)
+                return self.upper_bound(inner)
         return None
 
     def _largest(self, *args: SourceExpr) -> int | None:
-        found = [most for most in map(self.of, args) if most is not None]
+        found = [most for most in map(self.upper_bound, args) if most is not None]
         return max(found) if len(found) == len(args) else None

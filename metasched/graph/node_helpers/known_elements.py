@@ -19,7 +19,7 @@ from metasched.graph.value_type import ValueType
 from metasched.target import Target
 
 # Elements of each value on the way, 64 MiB of whole numbers: they are there while a node is read.
-_MOST = 1 << 23
+_MOST_ELEMENTS = 1 << 23
 
 
 def known_elements(builder: GraphBuilder, value: GraphValue) -> Array | None:
@@ -34,10 +34,10 @@ def known_elements(builder: GraphBuilder, value: GraphValue) -> Array | None:
         return None
     nodes, constants = found
     types = {name: builder.type_of(name) for node in nodes for name in (*node.inputs, *node.outputs)}
-    if any(type_.size > _MOST for type_ in types.values()):
+    if any(type_.size > _MOST_ELEMENTS for type_ in types.values()):
         return None
-    return builder.remembered(
-        _signature(nodes, types, constants), lambda: _computed(nodes, types, constants, value.name)
+    return builder.remember(
+        _signature(nodes, types, constants), lambda: _compute_value(nodes, types, constants, value.name)
     )
 
 
@@ -78,7 +78,7 @@ def _signature(
     return tuple(out)
 
 
-def _computed(
+def _compute_value(
     nodes: Sequence[Node], types: Mapping[str, ValueType], constants: Mapping[str, Array], name: str
 ) -> Array | None:
     """The elements of a value, computed on this machine whatever the network is for; None where no program of the whole

@@ -30,19 +30,20 @@ class BoxSide:
         out = [f"{index} >= {self.first}"] * (self.first > 0)
         end = self.first + self.step * (self.count - 1) + 1
         out += [f"{index} < {end}"] * (end < extent)
-        return out + [f"({self._from_first(index)}) % {self.step} == 0"] * (self.step > 1)
+        return out + [f"({self._offset_from_first(index)}) % {self.step} == 0"] * (self.step > 1)
 
-    def of_updates(self, index: str) -> str:
+    def update_index(self, index: str) -> str:
         """The index of the updates at an index of the dimension."""
         if self.axis is None:
             return "0"
-        return self._from_first(index) if self.step == 1 else f"({self._from_first(index)}) // {self.step}"
+        offset = self._offset_from_first(index)
+        return offset if self.step == 1 else f"({offset}) // {self.step}"
 
-    def _from_first(self, index: str) -> str:
+    def _offset_from_first(self, index: str) -> str:
         return f"{index} - {self.first}" if self.first else index
 
 
-def counted_places(places: Array, shape: tuple[int, ...]) -> Array:
+def wrap_negative_places(places: Array, shape: tuple[int, ...]) -> Array:
     """Places, shape (..., depth), along the first dimensions of `shape`, each counted from the beginning.
 
     Raises Unsupported for one that is not there.
@@ -84,14 +85,14 @@ def _side(places: Array) -> BoxSide | None:
     return side if np.array_equal(places, np.broadcast_to(expected, places.shape)) else None
 
 
-def last_at_each(places: Array, count: int) -> Array:
+def last_updates(places: Array, count: int) -> Array:
     """For each of `count` places, the number of the last update that is for it; -1 where none is."""
     out = np.full(count, -1, np.int64)
     np.maximum.at(out, places, np.arange(len(places)))
     return out
 
 
-def last_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
+def last_updates_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
     """For each place on lines along an axis, the number of the last update for it; -1 where none is.
 
     `index` says for each update where it goes on its line; the result has the shape `shape`.

@@ -13,7 +13,7 @@ from enum import Enum
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, limits, place_within
+from metasched.graph.text import at, declare_buffer, indices, limits, place_within
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -46,7 +46,7 @@ class RowOrder:
         return f"({other} <= {one} or {one} != {one})" if self.largest else f"({one} <= {other} or {other} != {other})"
 
     @property
-    def last(self) -> str:
+    def last_element(self) -> str:
         """The text of an element that comes after all others that are ahead of it in the row."""
         lowest, highest = limits(self.dtype)
         if not self.dtype.is_float:
@@ -88,28 +88,28 @@ class _Blocks:
         shape = self.elements.shape
         return (*shape[: self.axis], *extents, *shape[self.axis + 2 :])
 
-    def at(self, name: str, *inside: str) -> str:
+    def element(self, name: str, *inside: str) -> str:
         """An element of an array, with these subscripts for blocks and elements."""
-        return _along(name, self.elements.rank - 2, self.axis, *inside)
+        return _element_along(name, self.elements.rank - 2, self.axis, *inside)
 
 
-def _along(name: str, around: int, axis: int, *inside: str) -> str:
+def _element_along(name: str, around: int, axis: int, *inside: str) -> str:
     """An element of an array, with these subscripts among those of the other dimensions."""
     over = indices(around)
     return at(name, [*over[:axis], *inside, *over[axis:]])
 
 
-def sorted_row(site: NodeSite, x: GraphValue, axis: int, k: int, order: SortOrder) -> tuple[GraphValue, GraphValue]:
+def sort_row(site: NodeSite, x: GraphValue, axis: int, k: int, order: SortOrder) -> tuple[GraphValue, GraphValue]:
     """The first `k` elements along an axis, and their places, i64; of equal ones that of the lower place is first."""
     row_order = RowOrder(x.type.dtype, order)
-    blocks = _ranked(site, x, axis, k, row_order)
+    blocks = _rank_blocks(site, x, axis, k, row_order)
     while blocks.count > 1:
-        blocks = _merged(site, blocks, k, row_order)
+        blocks = _merge_pairs(site, blocks, k, row_order)
     shape = blocks.shape(k)
     return site.view(blocks.elements, shape), site.cast(site.view(blocks.places, shape), DType.I64)
 
 
-def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: RowOrder) -> _Blocks:
+def _rank_blocks(site: NodeSite, x: GraphValue, axis: int, k: int, order: RowOrder) -> _Blocks:
     """The first elements of each block, by their ranks; a power of two of blocks, so that each has another one."""
     extent, around = x.shape[axis], x.rank - 1
     count = 1 if extent <= _WHOLE else 1 << ((extent - 1) // _BLOCK).bit_length()
@@ -118,17 +118,18 @@ def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: RowOrder) -
     def shape(*extents: int) -> tuple[int, ...]:
         return (*x.shape[:axis], *extents, *x.shape[axis + 1 :])
 
-    one, other = (_along("A", around, axis, f"j * {size} + {name}") for name in ("u", "r0"))
+    one, other = (_element_along("A", around, axis, f"j * {size} + {name}") for name in ("u", "r0"))
     inside, itself = (f"j * {size} + {name} < {extent}" for name in ("r0", "u"))
     first = f"({order.no_later(other, one)} if r0 < u else not {order.no_later(one, other)})"
-    ranks, own = _along("R", around, axis, "j", "r0"), _along("K", around, axis, "j", "s")
+    ranks, own = _element_along("R", around, axis, "j", "r0"), _element_along("K", around, axis, "j", "s")
     rank = f"sum[r0 < {size} if {itself} and {inside}](i32(1) if {first} else i32(0))"
     place = f"sum[r0 < {size} if {inside} and {ranks} == i32(s)](i32(j * {size} + r0))"
+    element = _element_along("A", around, axis, place_within(own, extent))
     stages = [
-        declared("R", ValueType(DType.I32, shape(count, size))),
-        f"{_along('R', around, axis, 'j', 'u')} = {rank}",
+        declare_buffer("R", ValueType(DType.I32, shape(count, size))),
+        f"{_element_along('R', around, axis, 'j', 'u')} = {rank}",
         f"{own} = {place}",
-        f"{_along('Y', around, axis, 'j', 's')} = {_along('A', around, axis, place_within(own, extent))}",
+        f"{_element_along('Y', around, axis, 'j', 's')} = {element}",
     ]
     made = shape(count, min(k, size))
     outputs = {"Y": ValueType(x.type.dtype, made), "K": ValueType(DType.I32, made)}
@@ -136,26 +137,26 @@ def _ranked(site: NodeSite, x: GraphValue, axis: int, k: int, order: RowOrder) -
     return _Blocks(elements, places, axis, size, extent)
 
 
-def _merged(site: NodeSite, blocks: _Blocks, k: int, order: RowOrder) -> _Blocks:
+def _merge_pairs(site: NodeSite, blocks: _Blocks, k: int, order: RowOrder) -> _Blocks:
     """Pairs of blocks as one each, of which the first elements go on."""
     pairs, length = blocks.count // 2, min(k, 2 * blocks.whole)
     numbers = ValueType(DType.I32, blocks.shape(pairs, length))
     step = 1 << (min(blocks.length, length - 1).bit_length() - 1)
-    found = _searched(site, blocks, order, numbers, step)
-    taken = f"i64({blocks.at('N', 'p', 's')})"
+    found = _count_before(site, blocks, order, numbers, step)
+    taken = f"i64({blocks.element('N', 'p', 's')})"
     ahead, second = _ahead(blocks, order, taken, f"s - {taken}"), f"{blocks.length} + s - {taken}"
-    stages = [declared("F", numbers), f"{blocks.at('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
-    own = f"i64({blocks.at('F', 'p', 's')})"
+    stages = [declare_buffer("F", numbers), f"{blocks.element('F', 'p', 's')} = i32({taken} if {ahead} else {second})"]
+    own = f"i64({blocks.element('F', 'p', 's')})"
     for made, array in (("Y", "A"), ("J", "K")):
-        first = blocks.at(array, "2 * p", place_within(own, blocks.length))
-        last = blocks.at(array, "2 * p + 1", place_within(f"{own} - {blocks.length}", blocks.length))
-        stages.append(f"{blocks.at(made, 'p', 's')} = {first} if {own} < {blocks.length} else {last}")
+        first = blocks.element(array, "2 * p", place_within(own, blocks.length))
+        last = blocks.element(array, "2 * p + 1", place_within(f"{own} - {blocks.length}", blocks.length))
+        stages.append(f"{blocks.element(made, 'p', 's')} = {first} if {own} < {blocks.length} else {last}")
     outputs = {"Y": ValueType(order.dtype, numbers.shape), "J": numbers}
     elements, places = site.program(stages, outputs, A=blocks.elements, K=blocks.places, N=found)
     return _Blocks(elements, places, blocks.axis, 2 * blocks.whole, blocks.extent)
 
 
-def _searched(site: NodeSite, blocks: _Blocks, order: RowOrder, numbers: ValueType, step: int) -> GraphValue:
+def _count_before(site: NodeSite, blocks: _Blocks, order: RowOrder, numbers: ValueType, step: int) -> GraphValue:
     """How many of the elements before each one of a pair are of its first block, by halves: first `step` or none.
 
     All steps after the first are one task, as how many elements they try is data.
@@ -164,10 +165,10 @@ def _searched(site: NodeSite, blocks: _Blocks, order: RowOrder, numbers: ValueTy
 
     def stages(taken: str, more: str, after: str) -> list[str]:
         ahead = _ahead(blocks, order, f"{more} - 1", f"s - ({more})")
-        return [f"{blocks.at('Y', 'p', 's')} = i32({more} if {ahead} else {taken})", f"V[z] = {after}"]
+        return [f"{blocks.element('Y', 'p', 's')} = i32({more} if {ahead} else {taken})", f"V[z] = {after}"]
 
     found, tried = site.program(stages("0", str(step), f"i64({step // 2})"), outputs, A=blocks.elements)
-    taken = f"i64({blocks.at('N', 'p', 's')})"
+    taken = f"i64({blocks.element('N', 'p', 's')})"
     halved = stages(taken, f"{taken} + W[0]", "W[z] // 2")
     for _ in range(step.bit_length() - 1):
         found, tried = site.program(halved, outputs, A=blocks.elements, N=found, W=tried)
@@ -180,7 +181,7 @@ def _ahead(blocks: _Blocks, order: RowOrder, first: str, second: str) -> str:
     One that is not there comes after one that is, and nothing comes ahead of what would be before the second block.
     """
     rest = f"{blocks.extent} - (2 * p + 1) * {blocks.whole}"
-    one = blocks.at("A", "2 * p", place_within(first, blocks.length))
-    other = blocks.at("A", "2 * p + 1", place_within(second, blocks.length))
+    one = blocks.element("A", "2 * p", place_within(first, blocks.length))
+    other = blocks.element("A", "2 * p + 1", place_within(second, blocks.length))
     gone = f"{second} >= {blocks.length} or {second} >= {rest}"
     return f"{second} >= 0 and ({gone} or {first} < {blocks.length} and {order.no_later(one, other)})"

@@ -10,10 +10,10 @@ from metasched.graph.text import at, indices, number, read
 from metasched.graph.value_type import ValueType
 
 # Values that one program joins; more are joined in turns.
-_JOINED = 16
+_MOST_JOINED_VALUES = 16
 
 
-def transposed(site: NodeSite, x: GraphValue, order: Sequence[int]) -> GraphValue:
+def transpose_axes(site: NodeSite, x: GraphValue, order: Sequence[int]) -> GraphValue:
     """A value with its dimensions in another order."""
     shape = tuple(x.shape[axis] for axis in order)
     moved = [axis for axis in order if x.shape[axis] != 1]
@@ -24,14 +24,14 @@ def transposed(site: NodeSite, x: GraphValue, order: Sequence[int]) -> GraphValu
     return site.single([f"{at('Y', over)} = {at('A', subscripts)}"], ValueType(x.type.dtype, shape), A=x)
 
 
-def mirrored(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
+def mirror_axis(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     """A value with the elements along an axis from the last to the first."""
     over = indices(x.rank)
     places = [f"{x.shape[dim] - 1} - {name}" if dim == axis else name for dim, name in enumerate(over)]
     return site.single([f"{at('Y', over)} = {at('A', places)}"], x.type, A=x)
 
 
-def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]) -> GraphValue:
+def slice_axes(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]) -> GraphValue:
     """Part of a tensor: along some axes, from a start, by a step, so many elements."""
     over, shape = list(indices(x.rank)), list(x.shape)
     for axis, (start, step, count) in parts.items():
@@ -49,13 +49,13 @@ def sliced(site: NodeSite, x: GraphValue, parts: dict[int, tuple[int, int, int]]
 
 def entry_of(site: NodeSite, x: GraphValue, number: int) -> GraphValue:
     """One entry of the first dimension."""
-    return site.view(sliced(site, x, {0: (number, 1, 1)}), x.shape[1:])
+    return site.view(slice_axes(site, x, {0: (number, 1, 1)}), x.shape[1:])
 
 
-def replaced(
+def replace_part(
     site: NodeSite, x: GraphValue, parts: Mapping[int, tuple[int, int, int]], update: GraphValue
 ) -> GraphValue:
-    """A tensor with other elements in the part that `sliced` would take: those of `update`, broadcast to its shape."""
+    """A tensor in which the part that `slice_axes` would take is `update`, broadcast to its shape."""
     over, met, places = indices(x.rank), [], list(indices(x.rank))
     shape = list(x.shape)
     for axis, (start, step, count) in parts.items():
@@ -80,16 +80,17 @@ def replaced(
     return site.single([stage], x.type, A=x, **given)
 
 
-def stacked(site: NodeSite, values: Sequence[GraphValue], axis: int) -> GraphValue:
+def stack_values(site: NodeSite, values: Sequence[GraphValue], axis: int) -> GraphValue:
     """Values along a new dimension; programs of a few values each, since one of many is deep."""
     shape = values[0].shape
     made = [site.view(value, (*shape[:axis], 1, *shape[axis:])) for value in values]
     while len(made) > 1:
-        made = [_joined(site, made[n : n + _JOINED], axis) for n in range(0, len(made), _JOINED)]
+        starts = range(0, len(made), _MOST_JOINED_VALUES)
+        made = [_join_parts(site, made[n : n + _MOST_JOINED_VALUES], axis) for n in starts]
     return made[0]
 
 
-def _joined(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
+def _join_parts(site: NodeSite, parts: Sequence[GraphValue], axis: int) -> GraphValue:
     if len(parts) == 1:
         return parts[0]
     over, letters = indices(parts[0].rank), names(len(parts))

@@ -72,7 +72,7 @@ def number_type(x: GraphValue) -> DType:
 def numbers_in(site: NodeSite, packed: GraphValue, bits: int, length: int, dtype: DType = DType.U8) -> GraphValue:
     """The first `length` numbers in the last dimension of bytes, each an element of an integer type, or f4e2m1."""
     over = indices(packed.rank)
-    text = number_in(at("A", (*over[:-1], _divided(over[-1], 8 // bits))), over[-1], bits)
+    text = number_in(at("A", (*over[:-1], _divide_place(over[-1], 8 // bits))), over[-1], bits)
     if dtype.is_float:
         text = _float_of(text)
     elif not dtype.is_unsigned:
@@ -95,7 +95,7 @@ def _code_of(number: str) -> str:
     return f"({code} + (8 if {number} < 0.0 else 0))"
 
 
-def packed_matrix(site: NodeSite, x: GraphValue, summed: int) -> GraphValue:
+def pack_matrix(site: NodeSite, x: GraphValue, summed: int) -> GraphValue:
     """The numbers of a matrix of few bits, as u8[rows, bytes of a row], where rows lie along the dimension `summed`.
 
     Signed numbers are half of their range larger.
@@ -117,7 +117,7 @@ def _offset(x: GraphValue) -> int:
     return int(2 ** (x.bits - 1)) if x.type.dtype.properties.kind is DTypeKind.SIGNED else 0
 
 
-def packed_weights(
+def pack_weights(
     site: NodeSite, x: GraphValue, scales: GraphValue, zeros: GraphValue | None, summed: int, block: int
 ) -> PackedWeights:
     """A matrix of few bits, packed along the dimension `summed`, with scales and zero points of blocks along it.
@@ -128,7 +128,7 @@ def packed_weights(
     middle: ZeroPoints = offset
     if zeros is not None:
         middle = site.elementwise(f"u8(i32({{0}}) + {offset})", _rows_of(site, zeros, summed), dtype=DType.U8)
-    bytes_ = packed_matrix(site, x, summed)
+    bytes_ = pack_matrix(site, x, summed)
     return PackedWeights(bytes_, of_rows, middle, x.bits, block, x.shape[summed], floats=x.type.dtype.is_float)
 
 
@@ -139,30 +139,32 @@ def _rows_of(site: NodeSite, part: GraphValue, summed: int) -> GraphValue:
     return site.single(["Y[j, b] = A[b, j]"], ValueType(part.type.dtype, part.shape[::-1]), A=part)
 
 
-def unpacked_rows(site: NodeSite, weights: PackedWeights) -> GraphValue:
-    """What the numbers stand for, in the scales' type; the rows may have any number of dimensions."""
+def unpack_rows(site: NodeSite, weights: PackedWeights) -> GraphValue:
+    """The values of packed numbers, in the scales' type; the rows may have any number of dimensions."""
     over = indices(weights.bytes.rank)
     dtype = weights.scales.type.dtype
-    text = _meaning(weights, over[-1], lambda name, step: at(name, (*over[:-1], _divided(over[-1], step))))
+    text = _value_text(weights, over[-1], lambda name, step: at(name, (*over[:-1], _divide_place(over[-1], step))))
     type_ = ValueType(dtype, (*weights.bytes.shape[:-1], weights.length))
     return site.single([f"{at('Y', over)} = {cast(text, DType.F32, dtype)}"], type_, **weights.parts)
 
 
-def unpacked_matrix(site: NodeSite, weights: PackedWeights, summed: int = 0) -> GraphValue:
+def unpack_matrix(site: NodeSite, weights: PackedWeights, summed: int = 0) -> GraphValue:
     """What the numbers stand for, in f32, with rows of numbers along the dimension `summed`: by default they become
     columns, f32[length, rows].
     """
     (rows, _) = weights.bytes.shape
     width = min(_PANEL, rows)
-    text = _meaning(weights, "k", lambda name, step: at(name, (f"j // {width}", _divided("k", step), f"j % {width}")))
-    panels = {name: _in_panels(site, part, width) for name, part in weights.parts.items()}
+    text = _value_text(
+        weights, "k", lambda name, step: at(name, (f"j // {width}", _divide_place("k", step), f"j % {width}"))
+    )
+    panels = {name: _arrange_in_panels(site, part, width) for name, part in weights.parts.items()}
     over, shape = ("k", "j"), (weights.length, rows)
     if summed == 1:
         over, shape = over[::-1], shape[::-1]
     return site.single([f"{at('Y', over)} = {text}"], ValueType(DType.F32, shape), **panels)
 
 
-def _meaning(weights: PackedWeights, place: str, read: Callable[[str, int], str]) -> str:
+def _value_text(weights: PackedWeights, place: str, read: Callable[[str, int], str]) -> str:
     """The text of `(number - zero point) * scale` in f32; `read` gives that of a part's element, of which each is for
     so many numbers.
     """
@@ -178,11 +180,11 @@ def _meaning(weights: PackedWeights, place: str, read: Callable[[str, int], str]
     return f"(f32({number}) - {cast(zero, weights.zeros.type.dtype, DType.F32)}) * {scale}"
 
 
-def _divided(place: str, step: int) -> str:
+def _divide_place(place: str, step: int) -> str:
     return place if step == 1 else f"{place} // {step}"
 
 
-def _in_panels(site: NodeSite, part: GraphValue, width: int) -> GraphValue:
+def _arrange_in_panels(site: NodeSite, part: GraphValue, width: int) -> GraphValue:
     """Rows side by side, so many in a panel, as [panels, elements of a row, width]; the last is filled with zeros."""
     rows, length = part.shape
     panels = -(-rows // width)

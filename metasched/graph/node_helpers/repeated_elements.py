@@ -11,8 +11,8 @@ from metasched.graph.ir import Compute, ShapeView
 from metasched.ir.source import Apply, IntLit, Name, Read, SourceExpr
 
 
-def without_repeats(builder: GraphBuilder, value: GraphValue) -> GraphValue:
-    """What a value repeats, with one element along each dimension along which it does; the value where it does not."""
+def drop_repeats(builder: GraphBuilder, value: GraphValue) -> GraphValue:
+    """A value with one element along each dimension along which it repeats; itself where there is none."""
     maker = builder.maker(value.name)
     stages = stages_of(maker.program) if isinstance(maker, Compute) and len(maker.inputs) == 1 else None
     if stages is None or not isinstance(maker, Compute):
@@ -35,7 +35,7 @@ def tally_of(builder: GraphBuilder, condition: GraphValue) -> Tally:
             name = maker.input
             continue
         value = GraphValue(name, builder.type_of(name))
-        source = without_repeats(builder, value)
+        source = drop_repeats(builder, value)
         if source.name == name:
             return Tally(name, times)
         name, times = source.name, times * (value.type.size // source.type.size)

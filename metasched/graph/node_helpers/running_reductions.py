@@ -13,7 +13,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -22,7 +22,12 @@ _AT_ONCE, _BLOCK = 64, 32
 # Elements of a row up to which running sums of exponentials are taken.
 _EXPONENTIALS = 1024
 # How two results of each reduction are joined.
-JOINED: Mapping[str, str] = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "max({0}, {1})", "min": "min({0}, {1})"}
+COMBINATIONS: Mapping[str, str] = {
+    "sum": "{0} + {1}",
+    "prod": "{0} * {1}",
+    "max": "max({0}, {1})",
+    "min": "min({0}, {1})",
+}
 
 
 @dataclass(frozen=True)
@@ -48,23 +53,23 @@ class Scan:
         return (">" if self.reverse else "<") + ("" if self.exclusive else "=")
 
 
-def scanned(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
+def scan_axis(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     """A running reduction along an axis."""
     if x.shape[scan.axis] > _AT_ONCE:
-        return _in_blocks(site, x, scan)
+        return _scan_in_blocks(site, x, scan)
     over, dtype = indices(x.rank), x.type.dtype
     wide = dtype.compute
     element = at("A", ["r0" if dim == scan.axis else name for dim, name in enumerate(over)])
     met = f"r0 {scan.relation} {over[scan.axis]}"
     stages = [
-        declared("T", ValueType(wide, x.shape)),
+        declare_buffer("T", ValueType(wide, x.shape)),
         f"{at('T', over)} = {scan.reducer}[r0 < {x.shape[scan.axis]} if {met}]({wide}({element}))",
         f"{at('Y', over)} = {dtype}({at('T', over)})",
     ]
     return site.single(stages, x.type, A=x)
 
 
-def _in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
+def _scan_in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     axis, extent, dtype = scan.axis, x.shape[scan.axis], x.type.dtype
     wide, over = dtype.compute, indices(x.rank)
     blocks = -(-extent // _BLOCK)
@@ -82,10 +87,10 @@ def _in_blocks(site: NodeSite, x: GraphValue, scan: Scan) -> GraphValue:
     whole = f"{scan.reducer}[r0 < {_BLOCK}{f' if {inside}' if inside else ''}]({element})"
     inner = site.single([f"{at('Y', along('b', 'j'))} = {within}"], ValueType(wide, shape(blocks, _BLOCK)), A=x)
     totals = site.single([f"{at('Y', along('b'))} = {whole}"], ValueType(wide, shape(blocks)), A=x)
-    before = scanned(site, totals, Scan(scan.reducer, axis, exclusive=True, reverse=scan.reverse))
+    before = scan_axis(site, totals, Scan(scan.reducer, axis, exclusive=True, reverse=scan.reverse))
     i = over[axis]
     first, second = at("A", along(f"{i} // {_BLOCK}")), at("B", along(f"{i} // {_BLOCK}", f"{i} % {_BLOCK}"))
-    text = JOINED[scan.reducer].format(first, second)
+    text = COMBINATIONS[scan.reducer].format(first, second)
     text = text if wide is dtype else f"{dtype}({text})"
     return site.single([f"{at('Y', over)} = {text}"], ValueType(dtype, x.shape), A=before, B=inner)
 
@@ -112,9 +117,9 @@ def log_sum_exp_scan(site: NodeSite, x: GraphValue, axis: int) -> GraphValue:
     largest, met = at("M", over), f"r0 < {extent} if r0 <= {over[axis]}"
     finite = f"({largest} if abs({largest}) < inf else 0.0)"
     stages = [
-        declared("M", ValueType(wide, x.shape)),
+        declare_buffer("M", ValueType(wide, x.shape)),
         f"{largest} = max[{met}]({element})",
-        declared("S", ValueType(wide, x.shape)),
+        declare_buffer("S", ValueType(wide, x.shape)),
         f"{at('S', over)} = sum[{met}](exp({element} - {finite}))",
         f"{at('Y', over)} = {dtype}(log({at('S', over)}) + {finite})",
     ]

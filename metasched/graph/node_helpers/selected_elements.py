@@ -15,7 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -53,17 +53,17 @@ def _levels(extent: int, k: int, rows: int, block: int) -> Iterator[Levels]:
     extents: tuple[int, ...] = (extent,)
     cost = 2 * OF_A_KERNEL
     while (above := -(-extents[-1] // block)) > k and extent <= _LONGEST_ROW:
-        cost += 2 * OF_A_KERNEL + rows * (OF_AN_ELEMENT * extents[-1] + _of_ranks(k * block, k))
+        cost += 2 * OF_A_KERNEL + rows * (OF_AN_ELEMENT * extents[-1] + _rank_cost(k * block, k))
         extents = (*extents, above)
-        yield Levels(block, extents, cost + rows * _of_ranks(above, k))
+        yield Levels(block, extents, cost + rows * _rank_cost(above, k))
 
 
-def _of_ranks(count: int, k: int) -> int:
-    """What it takes to rank so many elements, and to find those of the first ranks."""
+def _rank_cost(count: int, k: int) -> int:
+    """The cost of ranking so many elements and finding those of the first ranks."""
     return count * (count + k)
 
 
-def selected(
+def select_first(
     site: NodeSite, x: GraphValue, axis: int, k: int, levels: Levels, order: SortOrder
 ) -> tuple[GraphValue, GraphValue]:
     """The first `k` elements along an axis, and their places, i64; of equal ones that of the lower place is first."""
@@ -71,9 +71,9 @@ def selected(
     heads = [x]
     for extent in levels.extents[1:]:
         heads.append(selection.heads(heads[-1], extent))
-    places = selection.first(heads.pop())
+    places = selection.first_places(heads.pop())
     while heads:
-        places = selection.first(heads.pop(), places)
+        places = selection.first_places(heads.pop(), places)
     return selection.elements(x, places)
 
 
@@ -90,39 +90,43 @@ class _Selection:
     def heads(self, x: GraphValue, count: int) -> GraphValue:
         """The first element of each block."""
         made = ValueType(x.type.dtype, self._shape(x, count))
-        result = self._along(x, "Y", "j")
+        result = self._element_along(x, "Y", "j")
         if self.order.largest or not x.type.dtype.is_float:
             best = "max" if self.order.largest else "min"
-            return self.site.single([f"{result} = {best}[r0 < {self.block}]({self._of_block(x, 'r0')})"], made, A=x)
+            return self.site.single(
+                [f"{result} = {best}[r0 < {self.block}]({self._block_element(x, 'r0')})"], made, A=x
+            )
         # The minimum of a block is NaN where any element is, but its first element only where all are.
-        stages, best = list[str](), self._of_block(x, "0")
+        stages, best = list[str](), self._block_element(x, "0")
         for n in range(1, self.block):
             name = "Y" if n == self.block - 1 else f"W{n}"
-            one = self._of_block(x, str(n))
-            stages += [] if name == "Y" else [declared(name, made)]
-            stages.append(f"{self._along(x, name, 'j')} = {best} if {self.order.no_later(best, one)} else {one}")
-            best = self._along(x, name, "j")
+            one = self._block_element(x, str(n))
+            stages += [] if name == "Y" else [declare_buffer(name, made)]
+            stages.append(
+                f"{self._element_along(x, name, 'j')} = {best} if {self.order.no_later(best, one)} else {one}"
+            )
+            best = self._element_along(x, name, "j")
         return self.site.single(stages, made, A=x)
 
-    def _of_block(self, x: GraphValue, place: str) -> str:
+    def _block_element(self, x: GraphValue, place: str) -> str:
         """An element of a block, or the row's last one for those behind its end: it is in the last block anyway."""
-        return self._along(x, "A", _within(f"j * {self.block} + {place}", x.shape[self.axis]))
+        return self._element_along(x, "A", _clamp_place(f"j * {self.block} + {place}", x.shape[self.axis]))
 
-    def first(self, x: GraphValue, blocks: GraphValue | None = None) -> GraphValue:
+    def first_places(self, x: GraphValue, blocks: GraphValue | None = None) -> GraphValue:
         """The places of the first elements, in order, i32: of all, or of those in the blocks at these places."""
         if blocks is None:
-            return self._ranked(x)
+            return self._rank_places(x)
         numbers = ValueType(DType.I32, self._shape(x, self.k * self.block))
-        place = self._along(x, "P", "u")
+        place = self._element_along(x, "P", "u")
         stages = [
-            f"{place} = {self._along(x, 'C', f'u // {self.block}')} * {self.block} + i32(u % {self.block})",
-            f"{self._along(x, 'E', 'u')} = {self._there(x, f'i64({place})')}",
+            f"{place} = {self._element_along(x, 'C', f'u // {self.block}')} * {self.block} + i32(u % {self.block})",
+            f"{self._element_along(x, 'E', 'u')} = {self._there(x, f'i64({place})')}",
         ]
         outputs = {"P": numbers, "E": replace(numbers, dtype=x.type.dtype)}
         places, elements = self.site.program(stages, outputs, A=x, C=blocks)
-        return self._ranked(elements, places)
+        return self._rank_places(elements, places)
 
-    def _ranked(self, x: GraphValue, places: GraphValue | None = None) -> GraphValue:
+    def _rank_places(self, x: GraphValue, places: GraphValue | None = None) -> GraphValue:
         """The places of the first of some elements, which are at these places, and by default side by side.
 
         What an element is compared by is its value and, among equal ones, its turn: its place, or for half of the
@@ -130,25 +134,27 @@ class _Selection:
         """
         count = x.shape[self.axis]
         numbers = ValueType(DType.I32, x.shape)
-        value, turn, rank = (self._along(x, name, "u") for name in "VTR")
-        other, its_turn, its_rank = (self._along(x, name, "r0") for name in "VTR")
-        place, its_place = ("i32(u)", "i32(r0)") if places is None else (self._along(x, "P", n) for n in ("u", "r0"))
+        value, turn, rank = (self._element_along(x, name, "u") for name in "VTR")
+        other, its_turn, its_rank = (self._element_along(x, name, "r0") for name in "VTR")
+        place, its_place = (
+            ("i32(u)", "i32(r0)") if places is None else (self._element_along(x, "P", n) for n in ("u", "r0"))
+        )
         relation = ">" if self.order.largest else "<"
         before = f"{other} {relation} {value} or {other} == {value} and {its_turn} < {turn}"
         stages = [
-            declared("T", numbers),
-            declared("R", numbers),
-            declared("V", replace(numbers, dtype=x.type.dtype.compute)),
-            *self._compared_by(x, place),
+            declare_buffer("T", numbers),
+            declare_buffer("R", numbers),
+            declare_buffer("V", replace(numbers, dtype=x.type.dtype.compute)),
+            *self._key_stages(x, place),
             f"{rank} = sum[r0 < {count}](i32(1) if {before} else i32(0))",
-            f"{self._along(x, 'Y', 's')} = sum[r0 < {count} if {its_rank} == i32(s)]({its_place})",
+            f"{self._element_along(x, 'Y', 's')} = sum[r0 < {count} if {its_rank} == i32(s)]({its_place})",
         ]
         arrays = {"A": x} if places is None else {"A": x, "P": places}
         return self.site.single(stages, ValueType(DType.I32, self._shape(x, self.k)), **arrays)
 
-    def _compared_by(self, x: GraphValue, place: str) -> list[str]:
+    def _key_stages(self, x: GraphValue, place: str) -> list[str]:
         """The stages of an element's value and turn."""
-        own, value, turn = (self._along(x, name, "u") for name in "AVT")
+        own, value, turn = (self._element_along(x, name, "u") for name in "AVT")
         dtype = x.type.dtype
         if not dtype.is_float:
             return [f"{value} = {own}", f"{turn} = {place}"]
@@ -161,10 +167,11 @@ class _Selection:
 
     def elements(self, x: GraphValue, places: GraphValue) -> tuple[GraphValue, GraphValue]:
         """Elements at places of the row, and the places, i64."""
-        place = self._along(x, "P", "s")
+        place = self._element_along(x, "P", "s")
+        element = self._element_along(x, "A", _clamp_place(f"i64({place})", x.shape[self.axis]))
         stages = [
-            f"{self._along(x, 'Y', 's')} = {self._along(x, 'A', _within(f'i64({place})', x.shape[self.axis]))}",
-            f"{self._along(x, 'I', 's')} = i64({place})",
+            f"{self._element_along(x, 'Y', 's')} = {element}",
+            f"{self._element_along(x, 'I', 's')} = i64({place})",
         ]
         shape = self._shape(x, self.k)
         outputs = {"Y": ValueType(x.type.dtype, shape), "I": ValueType(DType.I64, shape)}
@@ -174,9 +181,10 @@ class _Selection:
     def _there(self, x: GraphValue, place: str) -> str:
         """The element at a place; behind the end of the row, what comes after all others."""
         extent = x.shape[self.axis]
-        return f"({self._along(x, 'A', _within(place, extent))} if {place} < {extent} else {self.order.last})"
+        element = self._element_along(x, "A", _clamp_place(place, extent))
+        return f"({element} if {place} < {extent} else {self.order.last_element})"
 
-    def _along(self, x: GraphValue, name: str, inside: str) -> str:
+    def _element_along(self, x: GraphValue, name: str, inside: str) -> str:
         """An element of an array, with this subscript along the dimension."""
         over = indices(x.rank)
         return at(name, (*over[: self.axis], inside, *over[self.axis + 1 :]))
@@ -190,6 +198,6 @@ def _number(element: str, dtype: DType) -> str:
     return f"{dtype}(inf) if {element} != {element} else {dtype}({element})"
 
 
-def _within(place: str, extent: int) -> str:
+def _clamp_place(place: str, extent: int) -> str:
     """A place where there is one."""
     return f"min(max({place}, 0), {extent - 1})"

@@ -41,7 +41,7 @@ class Windows:
             return first
         return f"{first} + {inner if dilation == 1 else f'{dilation}*{inner}'}"
 
-    def inside(self, dim: int, output: str, inner: str) -> str | None:
+    def inside_condition(self, dim: int, output: str, inner: str) -> str | None:
         """The condition that a window's element is no part of the border, along a dimension; None where it never is.
 
         Where there is a border behind, the condition says so even if no window reaches it, as one does at other sizes.
@@ -53,13 +53,13 @@ class Windows:
         return " and ".join(parts) or None
 
 
-def without_border_taps(windows: Windows) -> tuple[Windows, tuple[range, ...]]:
+def drop_border_taps(windows: Windows) -> tuple[Windows, tuple[range, ...]]:
     """Windows without the elements at their ends that are in the border wherever the window is; and what is left.
 
     A window whose dilation is as large as its input has such elements (the widest of atrous pyramids, say). The border
     is smaller then. Windows that are in the border as a whole stay as they are.
     """
-    kept = tuple(_kept(windows, dim) for dim in range(len(windows.inputs)))
+    kept = tuple(_kept_taps(windows, dim) for dim in range(len(windows.inputs)))
     before, after = list(windows.before), list(windows.after)
     for dim, taps in enumerate(kept):
         if len(taps) < windows.kernel[dim]:
@@ -70,7 +70,7 @@ def without_border_taps(windows: Windows) -> tuple[Windows, tuple[range, ...]]:
     return replace(windows, kernel=kernel, before=tuple(before), after=tuple(after)), kept
 
 
-def _kept(windows: Windows, dim: int) -> range:
+def _kept_taps(windows: Windows, dim: int) -> range:
     stride, dilation, low = windows.strides[dim], windows.dilations[dim], windows.before[dim]
     places = range(0, windows.outputs[dim] * stride, stride)
     inside = range(low, low + windows.inputs[dim])
@@ -88,7 +88,7 @@ def windows_of(site: NodeSite, inputs: tuple[int, ...], kernel: tuple[int, ...])
     if len(kernel) != rank or min((*kernel, *strides, *dilations), default=1) < 1:
         raise Unsupported(f"a window of {kernel}, strides {strides} and dilations {dilations} is none")
     spans = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
-    auto = site.one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    auto = site.require_one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     if auto.startswith("SAME"):
         outputs = tuple(-(-n // s) for n, s in zip(inputs, strides, strict=True))
         total = [max((o - 1) * s + span - n, 0) for o, s, span, n in zip(outputs, strides, spans, inputs, strict=True)]

@@ -49,7 +49,7 @@ def relu(site: NodeSite) -> Results:
 
 @node_type("Gelu")
 def gelu(site: NodeSite) -> Results:
-    if site.one_of("approximate", "none", ("none", "tanh")) == "tanh":
+    if site.require_one_of("approximate", "none", ("none", "tanh")) == "tanh":
         inner = "0.7978845608028654 * ({0} + 0.044715 * {0} * {0} * {0})"
         return (site.elementwise(f"0.5 * {{0}} * (1.0 + tanh({inner}))", site.operand(0)),)
     return (site.elementwise("0.5 * {0} * (1.0 + erf({0} * 0.7071067811865476))", site.operand(0)),)

@@ -12,13 +12,13 @@ from metasched.graph.text import cast
 Results = tuple[GraphValue, ...]
 
 # ONNX divides integers towards zero; the language's `//` is towards minus infinity.
-_TRUNCATED = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
+_TRUNCATING_DIVISION = "({0} // {1} if {0} % {1} == 0 or ({0} < 0) == ({1} < 0) else {0} // {1} + 1)"
 # The remainder of a finite number by an infinite one, truncated or not.
 _INFINITE = "abs({1}) == inf and abs({0}) < inf"
-_OF_INFINITY = {True: "{0}", False: "({0} if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else {1})"}
+_REMAINDERS_BY_INFINITY = {True: "{0}", False: "({0} if {0} == 0.0 or ({0} > 0.0) == ({1} > 0.0) else {1})"}
 
 
-def _same_types(site: NodeSite) -> tuple[GraphValue, ...]:
+def _require_same_types(site: NodeSite) -> tuple[GraphValue, ...]:
     operands = site.operands
     if len({operand.type.dtype for operand in operands}) > 1:
         raise Unsupported("its operands have different element types")
@@ -27,31 +27,31 @@ def _same_types(site: NodeSite) -> tuple[GraphValue, ...]:
 
 @node_type("Add")
 def add(site: NodeSite) -> Results:
-    return (site.elementwise("{0} + {1}", *_same_types(site)),)
+    return (site.elementwise("{0} + {1}", *_require_same_types(site)),)
 
 
 @node_type("Sub")
 def sub(site: NodeSite) -> Results:
-    return (site.elementwise("{0} - {1}", *_same_types(site)),)
+    return (site.elementwise("{0} - {1}", *_require_same_types(site)),)
 
 
 @node_type("Mul")
 def mul(site: NodeSite) -> Results:
-    return (site.elementwise("{0} * {1}", *_same_types(site)),)
+    return (site.elementwise("{0} * {1}", *_require_same_types(site)),)
 
 
 @node_type("Div")
 def div(site: NodeSite) -> Results:
-    x, y = _same_types(site)
+    x, y = _require_same_types(site)
     dtype = x.type.dtype
     if dtype.is_float:
         return (site.elementwise("{0} / {1}", x, y),)
-    return (site.elementwise("{0} // {1}" if dtype.is_unsigned else _TRUNCATED, x, y),)
+    return (site.elementwise("{0} // {1}" if dtype.is_unsigned else _TRUNCATING_DIVISION, x, y),)
 
 
 @node_type("Mod")
 def mod(site: NodeSite) -> Results:
-    x, y = _same_types(site)
+    x, y = _require_same_types(site)
     truncated = site.flag("fmod")
     dtype = x.type.dtype
     if dtype.is_float:
@@ -59,9 +59,9 @@ def mod(site: NodeSite) -> Results:
         a, b = (cast(f"{{{n}}}", dtype, DType.F64) for n in range(2))
         whole = f"(floor({a} / {b}) if {a} / {b} >= 0.0 else ceil({a} / {b}))" if truncated else f"floor({a} / {b})"
         rest = cast(f"({a} - {whole} * {b})", DType.F64, dtype)
-        return (site.elementwise(f"({_OF_INFINITY[truncated]} if {_INFINITE} else {rest})", x, y),)
+        return (site.elementwise(f"({_REMAINDERS_BY_INFINITY[truncated]} if {_INFINITE} else {rest})", x, y),)
     if truncated and not dtype.is_unsigned:
-        return (site.elementwise(f"{{0}} - {_TRUNCATED} * {{1}}", x, y),)
+        return (site.elementwise(f"{{0}} - {_TRUNCATING_DIVISION} * {{1}}", x, y),)
     return (site.elementwise("{0} % {1}", x, y),)
 
 
@@ -76,31 +76,31 @@ def power(site: NodeSite) -> Results:
             return (made,)
     if dtype.is_float:
         # An exponent that is small and exact as an f32 loses nothing.
-        return (site.elementwise("pow({0}, {1})", x, _as(site, y, dtype)),)
-    wide = site.elementwise("pow({0}, {1})", _as(site, x, DType.F64), _as(site, y, DType.F64))
+        return (site.elementwise("pow({0}, {1})", x, _cast_to(site, y, dtype)),)
+    wide = site.elementwise("pow({0}, {1})", _cast_to(site, x, DType.F64), _cast_to(site, y, DType.F64))
     return (site.elementwise(f"{dtype}({{0}})", wide, dtype=dtype),)
 
 
-def _as(site: NodeSite, x: GraphValue, dtype: DType) -> GraphValue:
+def _cast_to(site: NodeSite, x: GraphValue, dtype: DType) -> GraphValue:
     return site.cast(x, dtype)
 
 
 @node_type("Sum")
 def sum_of_all(site: NodeSite) -> Results:
-    operands = _same_types(site)
+    operands = _require_same_types(site)
     return (site.elementwise(" + ".join(f"{{{n}}}" for n in range(len(operands))), *operands),)
 
 
 @node_type("Mean")
 def mean_of_all(site: NodeSite) -> Results:
-    operands = _same_types(site)
+    operands = _require_same_types(site)
     total = " + ".join(f"{{{n}}}" for n in range(len(operands)))
     return (site.elementwise(f"({total}) / {len(operands)}.0", *operands),)
 
 
 @node_type("Max", "Min")
 def extremum(site: NodeSite) -> Results:
-    operands = _same_types(site)
+    operands = _require_same_types(site)
     function, text = site.op.lower(), "{0}"
     for n in range(1, len(operands)):
         text = f"{function}({text}, {{{n}}})"

@@ -10,7 +10,7 @@ from metasched.graph.site import NodeSite
 Results = tuple[GraphValue, ...]
 
 
-def _of_two(site: NodeSite, expression: str) -> Results:
+def _combine_integers(site: NodeSite, expression: str) -> Results:
     x, y = site.operands
     if x.type.dtype is not y.type.dtype or not x.type.dtype.is_integer:
         raise Unsupported(f"it is of two integers of one type, and its inputs are {x.type} and {y.type}")
@@ -19,17 +19,17 @@ def _of_two(site: NodeSite, expression: str) -> Results:
 
 @node_type("BitwiseAnd")
 def bitwise_and(site: NodeSite) -> Results:
-    return _of_two(site, "{0} & {1}")
+    return _combine_integers(site, "{0} & {1}")
 
 
 @node_type("BitwiseOr")
 def bitwise_or(site: NodeSite) -> Results:
-    return _of_two(site, "{0} | {1}")
+    return _combine_integers(site, "{0} | {1}")
 
 
 @node_type("BitwiseXor")
 def bitwise_xor(site: NodeSite) -> Results:
-    return _of_two(site, "{0} ^ {1}")
+    return _combine_integers(site, "{0} ^ {1}")
 
 
 @node_type("BitwiseNot")
@@ -45,5 +45,5 @@ def bit_shift(site: NodeSite) -> Results:
     """A shift of bits. Where all are shifted out, nothing is left but the sign of a number that is shifted to the
     right.
     """
-    left = site.one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT"
-    return _of_two(site, "{0} << {1}" if left else "{0} >> {1}")
+    left = site.require_one_of("direction", "", ("LEFT", "RIGHT")) == "LEFT"
+    return _combine_integers(site, "{0} << {1}" if left else "{0} >> {1}")

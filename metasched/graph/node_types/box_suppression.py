@@ -16,11 +16,11 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.places_that_hold import places_in_rows, places_that_hold
 from metasched.graph.errors import Unsupported
-from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, looped
-from metasched.graph.node_types.branches import branched
+from metasched.graph.loops.building import LoopFrame, LoopPlaces, StepResults, add_loop
+from metasched.graph.node_types.branches import build_branch
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import declared, place_within, real
+from metasched.graph.text import declare_buffer, place_within, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -45,7 +45,7 @@ def non_max_suppression(site: NodeSite) -> Results:
     limits = site.view(site.optional(3) or site.constant(np.zeros(1, np.float32)), ())
     all_boxes = _Candidates(_good_enough(site, scores), _corners(site, boxes), None)
     is_cut = site.optional(4) is not None or scores.count is not None
-    return (_suppressed(site, all_boxes, limits, most, list(_rooms(batch * classes, count)) if is_cut else []),)
+    return (_suppress_boxes(site, all_boxes, limits, most, list(_rooms(batch * classes, count)) if is_cut else []),)
 
 
 @dataclass(frozen=True)
@@ -76,34 +76,36 @@ def _rooms(classes: int, count: int) -> Iterator[int]:
         yield count
 
 
-def _suppressed(site: NodeSite, given: _Candidates, limits: GraphValue, most: int, rooms: Sequence[int]) -> GraphValue:
+def _suppress_boxes(
+    site: NodeSite, given: _Candidates, limits: GraphValue, most: int, rooms: Sequence[int]
+) -> GraphValue:
     """Rows for the boxes that are picked. Where few are good enough, of less and less `rooms` those are taken first."""
     if not rooms:
-        return _picked_one_by_one(site, given, limits, most)
+        return _pick_one_by_one(site, given, limits, most)
     holds = site.elementwise(f"{{0}} > {_GONE}", given.scores, dtype=DType.BOOL)
     batch, classes, _ = holds.shape
 
     def few(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
-        return [_picked_one_by_one(site, _those(site, given, holds, rooms[-1]), limits, min(most, rooms[-1]))]
+        return [_pick_one_by_one(site, _select_candidates(site, given, holds, rooms[-1]), limits, min(most, rooms[-1]))]
 
     def otherwise(_: Sequence[GraphValue], __: str) -> list[GraphValue]:
-        return [_suppressed(site, given, limits, most, rooms[:-1])]
+        return [_suppress_boxes(site, given, limits, most, rooms[:-1])]
 
     is_few = site.single(
         [
-            declared("T", ValueType(DType.I64, (batch, classes))),
+            declare_buffer("T", ValueType(DType.I64, (batch, classes))),
             f"T[b, c] = sum[n < {holds.shape[2]}](i64(A[b, c, n]))",
-            declared("M", ValueType(DType.I64, (1,))),
+            declare_buffer("M", ValueType(DType.I64, (1,))),
             f"M[z] = max[b < {batch}, c < {classes}](T[b, c])",
             f"Y[] = M[0] <= {rooms[-1]}",
         ],
         ValueType(DType.BOOL, ()),
         A=holds,
     )
-    return branched(site, is_few, [few, otherwise])[0]
+    return build_branch(site, is_few, [few, otherwise])[0]
 
 
-def _those(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> _Candidates:
+def _select_candidates(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> _Candidates:
     """The boxes of each class that are good enough, in their order, with room for so many."""
     batch, classes, count = holds.shape
     places = places_in_rows(site, holds, room).places
@@ -116,14 +118,14 @@ def _those(site: NodeSite, given: _Candidates, holds: GraphValue, room: int) -> 
     return _Candidates(scores, corners, places)
 
 
-def _picked_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, most: int) -> GraphValue:
+def _pick_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, most: int) -> GraphValue:
     """Rows for the boxes that are picked, at most so many of each class."""
     batch, classes, _ = given.scores.shape
     per_class = ValueType(DType.I64, (batch, classes))
 
     def step(_: str, __: GraphValue, states: Sequence[GraphValue], ___: Sequence[GraphValue]) -> StepResults:
         (left,) = states
-        picked = _picked(site, left, per_class)
+        picked = _pick_best(site, left, per_class)
         some = site.single(
             [
                 "T: i64[1]",
@@ -133,10 +135,10 @@ def _picked_one_by_one(site: NodeSite, given: _Candidates, limits: GraphValue, m
             ValueType(DType.BOOL, ()),
             A=picked,
         )
-        return StepResults([_without_overlaps(site, left, picked, given, limits)], [picked], some)
+        return StepResults([_drop_overlaps(site, left, picked, given, limits)], [picked], some)
 
-    found = looped(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
-    return _listed(site, found.values[0], (batch, classes, most), given.places)
+    found = add_loop(site, LoopFrame([given.scores], (), [LoopPlaces()], most), step)
+    return _box_rows(site, found.values[0], (batch, classes, most), given.places)
 
 
 def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, int]:
@@ -148,7 +150,7 @@ def _sizes(site: NodeSite, boxes: GraphValue, scores: GraphValue) -> tuple[int, 
         raise Unsupported(f"it has scores {scores.type} for boxes {boxes.type}")
     numbers = [_count_along(boxes, 1), _count_along(scores, 2)]
     known = [number for number in numbers if number is not None]
-    if len(known) == 1 or (known and not site.builder.same(*known)):
+    if len(known) == 1 or (known and not site.builder.is_same_value(*known)):
         raise Unsupported("data decide how many boxes there are, and otherwise how many scores")
     return boxes.shape[0], boxes.shape[1]
 
@@ -186,20 +188,20 @@ def _good_enough(site: NodeSite, scores: GraphValue) -> GraphValue:
     return site.single([stage], scores.type, A=scores, **given)
 
 
-def _picked(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:
+def _pick_best(site: NodeSite, left: GraphValue, per_class: ValueType) -> GraphValue:
     """The box of each class that has the highest score, the first of equal ones; -1 where there is none left."""
     count = left.shape[2]
     stages = [
-        declared("T", ValueType(DType.F32, per_class.shape)),
+        declare_buffer("T", ValueType(DType.F32, per_class.shape)),
         f"T[b, c] = max[n < {count}](A[b, c, n])",
-        declared("F", per_class),
+        declare_buffer("F", per_class),
         f"F[b, c] = min[n < {count}](n if A[b, c, n] == T[b, c] else {count})",
         f"Y[b, c] = F[b, c] if T[b, c] > {_GONE} and F[b, c] < {count} else -1",
     ]
     return site.single(stages, per_class, A=left)
 
 
-def _without_overlaps(
+def _drop_overlaps(
     site: NodeSite, left: GraphValue, picked: GraphValue, given: _Candidates, limits: GraphValue
 ) -> GraphValue:
     """Scores without those of the boxes that were picked, and of those that overlap one of them by more than a limit:
@@ -215,16 +217,16 @@ def _without_overlaps(
     common = "I[b, c, n]"
     overlaps = f"{common} > 0.0 and {common} / ({area} + {its_area} - {common}) > L[]"
     stages = [
-        declared("Q", sides),
+        declare_buffer("Q", sides),
         f"Q[b, c, k] = {given.corner('k', own)}",
-        declared("I", left.type),
+        declare_buffer("I", left.type),
         f"{common} = {widths[0]} * {widths[1]}",
         f"Y[b, c, n] = {_GONE} if P[b, c] >= 0 and (n == P[b, c] or {overlaps}) else A[b, c, n]",
     ]
     return site.single(stages, left.type, A=left, P=picked, C=given.corners, L=limits)
 
 
-def _listed(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], places: GraphValue | None) -> GraphValue:
+def _box_rows(site: NodeSite, picked: GraphValue, sizes: tuple[int, int, int], places: GraphValue | None) -> GraphValue:
     """Rows of image, class and box for what steps picked, in this order and that of the steps, and zeros behind."""
     batch, classes, most = sizes
     room = batch * classes * most

@@ -11,7 +11,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.size_arithmetic import number_of, sizes_of
 from metasched.graph.errors import Unsupported
-from metasched.graph.loops.building import LoopFrame, StepResults, looped
+from metasched.graph.loops.building import LoopFrame, StepResults, add_loop
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.text import at, indices, number
@@ -29,11 +29,11 @@ def branch(site: NodeSite) -> Results:
     condition = site.operand(0)
     if condition.type.size != 1:
         raise Unsupported(f"its condition is {condition.type}, and not one element")
-    return branched(site, condition, [site.graphs.branch(site.required(name)) for name in _BRANCHES])
+    return build_branch(site, condition, [site.graphs.branch(site.require_attribute(name)) for name in _BRANCHES])
 
 
-def branched(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody]) -> Results:
-    """What one of two graphs without inputs computes: the first where a condition of one element holds.
+def build_branch(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody]) -> Results:
+    """Run one of two graphs without inputs: the first where a condition of one element holds.
 
     Along one dimension they may differ in how many elements there are, which only a call knows then.
     Raises Unsupported where they do not make values of the same types otherwise.
@@ -45,7 +45,7 @@ def branched(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody]) -> 
     kinds = [frame.type for frame in frames] + [_NUMBER for frame in frames if frame.axis is not None]
     found: Results = tuple(site.constant(np.zeros(x.shape, x.dtype.numpy), x.dtype) for x in kinds)
     for wanted, run in zip((condition, site.elementwise("not {0}", condition)), runs, strict=True):
-        found = _if(site, wanted, _in_frames(site, run, frames), found)
+        found = _if(site, wanted, _fit_to_frames(site, run, frames), found)
     counts = iter(found[len(frames) :])
     return tuple(
         value if frame.axis is None else replace(value, count=ValueCount(next(counts), frame.axis))
@@ -73,13 +73,13 @@ def _frame(one: GraphValue, other: GraphValue) -> _Frame:
     raise Unsupported(f"data choose between {one.type} and {other.type}")
 
 
-def _in_frames(site: NodeSite, run: RunBody, frames: Sequence[_Frame]) -> RunBody:
+def _fit_to_frames(site: NodeSite, run: RunBody, frames: Sequence[_Frame]) -> RunBody:
     """A branch whose values have room for those of the other, and beside them how many elements there are."""
 
     def framed(given: Sequence[GraphValue], name: str) -> list[GraphValue]:
         values, numbers = list[GraphValue](), list[GraphValue]()
         for value, frame in zip(run(given, name), frames, strict=True):
-            values.append(value if frame.axis is None else _with_room(site, value, frame.type, frame.axis))
+            values.append(value if frame.axis is None else _extend_to_room(site, value, frame.type, frame.axis))
             if frame.axis is not None:
                 numbers.append(number_of(site, sizes_of(value)[frame.axis]))
         return [*values, *numbers]
@@ -87,7 +87,7 @@ def _in_frames(site: NodeSite, run: RunBody, frames: Sequence[_Frame]) -> RunBod
     return framed
 
 
-def _with_room(site: NodeSite, value: GraphValue, type_: ValueType, axis: int) -> GraphValue:
+def _extend_to_room(site: NodeSite, value: GraphValue, type_: ValueType, axis: int) -> GraphValue:
     """A value with room for more elements along an axis."""
     if value.type == type_:
         return replace(value, count=None)
@@ -102,4 +102,4 @@ def _with_room(site: NodeSite, value: GraphValue, type_: ValueType, axis: int) -
 def _if(site: NodeSite, condition: GraphValue, run: RunBody, otherwise: Results) -> Results:
     """What a branch makes where a condition holds."""
     frame = LoopFrame(otherwise, most=1, condition=condition)
-    return looped(site, frame, lambda name, *_: StepResults(run([], name), ())).states
+    return add_loop(site, frame, lambda name, *_: StepResults(run([], name), ())).states

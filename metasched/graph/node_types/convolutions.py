@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.windows import Windows, windows_of, without_border_taps
-from metasched.graph.node_types.matmul import centred
+from metasched.graph.node_helpers.windows import Windows, drop_border_taps, windows_of
+from metasched.graph.node_types.matmul import subtract_zero_point
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -21,20 +21,22 @@ Results = tuple[GraphValue, ...]
 def conv(site: NodeSite) -> Results:
     x, w, bias = site.operand(0), site.operand(1), site.optional(2)
     dtype = x.type.dtype
-    return (convolved(site, x, w, bias, dtype.compute, dtype),)
+    return (convolve(site, x, w, bias, dtype.compute, dtype),)
 
 
-def convolved(
+def convolve(
     site: NodeSite, x: GraphValue, w: GraphValue, bias: GraphValue | None, wide: DType, result: DType
 ) -> GraphValue:
     """A convolution: the border is a stage, the products another, and the bias a third."""
     groups = int(site.attribute("group", 1))
     _require_fit(x, w, groups)
-    windows, w = _without_border_taps(site, _windows(site, x, w), w)
-    stages, source = bordered(x, tuple(zip(windows.before, windows.after, strict=True)), _copied_in(x.type.dtype))
+    windows, w = _drop_border_taps(site, _windows(site, x, w), w)
+    stages, source = border_stage(
+        x, tuple(zip(windows.before, windows.after, strict=True)), _border_copy_type(x.type.dtype)
+    )
     read = x.type.dtype
     if stages:
-        read, w = _copied_in(read), _widened(site, w)
+        read, w = _border_copy_type(read), _widen_weights(site, w)
 
     def element(channel: str, places: Sequence[str]) -> str:
         return cast(at(source, ("n", channel, *places)), read, wide)
@@ -46,7 +48,7 @@ def convolved(
         stages.append(f"{at('Y', left)} = {products}")
     else:
         added = "" if bias is None else f" + {cast('B[o]', bias.type.dtype, wide)}"
-        stages.append(declared("T", ValueType(wide, type_.shape)))
+        stages.append(declare_buffer("T", ValueType(wide, type_.shape)))
         stages.append(f"{at('T', left)} = {products}")
         stages.append(f"{at('Y', left)} = {cast(at('T', left) + added, wide, result)}")
     return site.single(stages, type_, A=x, W=w, B=bias)
@@ -90,30 +92,30 @@ def _sum_of_products(
     return f"sum[{', '.join(reduced)}]({product})"
 
 
-def _copied_in(dtype: DType) -> DType:
+def _border_copy_type(dtype: DType) -> DType:
     """The type of a copy with a border: f32 instead of f16, as an element meets many others, and no instruction
     multiplies f16 and sums in f32."""
     return dtype.compute if dtype is DType.F16 else dtype
 
 
-def _widened(site: NodeSite, w: GraphValue) -> GraphValue:
+def _widen_weights(site: NodeSite, w: GraphValue) -> GraphValue:
     """Weights in the type in which they meet such a copy, where they are known."""
-    dtype = _copied_in(w.type.dtype)
+    dtype = _border_copy_type(w.type.dtype)
     if w.constant is None or dtype is w.type.dtype:
         return w
     return site.constant(w.constant.astype(dtype.numpy), dtype)
 
 
-def _without_border_taps(site: NodeSite, windows: Windows, w: GraphValue) -> tuple[Windows, GraphValue]:
+def _drop_border_taps(site: NodeSite, windows: Windows, w: GraphValue) -> tuple[Windows, GraphValue]:
     """The windows and the weights that meet data, where the weights are known."""
-    fewer, kept = without_border_taps(windows)
+    fewer, kept = drop_border_taps(windows)
     if w.constant is None or fewer.kernel == windows.kernel:
         return windows, w
     parts = tuple(slice(taps.start, taps.stop) for taps in kept)
     return fewer, site.constant(w.constant[(slice(None), slice(None), *parts)], w.type.dtype)
 
 
-def bordered(x: GraphValue, border: tuple[tuple[int, int], ...], dtype: DType) -> tuple[list[str], str]:
+def border_stage(x: GraphValue, border: tuple[tuple[int, int], ...], dtype: DType) -> tuple[list[str], str]:
     """The stage that puts zeros around the input, where there is a border, and the buffer to read.
 
     `border` has the places ahead and behind of each spatial dimension; less than none cuts data off. `dtype` is the
@@ -130,11 +132,11 @@ def bordered(x: GraphValue, border: tuple[tuple[int, int], ...], dtype: DType) -
     type_ = ValueType(dtype, (*x.shape[:2], *extents))
     read = cast(at("A", ("n", "c", *places)), x.type.dtype, dtype)
     text = f"{read} if {' and '.join(met)} else 0" if met else read
-    return [declared("P", type_), f"{at('P', ('n', 'c', *over))} = {text}"], "P"
+    return [declare_buffer("P", type_), f"{at('P', ('n', 'c', *over))} = {text}"], "P"
 
 
 @node_type("ConvInteger")
 def conv_integer(site: NodeSite) -> Results:
-    x = centred(site, site.operand(0), site.optional(2), 1)
-    w = centred(site, site.operand(1), site.optional(3), 0)
-    return (convolved(site, x, w, None, DType.I32, DType.I32),)
+    x = subtract_zero_point(site, site.operand(0), site.optional(2), 1)
+    w = subtract_zero_point(site, site.operand(1), site.optional(3), 0)
+    return (convolve(site, x, w, None, DType.I32, DType.I32),)

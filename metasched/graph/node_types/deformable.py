@@ -13,7 +13,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices, ranged
+from metasched.graph.text import at, cast, declare_buffer, index_ranges, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -78,8 +78,8 @@ def _corners(
     for d in dims:
         begin = f"{own.over[d]} * {own.strides[d]} - {own.pads[d]} + {own.steps[d]} * {own.dilations[d]}"
         moved = cast(at("O", ("n", "g", *own.steps, str(d), *own.over)), offsets.type.dtype, wide)
-        stages += [declared(f"P{d}", spots), f"{at(f'P{d}', here)} = {wide}({begin}) + {moved}"]
-        stages += [declared(f"F{d}", spots), f"{at(f'F{d}', here)} = floor({at(f'P{d}', here)})"]
+        stages += [declare_buffer(f"P{d}", spots), f"{at(f'P{d}', here)} = {wide}({begin}) + {moved}"]
+        stages += [declare_buffer(f"F{d}", spots), f"{at(f'F{d}', here)} = floor({at(f'P{d}', here)})"]
     spot = [f"({at(f'F{d}', here)} + {wide}({own.corners[d]}))" for d in dims]
     inside = " and ".join(f"{spot[d]} >= 0.0 and {spot[d]} <= {own.inputs[d] - 1}.0" for d in dims)
     pixel = "0"
@@ -114,7 +114,8 @@ def _columns(site: NodeSite, own: _Filter, x: GraphValue, rows: GraphValue, weig
     corner = ("n", group, *own.steps, *own.corners, *own.over)
     row = f"min(max(i64({at('J', corner)}), 0), {own.pixels})"
     term = f"{at('W', corner)} * {cast(f'A[n, {row}, c]', x.type.dtype, wide)}"
-    stage = f"{at('Y', ('n', *own.over, *own.steps, 'c'))} = sum[{ranged(own.corners, (2,) * len(own.kernel))}]({term})"
+    ranges = index_ranges(own.corners, (2,) * len(own.kernel))
+    stage = f"{at('Y', ('n', *own.over, *own.steps, 'c'))} = sum[{ranges}]({term})"
     made = ValueType(wide, (batch, *own.outputs, *own.kernel, channels))
     return site.single([stage], made, A=x, J=rows, W=weights)
 
@@ -130,8 +131,8 @@ def _product(
     left, shape = ("n", "o", *own.over), (x.shape[0], filters, *own.outputs)
     total = at("T", left) if bias is None else f"{at('T', left)} + {cast('B[o]', bias.type.dtype, wide)}"
     stages = [
-        declared("T", ValueType(wide, shape)),
-        f"{at('T', left)} = sum[{ranged(own.steps, own.kernel)}, c < {each}]({weight} * {column})",
+        declare_buffer("T", ValueType(wide, shape)),
+        f"{at('T', left)} = sum[{index_ranges(own.steps, own.kernel)}, c < {each}]({weight} * {column})",
         f"{at('Y', left)} = {cast(total, wide, dtype)}",
     ]
     return site.single(stages, ValueType(dtype, shape), S=columns, K=w, B=bias)

@@ -8,7 +8,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, ranged
+from metasched.graph.text import at, declare_buffer, index_ranges, indices
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -43,12 +43,12 @@ def column_to_image(site: NodeSite) -> Results:
     type_ = ValueType(dtype, (batch, channels, *image))
     blocks = site.view(x, (batch, channels, *block, *counts))
     read = at("A", ("n", "c", *within, *spots))
-    total = f"sum[{ranged(within, block)} if {' and '.join(conditions)}]"
+    total = f"sum[{index_ranges(within, block)} if {' and '.join(conditions)}]"
     left = ("n", "c", *over)
     if wide is dtype:
         return (site.single([f"{at('Y', left)} = {total}({read})"], type_, A=blocks),)
     stages = [
-        declared("T", ValueType(wide, type_.shape)),
+        declare_buffer("T", ValueType(wide, type_.shape)),
         f"{at('T', left)} = {total}({wide}({read}))",
         f"{at('Y', left)} = {dtype}({at('T', left)})",
     ]

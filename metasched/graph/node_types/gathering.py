@@ -15,13 +15,13 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, number
+from metasched.graph.text import at, declare_buffer, indices, number
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
 
 
-def from_the_beginning(site: NodeSite, index: GraphValue, extent: int) -> GraphValue:
+def wrap_negative_indices(site: NodeSite, index: GraphValue, extent: int) -> GraphValue:
     """Indices counted from the beginning. Raises Unsupported for one that is known and out of range."""
     if index.constant is not None:
         low, high = (int(f(index.constant, initial=0)) for f in (np.min, np.max))
@@ -32,7 +32,7 @@ def from_the_beginning(site: NodeSite, index: GraphValue, extent: int) -> GraphV
     return index
 
 
-def counted_index(text: str, extent: int) -> str:
+def nonnegative_index(text: str, extent: int) -> str:
     """The expression of an index that may count from the end."""
     return f"(i64({text}) + {extent} if {text} < 0 else i64({text}))"
 
@@ -41,10 +41,10 @@ def counted_index(text: str, extent: int) -> str:
 def gather(site: NodeSite) -> Results:
     """Elements along an axis by their numbers, of which there may be as many as data decide."""
     axis = site.axis(int(site.attribute("axis", 0)), site.operand(0).rank)
-    return run_on_rows(_gathered, _of_those_there(site, axis))
+    return run_on_rows(_gather, _mask_absent_indices(site, axis))
 
 
-def _of_those_there(site: NodeSite, axis: int, column: int | None = None) -> NodeSite:
+def _mask_absent_indices(site: NodeSite, axis: int, column: int | None = None) -> NodeSite:
     """A node that gathers along an axis, with indices of what is there where data decide how many elements that are.
 
     They may count from the end of these, and others pick zero. `column` says where those of the axis are along the last
@@ -64,10 +64,10 @@ def _of_those_there(site: NodeSite, axis: int, column: int | None = None) -> Nod
     return replace(site, inputs=(replace(x, count=None), replace(found, count=index.count)))
 
 
-def _gathered(site: NodeSite) -> Results:
+def _gather(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
-    index = from_the_beginning(site, index, x.shape[axis])
+    index = wrap_negative_indices(site, index, x.shape[axis])
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     over = indices(len(shape))
     place = over[axis : axis + index.rank]
@@ -81,8 +81,8 @@ def _gathered(site: NodeSite) -> Results:
     names = indices(index.rank, "j")
     j = at("J", place)
     stages = [
-        declared("J", ValueType(DType.I64, index.shape)),
-        f"{at('J', names)} = {counted_index(at('I', names), x.shape[axis])}",
+        declare_buffer("J", ValueType(DType.I64, index.shape)),
+        f"{at('J', names)} = {nonnegative_index(at('I', names), x.shape[axis])}",
         f"{at('Y', over)} = {at('A', (*before, j, *after))} if {is_inside(j, x.shape[axis])} else {_zero(x)}",
     ]
     return (site.single(stages, type_, A=x, I=index),)
@@ -99,21 +99,21 @@ def _zero(x: GraphValue) -> str:
 @node_type("GatherElements", counts=True)
 def gather_elements(site: NodeSite) -> Results:
     axis = site.axis(int(site.attribute("axis", 0)), site.operand(0).rank)
-    return run_on_rows(_gathered_elements, _of_those_there(site, axis))
+    return run_on_rows(_gather_elements, _mask_absent_indices(site, axis))
 
 
-def _gathered_elements(site: NodeSite) -> Results:
+def _gather_elements(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
     axis = site.axis(int(site.attribute("axis", 0)), x.rank)
     if index.rank != x.rank:
         raise Unsupported(f"its indices are {index.type}, and its data {x.type}")
-    index = from_the_beginning(site, index, x.shape[axis])
+    index = wrap_negative_indices(site, index, x.shape[axis])
     over = indices(x.rank)
     j = at("J", over)
     picked = at("A", [j if dim == axis else name for dim, name in enumerate(over)])
     stages = [
-        declared("J", ValueType(DType.I64, index.shape)),
-        f"{j} = {counted_index(at('I', over), x.shape[axis])}",
+        declare_buffer("J", ValueType(DType.I64, index.shape)),
+        f"{j} = {nonnegative_index(at('I', over), x.shape[axis])}",
         f"{at('Y', over)} = {picked} if {is_inside(j, x.shape[axis])} else {_zero(x)}",
     ]
     return (site.single(stages, ValueType(x.type.dtype, index.shape), A=x, I=index),)
@@ -124,10 +124,10 @@ def gather_nd(site: NodeSite) -> Results:
     x, batch = site.operand(0), int(site.attribute("batch_dims", 0))
     axis = batch if x.count is None else x.count.axis
     picks = batch <= axis < batch + site.operand(1).shape[-1]
-    return run_on_rows(_gathered_nd, _of_those_there(site, axis, axis - batch) if picks else site)
+    return run_on_rows(_gather_nd, _mask_absent_indices(site, axis, axis - batch) if picks else site)
 
 
-def _gathered_nd(site: NodeSite) -> Results:
+def _gather_nd(site: NodeSite) -> Results:
     x, index = site.operand(0), site.operand(1)
     batch = int(site.attribute("batch_dims", 0))
     depth = index.shape[-1]
@@ -139,9 +139,9 @@ def _gathered_nd(site: NodeSite) -> Results:
     stages, picked = [], []
     for dim in range(depth):
         buffer = f"J{dim}"
-        stages.append(declared(buffer, ValueType(DType.I64, rows)))
+        stages.append(declare_buffer(buffer, ValueType(DType.I64, rows)))
         element = at("I", (*names, str(dim)))
-        stages.append(f"{at(buffer, names)} = {counted_index(element, x.shape[batch + dim])}")
+        stages.append(f"{at(buffer, names)} = {nonnegative_index(element, x.shape[batch + dim])}")
         picked.append(at(buffer, over[: len(rows)]))
     inside = " and ".join(is_inside(j, x.shape[batch + dim]) for dim, j in enumerate(picked))
     element = at("A", (*over[:batch], *picked, *over[len(rows) :]))
@@ -154,7 +154,7 @@ def one_hot(site: NodeSite) -> Results:
     index, values = site.operand(0), site.operand(2)
     if values.type.size != 2:
         raise Unsupported(f"its values are {values.type}, and not two: what is off, and what is on")
-    depth = int(site.known(1, "depth").reshape(-1)[0])
+    depth = int(site.require_known(1, "depth").reshape(-1)[0])
     rank = index.rank + 1
     axis = site.axis(int(site.attribute("axis", -1)), rank)
     shape = (*index.shape[:axis], depth, *index.shape[axis:])

@@ -18,7 +18,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import multiply_number, room_of
 from metasched.graph.errors import Unsupported
 from metasched.graph.loop_node import ENDLESS
-from metasched.graph.loops.appended_states import appended_states, without_appended
+from metasched.graph.loops.appended_states import appended_states, drop_appended_states
 from metasched.graph.loops.building import (
     LoopElements,
     LoopFrame,
@@ -26,10 +26,10 @@ from metasched.graph.loops.building import (
     LoopResults,
     RunStep,
     StepResults,
-    looped,
-    looped_forwards,
+    add_forward_loop,
+    add_loop,
 )
-from metasched.graph.loops.unrolled import unrolled, unrolled_if_few
+from metasched.graph.loops.unrolled import unroll_if_few, unroll_loop
 from metasched.graph.node_helpers.greatest_numbers import greatest_number
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -45,7 +45,7 @@ def scan(site: NodeSite) -> Results:
     """A step for each element of the inputs that are gone through."""
     if site.opset < 9:
         raise Unsupported("it is of an opset before 9")
-    graph, count = site.required("body"), int(site.required("num_scan_inputs"))
+    graph, count = site.require_attribute("body"), int(site.require_attribute("num_scan_inputs"))
     operands = site.operands
     if not 1 <= count <= len(operands):
         raise Unsupported(f"it goes through {count} of its {len(operands)} inputs")
@@ -60,7 +60,7 @@ def scan(site: NodeSite) -> Results:
     if len(lengths) != 1 or not all(x.rank for x in through):
         raise Unsupported(f"its inputs are not of one length: {', '.join(str(x.type) for x in through)}")
     (steps,) = lengths
-    fixed = _unchanged(graph, 0, 0, states)
+    fixed = _unchanged_states(graph, 0, 0, states)
     run = site.graphs.body(graph, fixed)
 
     def step(name: str, _: GraphValue, states: Sequence[GraphValue], elements: Sequence[GraphValue]) -> StepResults:
@@ -73,13 +73,13 @@ def scan(site: NodeSite) -> Results:
         [LoopPlaces(output_axes[n], bool(prepended[n])) for n in wanted],
         steps,
     )
-    return _outputs(site, taken(site, frame, step, [graph.output[len(states) + n] for n in wanted]), wanted)
+    return _outputs(site, build_loop(site, frame, step, [graph.output[len(states) + n] for n in wanted]), wanted)
 
 
 @node_type("Loop", counts=True)
 def loop(site: NodeSite) -> Results:
     """Steps while a condition holds, up to a number of steps: both may be known at load, or computed from data."""
-    graph = site.required("body")
+    graph = site.require_attribute("body")
     limit, condition = site.optional(0), site.optional(1)
     states = [site.value(number) for number in range(2, len(site.inputs))]
     if limit is None and condition is None:
@@ -100,8 +100,8 @@ def loop(site: NodeSite) -> Results:
     if limit is not None or condition is not None:
         lists = _Lists(graph, len(states))
         if lists.found:
-            return _of_lists(site, lists, frame, has_condition=has_condition)
-    return run_on_rows(lambda own: _of_states(own, graph, frame, has_condition=has_condition), site)
+            return _build_list_loop(site, lists, frame, has_condition=has_condition)
+    return run_on_rows(lambda own: _build_state_loop(own, graph, frame, has_condition=has_condition), site)
 
 
 class _Lists:
@@ -111,10 +111,10 @@ class _Lists:
         before = [value.name for value in graph.input[_OWN_INPUTS : _OWN_INPUTS + states]]
         after = [value.name for value in graph.output[1 : 1 + states]]
         self.found = appended_states(graph, before, after)
-        self.graph = without_appended(graph, before, after, self.found)
+        self.graph = drop_appended_states(graph, before, after, self.found)
 
 
-def _of_lists(site: NodeSite, lists: _Lists, frame: LoopFrame, *, has_condition: bool) -> Results:
+def _build_list_loop(site: NodeSite, lists: _Lists, frame: LoopFrame, *, has_condition: bool) -> Results:
     """The outputs of a loop that data end, whose steps put rows behind states: they give these out instead."""
     numbers, count = {one.number for one in lists.found}, len(lists.found)
     others = [state for number, state in enumerate(frame.states) if number not in numbers]
@@ -124,7 +124,7 @@ def _of_lists(site: NodeSite, lists: _Lists, frame: LoopFrame, *, has_condition:
     given = [wanted for number, wanted in enumerate(site.wanted) if number not in numbers]
     given += [False] * (len(lists.graph.output) - 1 - count - len(given)) + [True] * count
     inner = replace(site, wanted=tuple(given))
-    made = list(_of_states(inner, lists.graph, replace(frame, states=others), has_condition=has_condition))
+    made = list(_build_state_loop(inner, lists.graph, replace(frame, states=others), has_condition=has_condition))
     rows = made[len(made) - count :]
     del made[len(made) - count :]
     for one, steps in zip(lists.found, rows, strict=True):
@@ -146,11 +146,11 @@ def _behind(site: NodeSite, first: GraphValue, steps: GraphValue) -> GraphValue:
     return join_rows(site, [first, whole] if first.type.size else [whole], 0)
 
 
-def _of_states(site: NodeSite, graph: Any, frame: LoopFrame, *, has_condition: bool) -> Results:
+def _build_state_loop(site: NodeSite, graph: Any, frame: LoopFrame, *, has_condition: bool) -> Results:
     """The outputs of a loop whose states keep their types, or whose steps are known."""
     states = frame.states
     wanted = [n for n in range(len(graph.output) - 1 - len(states)) if site.wants(len(states) + n)]
-    run = site.graphs.body(graph, _unchanged(graph, _OWN_INPUTS, 1, states))
+    run = site.graphs.body(graph, _unchanged_states(graph, _OWN_INPUTS, 1, states))
     holds = site.constant(np.array(True), DType.BOOL)
 
     def step(name: str, number: GraphValue, states: Sequence[GraphValue], _: Sequence[GraphValue]) -> StepResults:
@@ -160,7 +160,7 @@ def _of_states(site: NodeSite, graph: Any, frame: LoopFrame, *, has_condition: b
 
     whole = replace(frame, places=[LoopPlaces()] * len(wanted))
     declared = [graph.output[1 + len(states) + n] for n in wanted]
-    return _outputs(site, taken(site, whole, step, declared), wanted)
+    return _outputs(site, build_loop(site, whole, step, declared), wanted)
 
 
 def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Results:
@@ -170,24 +170,24 @@ def _outputs(site: NodeSite, found: LoopResults, wanted: Sequence[int]) -> Resul
     return (*found.states, *given)[: len(site.wanted)]
 
 
-def taken(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
+def build_loop(site: NodeSite, frame: LoopFrame, step: RunStep, declared: Sequence[object]) -> LoopResults:
     """A loop in the way that suits it: its steps one by one where they are few, else its body once.
 
     One whose body has sizes that steps change has to be taken apart, if how many steps there are is known. In a graph
     that is compared with those of other sizes, elements may be of another number: then it is a loop.
     """
     if site.builder.is_compared and frame.elements:
-        found = site.graphs.attempt(lambda: looped_forwards(site, frame, step))
+        found = site.graphs.attempt(lambda: add_forward_loop(site, frame, step))
     else:
-        found = unrolled_if_few(site, frame, step, declared)
+        found = unroll_if_few(site, frame, step, declared)
     if found is None:
-        found = site.graphs.attempt(lambda: looped(site, frame, step))
+        found = site.graphs.attempt(lambda: add_loop(site, frame, step))
     if found is None:
-        found = unrolled(site, frame, step, declared)
-    return looped(site, frame, step) if found is None else found
+        found = unroll_loop(site, frame, step, declared)
+    return add_loop(site, frame, step) if found is None else found
 
 
-def _unchanged(graph: Any, first: int, first_output: int, states: Sequence[GraphValue]) -> dict[str, GraphValue]:
+def _unchanged_states(graph: Any, first: int, first_output: int, states: Sequence[GraphValue]) -> dict[str, GraphValue]:
     """The states of a body that each step gives on as they are, by the body's inputs that have them.
 
     `first` and `first_output` are the numbers of the first state among its inputs and outputs.

@@ -7,7 +7,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, broadcast, cast, declared, indices, operand_text, read, real
+from metasched.graph.text import at, broadcast, cast, declare_buffer, indices, operand_text, read, real
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -44,7 +44,11 @@ def product(site: NodeSite, x: GraphValue, y: GraphValue, wide: DType, result: D
     if result is wide:
         made = site.single([f"{at('Y', over)} = {total}"], type_, A=a, B=b)
     else:
-        stages = [declared("T", type_), f"{at('T', over)} = {total}", f"{at('Y', over)} = {result}({at('T', over)})"]
+        stages = [
+            declare_buffer("T", type_),
+            f"{at('T', over)} = {total}",
+            f"{at('Y', over)} = {result}({at('T', over)})",
+        ]
         made = site.single(stages, ValueType(result, shape), A=a, B=b)
     return site.view(made, final)
 
@@ -67,22 +71,22 @@ def gemm(site: NodeSite) -> Results:
     left, right = ("A[k, i]" if across else "A[i, k]"), ("B[j, k]" if down else "B[k, j]")
     total = f"sum[k < {k}]({cast(left, dtype, wide)} * {cast(right, dtype, wide)})"
     type_ = ValueType(dtype, (m, n))
-    scaled, added = _scaled("T[i, j]", alpha, wide), ""
+    scaled, added = _scale_text("T[i, j]", alpha, wide), ""
     if c is not None and beta:
         if broadcast(c.shape, (m, n)) != (m, n):
             raise Unsupported(f"{c.type} does not broadcast to {type_}")
-        added = " + " + _scaled(cast(operand_text("C", c, ("i", "j"), (m, n)), dtype, wide), beta, wide)
+        added = " + " + _scale_text(cast(operand_text("C", c, ("i", "j"), (m, n)), dtype, wide), beta, wide)
     if not added and alpha == 1 and wide is dtype:
         return (site.single([f"Y[i, j] = {total}"], type_, A=a, B=b),)
     stages = [
-        declared("T", ValueType(wide, (m, n))),
+        declare_buffer("T", ValueType(wide, (m, n))),
         f"T[i, j] = {total}",
         f"Y[i, j] = {cast(scaled + added, wide, dtype)}",
     ]
     return (site.single(stages, type_, A=a, B=b, C=c),)
 
 
-def _scaled(text: str, factor: float, dtype: DType) -> str:
+def _scale_text(text: str, factor: float, dtype: DType) -> str:
     if factor == 1:
         return text
     return f"{text} * {real(factor) if dtype.is_float else int(factor)}"
@@ -91,12 +95,12 @@ def _scaled(text: str, factor: float, dtype: DType) -> str:
 @node_type("MatMulInteger")
 def matmul_integer(site: NodeSite) -> Results:
     x, y = site.operand(0), site.operand(1)
-    a = centred(site, x, site.optional(2), -2)
-    b = centred(site, y, site.optional(3), -1)
+    a = subtract_zero_point(site, x, site.optional(2), -2)
+    b = subtract_zero_point(site, y, site.optional(3), -1)
     return (product(site, a, b, DType.I32, DType.I32),)
 
 
-def centred(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
+def subtract_zero_point(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
     """Quantised elements without their zero point, which is one number or one for each entry of an axis."""
     if zero is None or (zero.constant is not None and not zero.constant.any()):
         return x
@@ -112,7 +116,7 @@ def centred(site: NodeSite, x: GraphValue, zero: GraphValue | None, axis: int) -
 @node_type("Einsum")
 def einsum(site: NodeSite) -> Results:
     operands = site.operands
-    inputs, result = _subscripts(str(site.required("equation")), [x.rank for x in operands])
+    inputs, result = _subscripts(str(site.require_attribute("equation")), [x.rank for x in operands])
     extents: dict[str, int] = {}
     for subscript, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(subscript, x.shape, strict=True):
@@ -138,7 +142,7 @@ def einsum(site: NodeSite) -> Results:
     if wide is dtype or not summed:
         return (site.single([f"{left} = {text if wide is dtype else f'{dtype}({text})'}"], type_, **given),)
     total = at("T", [_index(s) for s in result])
-    stages = [declared("T", ValueType(wide, shape)), f"{total} = {text}", f"{left} = {dtype}({total})"]
+    stages = [declare_buffer("T", ValueType(wide, shape)), f"{total} = {text}", f"{left} = {dtype}({total})"]
     return (site.single(stages, type_, **given),)
 
 

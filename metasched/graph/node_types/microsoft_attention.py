@@ -13,8 +13,8 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import entry_of, sliced
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.node_helpers.moved_elements import entry_of, slice_axes
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices, real
 from metasched.graph.value_type import ValueType
@@ -47,10 +47,10 @@ def split_heads(site: NodeSite, x: GraphValue, heads: int) -> GraphValue:
     batch, places, width = x.shape
     if width % heads:
         raise Unsupported(f"{width} columns are no {heads} heads")
-    return called(site, "Transpose", site.view(x, (batch, places, heads, width // heads)), perm=(0, 2, 1, 3))
+    return call_node(site, "Transpose", site.view(x, (batch, places, heads, width // heads)), perm=(0, 2, 1, 3))
 
 
-def attended(site: NodeSite, heads: Heads, masks: Sequence[GraphValue]) -> GraphValue:
+def attend_heads(site: NodeSite, heads: Heads, masks: Sequence[GraphValue]) -> GraphValue:
     """softmax(query keyT * scale + masks) value, heads beside each other; several queries may share a key's head."""
     query, key, value = heads.query, heads.key, heads.value
     batch, count, places, size = query.shape
@@ -59,19 +59,19 @@ def attended(site: NodeSite, heads: Heads, masks: Sequence[GraphValue]) -> Graph
         raise Unsupported(f"{count} heads of queries do not share {shared} heads of keys")
     scale = site.attribute("scale") or 1 / math.sqrt(size)
     dtype = query.type.dtype
-    turned = called(site, "Transpose", key, perm=(0, 1, 3, 2))
+    turned = call_node(site, "Transpose", key, perm=(0, 1, 3, 2))
     if count != shared:
         query = site.view(query, (batch, shared, count // shared, places, size))
         turned = site.view(turned, (batch, shared, 1, *turned.shape[2:]))
         value = site.view(value, (batch, shared, 1, *value.shape[2:]))
-    scores = site.view(called(site, "MatMul", query, turned), (batch, count, places, seen))
+    scores = site.view(call_node(site, "MatMul", query, turned), (batch, count, places, seen))
     scaled = f"{cast('{0}', dtype, dtype.compute)} * {real(scale)}"
     scores = site.elementwise(cast(scaled, dtype.compute, dtype), scores)
     for mask in masks:
-        scores = called(site, "Add", scores, mask)
-    weights = site.view(called(site, "Softmax", scores, axis=-1), (*query.shape[:-1], seen))
-    made = site.view(called(site, "MatMul", weights, value), (batch, count, places, value.shape[-1]))
-    joined = called(site, "Transpose", made, perm=(0, 2, 1, 3))
+        scores = call_node(site, "Add", scores, mask)
+    weights = site.view(call_node(site, "Softmax", scores, axis=-1), (*query.shape[:-1], seen))
+    made = site.view(call_node(site, "MatMul", weights, value), (batch, count, places, value.shape[-1]))
+    joined = call_node(site, "Transpose", made, perm=(0, 2, 1, 3))
     return site.view(joined, (batch, places, count * value.shape[-1]))
 
 
@@ -99,10 +99,10 @@ def _mask(site: NodeSite, mask: GraphValue | None, heads: Heads) -> list[GraphVa
     low = real(site.attribute("mask_filter_value"))
     if mask.shape == (batch,):
         stage = f"{at('Y', indices(4))} = {dtype}({low} if i3 >= i64(M[i0]) else 0.0)"
-        return [_made(site, stage, mask, dtype, (batch, 1, 1, seen))]
+        return [_compute_mask(site, stage, mask, dtype, (batch, 1, 1, seen))]
     if mask.shape == (2 * batch,):
         stage = f"{at('Y', indices(4))} = {dtype}({low} if i3 >= i64(M[i0]) or i3 < i64(M[i0 + {batch}]) else 0.0)"
-        return [_made(site, stage, mask, dtype, (batch, 1, 1, seen))]
+        return [_compute_mask(site, stage, mask, dtype, (batch, 1, 1, seen))]
     if mask.shape == (batch, seen):
         wide = site.view(mask, (batch, 1, 1, seen))
     elif mask.shape == (batch, places, seen):
@@ -112,13 +112,13 @@ def _mask(site: NodeSite, mask: GraphValue | None, heads: Heads) -> list[GraphVa
     return [site.elementwise(f"{dtype}(0.0 if {{0}} > 0 else {low})", wide, dtype=dtype)]
 
 
-def _made(site: NodeSite, stage: str, mask: GraphValue, dtype: DType, shape: tuple[int, ...]) -> GraphValue:
+def _compute_mask(site: NodeSite, stage: str, mask: GraphValue, dtype: DType, shape: tuple[int, ...]) -> GraphValue:
     return site.single([stage], ValueType(dtype, shape), M=mask)
 
 
-def _joined(site: NodeSite, past: GraphValue | None, x: GraphValue) -> GraphValue:
-    """What came before, and what comes now."""
-    return x if past is None else called(site, "Concat", past, x, axis=2)
+def _append_to_past(site: NodeSite, past: GraphValue | None, x: GraphValue) -> GraphValue:
+    """Keys or values of this call behind those of the calls before."""
+    return x if past is None else call_node(site, "Concat", past, x, axis=2)
 
 
 @node_type("com.microsoft:Attention", form=NodeForm((2, 7), _ATTENTION))
@@ -127,25 +127,25 @@ def attention(site: NodeSite) -> Results:
     if site.flag("do_rotary") or site.flag("past_present_share_buffer") or site.optional(6) is not None:
         raise Unsupported("it turns queries by their places, or has a buffer for later keys")
     x, weights, bias = site.operand(0), site.operand(1), site.optional(2)
-    count = int(site.required("num_heads"))
-    made = called(site, "MatMul", x, weights)
-    made = made if bias is None else called(site, "Add", made, bias)
+    count = int(site.require_attribute("num_heads"))
+    made = call_node(site, "MatMul", x, weights)
+    made = made if bias is None else call_node(site, "Add", made, bias)
     sizes = site.attribute("qkv_hidden_sizes") or (weights.shape[1] // 3,) * 3
     starts = (0, sizes[0], sizes[0] + sizes[1])
-    parts = [sliced(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
+    parts = [slice_axes(site, made, {2: (start, 1, size)}) for start, size in zip(starts, sizes, strict=True)]
     query, key, value = (split_heads(site, part, count) for part in parts)
     past = site.optional(4)
     before = [None, None] if past is None else [entry_of(site, past, n) for n in range(2)]
-    heads = Heads(query, _joined(site, before[0], key), _joined(site, before[1], value))
-    masks = [*_mask(site, site.optional(3), heads), *_added(site.optional(5)), *_causal(site, heads)]
+    heads = Heads(query, _append_to_past(site, before[0], key), _append_to_past(site, before[1], value))
+    masks = [*_mask(site, site.optional(3), heads), *_bias_list(site.optional(5)), *_causal(site, heads)]
     present = None
     if site.wants(1):
         parts = [site.view(x, (1, *x.shape)) for x in (heads.key, heads.value)]
-        present = called(site, "Concat", *parts, axis=0)
-    return (attended(site, heads, masks), present)
+        present = call_node(site, "Concat", *parts, axis=0)
+    return (attend_heads(site, heads, masks), present)
 
 
-def _added(bias: GraphValue | None) -> list[GraphValue]:
+def _bias_list(bias: GraphValue | None) -> list[GraphValue]:
     return [] if bias is None else [bias]
 
 
@@ -154,34 +154,34 @@ def multi_head_attention(site: NodeSite) -> Results:
     """Attention of queries, keys and values that are made already; keys and values may have their heads apart."""
     if any(site.optional(n) is not None for n in (8, 9)) or site.wants(3):
         raise Unsupported("it has a buffer for later keys, beams, or its scores as an output")
-    heads = _made_heads(site)
+    heads = _build_heads(site)
     past = site.optional(6), site.optional(7)
-    heads = Heads(heads.query, _joined(site, past[0], heads.key), _joined(site, past[1], heads.value))
-    masks = [*_mask(site, site.optional(4), heads), *_added(site.optional(5)), *_causal(site, heads)]
-    return (attended(site, heads, masks), heads.key, heads.value)
+    heads = Heads(heads.query, _append_to_past(site, past[0], heads.key), _append_to_past(site, past[1], heads.value))
+    masks = [*_mask(site, site.optional(4), heads), *_bias_list(site.optional(5)), *_causal(site, heads)]
+    return (attend_heads(site, heads, masks), heads.key, heads.value)
 
 
-def _made_heads(site: NodeSite) -> Heads:
-    count, bias = int(site.required("num_heads")), site.optional(3)
+def _build_heads(site: NodeSite) -> Heads:
+    count, bias = int(site.require_attribute("num_heads")), site.optional(3)
     query, key, value = site.operand(0), site.optional(1), site.optional(2)
     if query.rank == 5 or key is None:  # batch x places x heads x 3 x size
         if query.rank != 5 or bias is not None:
             raise Unsupported("its keys are missing, or a bias is for what is packed")
-        whole = called(site, "Transpose", query, perm=(3, 0, 2, 1, 4))
+        whole = call_node(site, "Transpose", query, perm=(3, 0, 2, 1, 4))
         return Heads(*(entry_of(site, whole, n) for n in range(3)))
     width = query.shape[-1]
     if bias is not None:
-        query = called(site, "Add", query, sliced(site, bias, {0: (0, 1, width)}))
+        query = call_node(site, "Add", query, slice_axes(site, bias, {0: (0, 1, width)}))
     if key.rank == 5:  # batch x places x heads x 2 x size
-        whole = called(site, "Transpose", key, perm=(3, 0, 2, 1, 4))
+        whole = call_node(site, "Transpose", key, perm=(3, 0, 2, 1, 4))
         return Heads(split_heads(site, query, count), entry_of(site, whole, 0), entry_of(site, whole, 1))
     if value is None:
         raise Unsupported("its values are missing")
     if key.rank == 4:
         return Heads(split_heads(site, query, count), key, value)
     if bias is not None:
-        key = called(site, "Add", key, sliced(site, bias, {0: (width, 1, width)}))
-        value = called(site, "Add", value, sliced(site, bias, {0: (2 * width, 1, value.shape[-1])}))
+        key = call_node(site, "Add", key, slice_axes(site, bias, {0: (width, 1, width)}))
+        value = call_node(site, "Add", value, slice_axes(site, bias, {0: (2 * width, 1, value.shape[-1])}))
     return Heads(*(split_heads(site, part, count) for part in (query, key, value)))
 
 
@@ -192,35 +192,37 @@ def rotary_embedding(site: NodeSite) -> Results:
     if site.flag("is_packed_batching"):
         raise Unsupported("its texts are packed")
     if x.rank == 4:
-        turned = called(site, "Transpose", x, perm=(0, 2, 1, 3))
-        made = rotated(site, turned, places, (cosines, sines))
-        return (called(site, "Transpose", made, perm=(0, 2, 1, 3)),)
+        turned = call_node(site, "Transpose", x, perm=(0, 2, 1, 3))
+        made = rotate_heads(site, turned, places, (cosines, sines))
+        return (call_node(site, "Transpose", made, perm=(0, 2, 1, 3)),)
     batch, length, width = x.shape
     part = int(site.attribute("rotary_embedding_dim"))
     heads = int(site.attribute("num_heads")) if part else width // (2 * cosines.shape[1])
     if not heads or width % heads:
         raise Unsupported(f"{width} columns are no {heads} heads")
-    made = rotated(site, site.view(x, (batch, length, heads, width // heads)), places, (cosines, sines))
+    made = rotate_heads(site, site.view(x, (batch, length, heads, width // heads)), places, (cosines, sines))
     return (site.view(made, x.shape),)
 
 
-def rotated(site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]) -> GraphValue:
+def rotate_heads(
+    site: NodeSite, x: GraphValue, places: GraphValue, tables: tuple[GraphValue, GraphValue]
+) -> GraphValue:
     """Heads of batch x places x heads x size, turned; a single place is that of the first."""
     batch, length, heads, size = x.shape
     half = tables[0].shape[1]
     if places.type.size == 1 and places.rank == 1:
         counted = site.constant(np.arange(length, dtype=np.int64).reshape(1, length), DType.I64)
-        places = called(site, "Add", site.view(places, (1, 1)), counted)
-    cos, sin = (called(site, "Gather", table, places, axis=0) for table in tables)
+        places = call_node(site, "Add", site.view(places, (1, 1)), counted)
+    cos, sin = (call_node(site, "Gather", table, places, axis=0) for table in tables)
     cos, sin = (site.view(part, (*places.shape, 1, half)) for part in (cos, sin))
     by = 2 if site.flag("interleaved") or site.flag("rotary_interleaved") else 1
-    first, second = (sliced(site, x, {3: (start, by, half)}) for start in ((0, 1) if by == 2 else (0, half)))
+    first, second = (slice_axes(site, x, {3: (start, by, half)}) for start in ((0, 1) if by == 2 else (0, half)))
     parts = [
         site.elementwise("{0} * {1} - {2} * {3}", first, cos, second, sin),
         site.elementwise("{0} * {1} + {2} * {3}", second, cos, first, sin),
     ]
     if by == 2:
         pairs = [site.view(part, (*part.shape, 1)) for part in parts]
-        parts = [site.view(called(site, "Concat", *pairs, axis=4), (batch, length, heads, 2 * half))]
-    rest = [sliced(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
-    return called(site, "Concat", *parts, *rest, axis=3)
+        parts = [site.view(call_node(site, "Concat", *pairs, axis=4), (batch, length, heads, 2 * half))]
+    rest = [slice_axes(site, x, {3: (2 * half, 1, size - 2 * half)})] if size > 2 * half else []
+    return call_node(site, "Concat", *parts, *rest, axis=3)

@@ -13,11 +13,11 @@ from metasched.graph.node_helpers.packed_numbers import (
     PackedWeights,
     ZeroPoints,
     numbers_in,
-    unpacked_matrix,
-    unpacked_rows,
+    unpack_matrix,
+    unpack_rows,
 )
 from metasched.graph.node_types.matmul import product
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 
 Results = tuple[GraphValue, ...]
@@ -50,7 +50,7 @@ def matmul_of_blocks(site: NodeSite) -> Results:
         raise Unsupported("its weights are packed for a GPU")
     if site.optional(4) is not None:
         raise Unsupported("its weights are in an order of their own (`g_idx`)")
-    n, k, block = (int(site.required(name)) for name in ("N", "K", "block_size"))
+    n, k, block = (int(site.require_attribute(name)) for name in ("N", "K", "block_size"))
     q, scales = site.operand(1), site.operand(2)
     blocks = -(-k // block)
     if q.type.size * 8 != n * blocks * block * bits or scales.type.size != n * blocks:
@@ -59,9 +59,9 @@ def matmul_of_blocks(site: NodeSite) -> Results:
         )
     rows, scales = site.view(q, (n, q.type.size // n)), site.view(scales, (n, blocks))
     weights = PackedWeights(rows, scales, _zeros(site, 3, (n,), blocks, bits), bits, block, k)
-    total = product(site, site.cast(x, DType.F32), unpacked_matrix(site, weights), DType.F32, DType.F32)
+    total = product(site, site.cast(x, DType.F32), unpack_matrix(site, weights), DType.F32, DType.F32)
     made, bias = site.cast(total, x.type.dtype), site.optional(5)
-    return (made if bias is None else called(site, "Add", made, bias),)
+    return (made if bias is None else call_node(site, "Add", made, bias),)
 
 
 @node_type("com.microsoft:GatherBlockQuantized", form=NodeForm((3, 4), _GATHER))
@@ -76,9 +76,9 @@ def gather_of_blocks(site: NodeSite) -> Results:
     zeros = _zeros(site, 3, scales.shape[:-1], scales.shape[-1], bits)
     block, length = int(site.attribute("block_size")), data.shape[-1] * (8 // bits)
     if along == axis:
-        table = unpacked_rows(site, PackedWeights(data, scales, zeros, bits, block, length))
-        return (called(site, "Gather", table, index, axis=along),)
-    data, scales = (called(site, "Gather", part, index, axis=along) for part in (data, scales))
+        table = unpack_rows(site, PackedWeights(data, scales, zeros, bits, block, length))
+        return (call_node(site, "Gather", table, index, axis=along),)
+    data, scales = (call_node(site, "Gather", part, index, axis=along) for part in (data, scales))
     if not isinstance(zeros, int):
-        zeros = called(site, "Gather", zeros, index, axis=along)
-    return (unpacked_rows(site, PackedWeights(data, scales, zeros, bits, block, length)),)
+        zeros = call_node(site, "Gather", zeros, index, axis=along)
+    return (unpack_rows(site, PackedWeights(data, scales, zeros, bits, block, length)),)

@@ -10,9 +10,9 @@ import numpy as np
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.node_types.microsoft_attention import Heads, attended, lowest, rotated
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.node_types.microsoft_attention import Heads, attend_heads, lowest, rotate_heads
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import real
 from metasched.graph.value_type import ValueType
@@ -40,7 +40,7 @@ _FORM = {
     "v_quant_type": "NONE",
 }
 # Attributes that may only be these.
-_PLAIN = {
+_SUPPORTED_ATTRIBUTES = {
     "causal": (1,),
     "k_quant_type": ("NONE",),
     "local_window_size": (-1,),
@@ -74,15 +74,15 @@ def group_query_attention(site: NodeSite) -> Results:
     past = _past(site, query.shape[1])
     if site.flag("do_rotary"):
         tables, places = (site.operand(7), site.operand(8)), _places(site, past, query.shape[1])
-        query, key = (rotated(site, x, places, tables) for x in (query, key))
-    query, key, value = (called(site, "Transpose", x, perm=(0, 2, 1, 3)) for x in (query, key, value))
-    key, value = _joined(site, 3, key, past), _joined(site, 4, value, past)
+        query, key = (rotate_heads(site, x, places, tables) for x in (query, key))
+    query, key, value = (call_node(site, "Transpose", x, perm=(0, 2, 1, 3)) for x in (query, key, value))
+    key, value = _append_to_past(site, 3, key, past), _append_to_past(site, 4, value, past)
     heads = Heads(query, key, value)
-    return (attended(site, heads, [_causal(site, heads, past)]), key, value)
+    return (attend_heads(site, heads, [_causal(site, heads, past)]), key, value)
 
 
 def _require_plain(site: NodeSite) -> None:
-    for name, known in _PLAIN.items():
+    for name, known in _SUPPORTED_ATTRIBUTES.items():
         if site.attribute(name) not in known:
             raise Unsupported(f"its `{name}` is {site.attribute(name)}, and only {known[0]} is known")
     if any(site.optional(n) is not None for n in range(_PLACES + 1, 17)):
@@ -92,12 +92,12 @@ def _require_plain(site: NodeSite) -> None:
 def _parts(site: NodeSite) -> list[GraphValue]:
     """Queries, keys and values, of batch x places x heads x size."""
     query, key, value = site.operand(0), site.optional(1), site.optional(2)
-    count, shared = int(site.required("num_heads")), int(site.required("kv_num_heads"))
+    count, shared = int(site.require_attribute("num_heads")), int(site.require_attribute("kv_num_heads"))
     if key is None or value is None:
         size = query.shape[2] // (count + 2 * shared)
         widths = (count * size, shared * size, shared * size)
         starts = (0, widths[0], widths[0] + widths[1])
-        parts = [sliced(site, query, {2: (at, 1, width)}) for at, width in zip(starts, widths, strict=True)]
+        parts = [slice_axes(site, query, {2: (at, 1, width)}) for at, width in zip(starts, widths, strict=True)]
     else:
         parts = [query, key, value]
     heads = (count, shared, shared)
@@ -120,13 +120,13 @@ def _places(site: NodeSite, past: _Past, length: int) -> GraphValue:
     if past.count is None:
         if given is None:
             return counted
-        return site.view(sliced(site, site.view(given, (given.type.size,)), {0: (0, 1, 1)}), (1,))
+        return site.view(slice_axes(site, site.view(given, (given.type.size,)), {0: (0, 1, 1)}), (1,))
     if given is not None:
         return given
-    return called(site, "Add", site.view(past.count, (past.count.shape[0], 1)), counted)
+    return call_node(site, "Add", site.view(past.count, (past.count.shape[0], 1)), counted)
 
 
-def _joined(site: NodeSite, number: int, x: GraphValue, past: _Past) -> GraphValue:
+def _append_to_past(site: NodeSite, number: int, x: GraphValue, past: _Past) -> GraphValue:
     """Keys or values of before and of this call; where a text has fewer, there is zero behind them."""
     before = site.optional(number)
     batch, heads, length, size = x.shape

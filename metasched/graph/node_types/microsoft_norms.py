@@ -5,8 +5,8 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 
@@ -25,7 +25,9 @@ def _require_unused(site: NodeSite, *outputs: int) -> None:
 def simplified_layer_normalization(site: NodeSite) -> Results:
     _require_unused(site, 1)
     x, scale = site.operands
-    return (called(site, "RMSNormalization", x, scale, axis=site.attribute("axis"), epsilon=site.attribute("epsilon")),)
+    return (
+        call_node(site, "RMSNormalization", x, scale, axis=site.attribute("axis"), epsilon=site.attribute("epsilon")),
+    )
 
 
 @node_type("com.microsoft:SkipLayerNormalization", form=NodeForm((3, 5), {"epsilon": _EPSILON}))
@@ -34,7 +36,7 @@ def skip_layer_normalization(site: NodeSite) -> Results:
     _require_unused(site, 1, 2)
     total = _sum(site, site.optional(4))
     scale, bias = site.operand(2), site.optional(3)
-    made = called(site, "LayerNormalization", total, scale, bias, epsilon=site.attribute("epsilon"))
+    made = call_node(site, "LayerNormalization", total, scale, bias, epsilon=site.attribute("epsilon"))
     return (made, None, None, total)
 
 
@@ -42,13 +44,13 @@ def skip_layer_normalization(site: NodeSite) -> Results:
 def skip_simplified_layer_normalization(site: NodeSite) -> Results:
     _require_unused(site, 1, 2)
     total = _sum(site, site.optional(3))
-    made = called(site, "RMSNormalization", total, site.operand(2), epsilon=site.attribute("epsilon"))
+    made = call_node(site, "RMSNormalization", total, site.operand(2), epsilon=site.attribute("epsilon"))
     return (made, None, None, total)
 
 
 def _sum(site: NodeSite, bias: GraphValue | None) -> GraphValue:
-    total = called(site, "Add", site.operand(0), site.operand(1))
-    return total if bias is None else called(site, "Add", total, bias)
+    total = call_node(site, "Add", site.operand(0), site.operand(1))
+    return total if bias is None else call_node(site, "Add", total, bias)
 
 
 @node_type(
@@ -58,21 +60,21 @@ def embed_layer_normalization(site: NodeSite) -> Results:
     """The norm of the embeddings of words, of their places and of their segments; how many words count; the sum."""
     words, segments, places = site.operand(0), site.optional(1), site.optional(8)
     by_word, by_place, by_segment = site.operand(2), site.operand(3), site.optional(4)
-    total = called(site, "Gather", by_word, words, axis=0)
+    total = call_node(site, "Gather", by_word, words, axis=0)
     if places is None:
-        placed = sliced(site, by_place, {0: (0, 1, words.shape[1])})
+        placed = slice_axes(site, by_place, {0: (0, 1, words.shape[1])})
     else:
-        placed = called(site, "Gather", by_place, places, axis=0)
-    total = called(site, "Add", total, placed)
+        placed = call_node(site, "Gather", by_place, places, axis=0)
+    total = call_node(site, "Add", total, placed)
     if segments is not None and by_segment is not None:
-        total = called(site, "Add", total, called(site, "Gather", by_segment, segments, axis=0))
-    made = called(
+        total = call_node(site, "Add", total, call_node(site, "Gather", by_segment, segments, axis=0))
+    made = call_node(
         site, "LayerNormalization", total, site.operand(5), site.operand(6), epsilon=site.attribute("epsilon")
     )
-    return (made, _counted(site, words), total)
+    return (made, _count_words(site, words), total)
 
 
-def _counted(site: NodeSite, words: GraphValue) -> GraphValue:
+def _count_words(site: NodeSite, words: GraphValue) -> GraphValue:
     """How many words of each text a mask says to count."""
     batch, length = words.shape
     type_ = ValueType(DType.I32, (batch,))

@@ -8,10 +8,10 @@ from typing import Any
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.matmul import centred, product
+from metasched.graph.node_types.matmul import product, subtract_zero_point
 from metasched.graph.node_types.microsoft_bytes import channels_first, channels_last
-from metasched.graph.node_types.quantization import along, quantized
-from metasched.graph.registry import NodeForm, called, node_type
+from metasched.graph.node_types.quantization import broadcast_scale, quantize_values
+from metasched.graph.registry import NodeForm, call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import cast, real
 
@@ -39,7 +39,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _activated(site: NodeSite, x: GraphValue, parameters: Sequence[float]) -> GraphValue:
+def _apply_activation(site: NodeSite, x: GraphValue, parameters: Sequence[float]) -> GraphValue:
     """The activation that the attribute names; without the attribute, the value."""
     name = site.attribute("activation") or ""
     if not name:
@@ -49,7 +49,7 @@ def _activated(site: NodeSite, x: GraphValue, parameters: Sequence[float]) -> Gr
     known = _ACTIVATIONS.get(name)
     if known is None or (parameters and len(parameters) < len(known)):
         raise Unsupported(f"its activation is {name} of {len(parameters)} numbers")
-    return called(site, name, x, **dict(zip(known, parameters, strict=False)))
+    return call_node(site, name, x, **dict(zip(known, parameters, strict=False)))
 
 
 def _parameters(site: NodeSite) -> list[float]:
@@ -57,7 +57,7 @@ def _parameters(site: NodeSite) -> list[float]:
     return [float(value) for value in given if value is not None]
 
 
-def _taken(site: NodeSite, names: Mapping[str, Any]) -> dict[str, Any]:
+def _select_attributes(site: NodeSite, names: Mapping[str, Any]) -> dict[str, Any]:
     return {name: site.attributes[name] for name in names if name in site.attributes}
 
 
@@ -66,10 +66,12 @@ def _taken(site: NodeSite, names: Mapping[str, Any]) -> dict[str, Any]:
 )
 def fused_convolution(site: NodeSite) -> Results:
     """A convolution, plus the fourth input, and an activation of that."""
-    made = called(site, "Conv", site.operand(0), site.operand(1), site.optional(2), **_taken(site, _CONVOLUTION))
+    made = call_node(
+        site, "Conv", site.operand(0), site.operand(1), site.optional(2), **_select_attributes(site, _CONVOLUTION)
+    )
     added = site.optional(3)
-    made = made if added is None else called(site, "Add", made, added)
-    return (_activated(site, made, [float(value) for value in site.attribute("activation_params") or ()]),)
+    made = made if added is None else call_node(site, "Add", made, added)
+    return (_apply_activation(site, made, [float(value) for value in site.attribute("activation_params") or ()]),)
 
 
 @node_type("com.microsoft:QLinearConv", form=NodeForm((8, 9), {**_CONVOLUTION, "channels_last": 0}))
@@ -78,16 +80,16 @@ def quantised_convolution(site: NodeSite) -> Results:
     x, *others = (site.optional(n) for n in range(9))
     assert x is not None
     if not site.flag("channels_last"):
-        return (called(site, "QLinearConv", x, *others, **_taken(site, _CONVOLUTION)),)
-    made = called(site, "QLinearConv", channels_first(site, x), *others, **_taken(site, _CONVOLUTION))
+        return (call_node(site, "QLinearConv", x, *others, **_select_attributes(site, _CONVOLUTION)),)
+    made = call_node(site, "QLinearConv", channels_first(site, x), *others, **_select_attributes(site, _CONVOLUTION))
     return (channels_last(site, made),)
 
 
 @node_type("com.microsoft:FusedGemm", form=NodeForm((2, 3), {**_GEMM, "beta": 1.0, **_ACTIVATION}))
 def fused_gemm(site: NodeSite) -> Results:
-    attributes = _taken(site, {**_GEMM, "beta": float})
-    made = called(site, "Gemm", site.operand(0), site.operand(1), site.optional(2), **attributes)
-    return (_activated(site, made, _parameters(site)),)
+    attributes = _select_attributes(site, {**_GEMM, "beta": float})
+    made = call_node(site, "Gemm", site.operand(0), site.operand(1), site.optional(2), **attributes)
+    return (_apply_activation(site, made, _parameters(site)),)
 
 
 @node_type("com.microsoft:TransposeMatMul", form=NodeForm((2, 2), _GEMM))
@@ -95,23 +97,23 @@ def fused_gemm(site: NodeSite) -> Results:
 @node_type("com.microsoft:FusedMatMul", form=NodeForm((2, 2), _MATMUL))
 def fused_matmul(site: NodeSite) -> Results:
     """`alpha * A @ B`, with A and B transposed as the attributes say."""
-    a, b = (_turned(site, site.operand(n), letter) for n, letter in enumerate("AB"))
-    made, alpha = called(site, "MatMul", a, b), float(site.attribute("alpha"))
+    a, b = (_transpose_operand(site, site.operand(n), letter) for n, letter in enumerate("AB"))
+    made, alpha = call_node(site, "MatMul", a, b), float(site.attribute("alpha"))
     dtype = made.type.dtype
     if alpha != 1:
         scaled = f"{cast('{0}', dtype, dtype.compute)} * {real(alpha)}"
         made = site.elementwise(cast(scaled, dtype.compute, dtype), made)
-    return (_activated(site, made, _parameters(site)),)
+    return (_apply_activation(site, made, _parameters(site)),)
 
 
-def _turned(site: NodeSite, x: GraphValue, letter: str) -> GraphValue:
+def _transpose_operand(site: NodeSite, x: GraphValue, letter: str) -> GraphValue:
     """An operand transposed: its first dimension behind the others of the batch, and its last two."""
     order = list(range(x.rank))
     if site.flag(f"transBatch{letter}") and x.rank > 2:
         order = [*order[1:-1], order[0], order[-1]]
     if site.flag(f"trans{letter}") and x.rank > 1:
         order[-2:] = order[-1], order[-2]
-    return x if order == sorted(order) else called(site, "Transpose", x, perm=order)
+    return x if order == sorted(order) else call_node(site, "Transpose", x, perm=order)
 
 
 # --- bytes
@@ -128,7 +130,7 @@ def matmul_of_bytes(site: NodeSite) -> Results:
 def dynamically_quantised_matmul(site: NodeSite) -> Results:
     """A matrix of floats as bytes, by the range of its elements, times one of bytes."""
     x, b = site.operand(0), site.operand(1)
-    a, scale, zero = quantised_by_range(site, x)
+    a, scale, zero = quantise_by_range(site, x)
     return (product_of_bytes(site, (a, b), (scale, site.operand(2)), (zero, site.optional(3)), site.optional(4)),)
 
 
@@ -140,39 +142,39 @@ def product_of_bytes(
     bias: GraphValue | None,
 ) -> GraphValue:
     """Bytes without their zero points multiplied, scaled, and a bias added to that: in f32."""
-    a, b = centred(site, factors[0], zeros[0], -2), centred(site, factors[1], zeros[1], -1)
+    a, b = subtract_zero_point(site, factors[0], zeros[0], -2), subtract_zero_point(site, factors[1], zeros[1], -1)
     total = product(site, a, b, DType.I32, DType.I32)
-    left, right = along(site, scales[0], total, -2), along(site, scales[1], total, -1)
+    left, right = broadcast_scale(site, scales[0], total, -2), broadcast_scale(site, scales[1], total, -1)
     added = [] if bias is None else [bias]
     text = "f32({0}) * ({1} * {2})" + ("" if bias is None else " + {3}")
     return site.with_arguments(text, [total, left, right, *added], DType.F32)
 
 
-def quantised_by_range(site: NodeSite, x: GraphValue) -> tuple[GraphValue, GraphValue, GraphValue]:
+def quantise_by_range(site: NodeSite, x: GraphValue) -> tuple[GraphValue, GraphValue, GraphValue]:
     """Unsigned bytes over the range of the elements and zero, with their scale and zero point."""
-    low, high = (called(site, op, x, keepdims=0) for op in ("ReduceMin", "ReduceMax"))
+    low, high = (call_node(site, op, x, keepdims=0) for op in ("ReduceMin", "ReduceMax"))
     low, high = site.elementwise("min({0}, 0.0)", low), site.elementwise("max({0}, 0.0)", high)
     scale = site.elementwise("(({0} - {1}) / 255.0 if {0} > {1} else 1.0)", high, low)
     zero = site.elementwise("u8(rint(max(0.0, min(255.0, 0.0 - {0} / {1}))))", low, scale, dtype=DType.U8)
-    return quantized(site, x, scale, zero, DType.U8), scale, zero
+    return quantize_values(site, x, scale, zero, DType.U8), scale, zero
 
 
 @node_type("com.microsoft:QGemm", form=NodeForm((6, 9), _GEMM))
 def quantised_gemm(site: NodeSite) -> Results:
     """`alpha * A @ B + C` of bytes, where C has the scale of the product; as bytes where a scale for them is given."""
-    a, b = (_turned(site, site.operand(n), letter) for n, letter in ((0, "A"), (3, "B")))
+    a, b = (_transpose_operand(site, site.operand(n), letter) for n, letter in ((0, "A"), (3, "B")))
     if a.rank != 2 or b.rank != 2:
         raise Unsupported(f"{a.type} and {b.type} are not both matrices")
-    factors = centred(site, a, site.optional(2), -2), centred(site, b, site.optional(5), -1)
+    factors = subtract_zero_point(site, a, site.optional(2), -2), subtract_zero_point(site, b, site.optional(5), -1)
     total = product(site, *factors, DType.I32, DType.I32)
     bias = site.optional(6)
-    total = total if bias is None else called(site, "Add", total, bias)
+    total = total if bias is None else call_node(site, "Add", total, bias)
     alpha = real(site.attribute("alpha"))
-    scales = along(site, site.operand(1), total, -2), along(site, site.operand(4), total, -1)
+    scales = broadcast_scale(site, site.operand(1), total, -2), broadcast_scale(site, site.operand(4), total, -1)
     made = site.with_arguments(f"f32({{0}}) * ({alpha} * {{1}} * {{2}})", [total, *scales], DType.F32)
     y_scale, y_zero = site.optional(7), site.optional(8)
     if y_scale is None:
         return (made,)
     zero = None if y_zero is None else site.view(y_zero, ())
     kind = a.type.dtype if zero is None else zero.type.dtype
-    return (quantized(site, made, site.view(y_scale, ()), zero, kind),)
+    return (quantize_values(site, made, site.view(y_scale, ()), zero, kind),)

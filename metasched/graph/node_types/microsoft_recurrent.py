@@ -5,8 +5,8 @@ from __future__ import annotations
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.node_types.microsoft_products import product_of_bytes, quantised_by_range
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.node_types.microsoft_products import product_of_bytes, quantise_by_range
 from metasched.graph.node_types.recurrent import KINDS, WeightOrder, layers
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
@@ -37,7 +37,7 @@ class _Matrix:
 
     def times(self, site: NodeSite, x: GraphValue, added: GraphValue | None) -> GraphValue:
         """Rows, as bytes by the range of all their elements, times the matrix, and what is added to each."""
-        rows, scale, zero = quantised_by_range(site, x)
+        rows, scale, zero = quantise_by_range(site, x)
         return product_of_bytes(site, (rows, self.elements), (scale, self.scale), (zero, self.zero), added)
 
 
@@ -49,10 +49,10 @@ class _Bytes:
     inputs: _Matrix
     recurrent: _Matrix
 
-    def of_inputs(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
+    def input_products(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
         return self.inputs.times(self.site, x, bias)
 
-    def of_hidden(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
+    def hidden_products(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
         begin, end = gates
         shape = (hidden.shape[0], end - begin, hidden.shape[1])
         columns = self.recurrent.elements.shape[1]
@@ -70,7 +70,7 @@ def lstm_of_bytes(site: NodeSite) -> Results:
 
     def weights(direction: int) -> _Bytes:
         of_inputs, of_hidden = (
-            _Matrix(*(_of_direction(site, site.operand(n), direction) for n in (number, scale, scale + 1)))
+            _Matrix(*(_direction_part(site, site.operand(n), direction) for n in (number, scale, scale + 1)))
             for number, scale in ((1, _OF_INPUTS), (2, _OF_HIDDEN))
         )
         return _Bytes(site, of_inputs, of_hidden)
@@ -91,7 +91,7 @@ def _require_scales(site: NodeSite, number: int, scale: int) -> None:
             )
 
 
-def _of_direction(site: NodeSite, value: GraphValue, number: int) -> GraphValue:
+def _direction_part(site: NodeSite, value: GraphValue, number: int) -> GraphValue:
     if value.constant is not None:
         return site.constant(value.constant[number], value.type.dtype)
-    return site.view(sliced(site, value, {0: (number, 1, 1)}), value.shape[1:])
+    return site.view(slice_axes(site, value, {0: (number, 1, 1)}), value.shape[1:])

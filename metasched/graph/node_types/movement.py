@@ -12,8 +12,8 @@ from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, pa
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, count_in, room_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced, transposed
-from metasched.graph.registry import called, node_type
+from metasched.graph.node_helpers.moved_elements import slice_axes, transpose_axes
+from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite, names
 from metasched.graph.text import at, broadcast, indices, number, read
 from metasched.graph.value_type import ValueType
@@ -27,18 +27,18 @@ def transpose(site: NodeSite) -> Results:
     order = site.axes(site.attribute("perm", tuple(reversed(range(x.rank)))), x.rank)
     if len(order) != x.rank:
         raise Unsupported(f"its `perm` has {len(order)} axes, and {x.type} has {x.rank}")
-    return (transposed(site, x, order),)
+    return (transpose_axes(site, x, order),)
 
 
 @node_type("Concat", counts=True)
 def concat(site: NodeSite) -> Results:
     """Tensors one behind another; where data decide how many elements some have, without gaps."""
-    axis = site.axis(site.required("axis"), site.operand(0).rank)
+    axis = site.axis(site.require_attribute("axis"), site.operand(0).rank)
     is_counted = any(x.count is not None and x.count.axis == axis for x in site.operands)
-    return _joined_counted(site, axis) if is_counted else run_on_rows(_concatenated, site)
+    return _join_counted(site, axis) if is_counted else run_on_rows(_concatenate, site)
 
 
-def _joined_counted(site: NodeSite, axis: int) -> Results:
+def _join_counted(site: NodeSite, axis: int) -> Results:
     _require_alike(site.operands, axis)
     parts = [x for x in site.operands if x.type.size]
     return (join_rows(site, parts or site.operands[:1], axis),)
@@ -50,10 +50,10 @@ def _require_alike(operands: Sequence[GraphValue], axis: int) -> None:
         raise Unsupported("its inputs differ in more than the axis that they are joined along")
 
 
-def _concatenated(site: NodeSite) -> Results:
+def _concatenate(site: NodeSite) -> Results:
     operands = site.operands
     first = operands[0]
-    axis = site.axis(site.required("axis"), first.rank)
+    axis = site.axis(site.require_attribute("axis"), first.rank)
     _require_alike(operands, axis)
     shape = list(first.shape)
     shape[axis] = sum(x.shape[axis] for x in operands)
@@ -97,7 +97,7 @@ def slice_(site: NodeSite) -> Results:
     if site.operand(2).sizes is not None:
         return (_up_to(site, x),)
     if _is_between_data(site, x):
-        return (_between(site, x),)
+        return (_slice_between(site, x),)
     starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
     given = range(len(starts)) if site.optional(3) is None else site.integers(3, "axes")
     axes = site.axes(given, x.rank)
@@ -109,8 +109,8 @@ def slice_(site: NodeSite) -> Results:
         taken = range(x.shape[axis])[slice(start, _end(end, step, x.shape[axis]), step)]
         parts[axis] = (taken.start, step, len(taken))
     if x.count is None or x.count.axis not in parts or not x.type.size:
-        return run_on_rows(lambda site: (sliced(site, x, parts),), site)
-    made = sliced(site, x, parts)
+        return run_on_rows(lambda site: (slice_axes(site, x, parts),), site)
+    made = slice_axes(site, x, parts)
     which = axes.index(x.count.axis)
     return (replace(made, count=_count_of_slice(site, x, starts[which], ends[which], steps[which])),)
 
@@ -125,7 +125,7 @@ def _is_between_data(site: NodeSite, x: GraphValue) -> bool:
     return single and x.count is None and (steps is None or steps.constant == 1)
 
 
-def _between(site: NodeSite, x: GraphValue) -> GraphValue:
+def _slice_between(site: NodeSite, x: GraphValue) -> GraphValue:
     """The elements from one place along an axis to another: there is room for all."""
     axis = 0 if site.optional(3) is None else site.axes(site.integers(3, "axes"), x.rank)[0]
     extent = x.shape[axis]
@@ -137,7 +137,7 @@ def _between(site: NodeSite, x: GraphValue) -> GraphValue:
     places = site.single(
         [f"Y[i] = min(i + A[0], {max(extent - 1, 0)})"], ValueType(DType.I64, (extent,)), A=site.view(begin, (1,))
     )
-    made = called(site, "Gather", x, places, axis=axis)
+    made = call_node(site, "Gather", x, places, axis=axis)
     return set_count(site, made, ValueCount(count, axis))
 
 
@@ -158,21 +158,21 @@ def _up_to(site: NodeSite, x: GraphValue) -> GraphValue:
             continue
         if (start, step) != (0, 1):
             raise Unsupported(f"it begins at {start} with a step of {step}, and ends at a size that data decide")
-        x = _ended(site, x, axis, end)
+        x = _cut_at_end(site, x, axis, end)
     return x
 
 
-def _ended(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
+def _cut_at_end(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
     """The first elements along an axis, as many as data decide, or as there are."""
     if x.count is not None and x.count.axis != axis:
         raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}, too")
-    if x.count is not None and site.builder.same(x.count.number, end.number):
+    if x.count is not None and site.builder.is_same_value(x.count.number, end.number):
         return x
-    made = sliced(site, replace(x, count=None), {axis: (0, 1, min(end.most, x.shape[axis]))})
-    return set_count(site, made, ValueCount(_least(site, x, axis, end), axis))
+    made = slice_axes(site, replace(x, count=None), {axis: (0, 1, min(end.most, x.shape[axis]))})
+    return set_count(site, made, ValueCount(_count_up_to(site, x, axis, end), axis))
 
 
-def _least(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
+def _count_up_to(site: NodeSite, x: GraphValue, axis: int, end: DataSize) -> GraphValue:
     """How many elements there are along an axis up to an end."""
     if x.count is None and end.most <= x.shape[axis]:
         return end.number  # the very one, by which others of so many are known to be as many
@@ -203,8 +203,8 @@ def expand(site: NodeSite) -> Results:
     """A tensor repeated along dimensions of one element, perhaps so often as data decide."""
     x, sizes = site.operand(0), sizes_of_input(site, 1, "shape")
     if x.count is None and count_in(sizes) is None:
-        return _expanded(site, x, room_of(sizes))
-    (made,) = _expanded(site, replace(x, count=None), room_of(sizes))
+        return _expand(site, x, room_of(sizes))
+    (made,) = _expand(site, replace(x, count=None), room_of(sizes))
     return (set_count(site, made, _count_of_expanded(site, x, sizes, made.rank)),)
 
 
@@ -217,7 +217,7 @@ def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], ran
     found = list[Size]()
     for one, other in zip(own, wanted, strict=True):
         numbers = [size.number for size in (one, other) if isinstance(size, DataSize)]
-        alike = len(numbers) == 2 and site.builder.same(*numbers)
+        alike = len(numbers) == 2 and site.builder.is_same_value(*numbers)
         if numbers and not alike and 1 not in (one, other):
             raise Unsupported("data decide how many elements there are along a dimension of it or of its shape")
         found.append(other if one == 1 else one)
@@ -226,7 +226,7 @@ def _count_of_expanded(site: NodeSite, x: GraphValue, sizes: Sequence[Size], ran
     return count
 
 
-def _expanded(site: NodeSite, x: GraphValue, sizes: tuple[int, ...]) -> tuple[GraphValue]:
+def _expand(site: NodeSite, x: GraphValue, sizes: tuple[int, ...]) -> tuple[GraphValue]:
     shape = broadcast(x.shape, sizes)
     if shape == x.shape:
         return (x,)
@@ -249,12 +249,12 @@ def tile(site: NodeSite) -> Results:
 
 @node_type("DepthToSpace")
 def depth_to_space(site: NodeSite) -> Results:
-    x, b = site.operand(0), int(site.required("blocksize"))
+    x, b = site.operand(0), int(site.require_attribute("blocksize"))
     n, c, h, w = _four(x)
     if c % (b * b):
         raise Unsupported(f"{c} channels are no blocks of {b} by {b}")
     inner, rest = f"i2 % {b} * {b} + i3 % {b}", c // (b * b)
-    dcr = site.one_of("mode", "DCR", ("DCR", "CRD")) == "DCR"
+    dcr = site.require_one_of("mode", "DCR", ("DCR", "CRD")) == "DCR"
     channel = f"({inner}) * {rest} + i1" if dcr else f"i1 * {b * b} + {inner}"
     type_ = ValueType(x.type.dtype, (n, rest, h * b, w * b))
     return (site.single([f"Y[i0, i1, i2, i3] = A[i0, {channel}, i2 // {b}, i3 // {b}]"], type_, A=x),)
@@ -262,7 +262,7 @@ def depth_to_space(site: NodeSite) -> Results:
 
 @node_type("SpaceToDepth")
 def space_to_depth(site: NodeSite) -> Results:
-    x, b = site.operand(0), int(site.required("blocksize"))
+    x, b = site.operand(0), int(site.require_attribute("blocksize"))
     n, c, h, w = _four(x)
     if h % b or w % b:
         raise Unsupported(f"{h} by {w} elements are no blocks of {b} by {b}")

@@ -10,7 +10,7 @@ from metasched.graph.errors import Unsupported
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices, ranged, read, real
+from metasched.graph.text import at, cast, declare_buffer, index_ranges, indices, read, real
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
@@ -22,7 +22,7 @@ def batch_normalization(site: NodeSite) -> Results:
     weights.
     """
     if site.flag("training_mode"):
-        return _by_own_statistics(site)
+        return _normalize_by_own_statistics(site)
     x, *statistics = site.operands
     over = indices(x.rank)
     wide, dtype = x.type.dtype.compute, x.type.dtype
@@ -35,13 +35,13 @@ def batch_normalization(site: NodeSite) -> Results:
     return (site.single([stage], x.type, A=x, **dict(zip("SBMV", statistics, strict=True))),)
 
 
-def _by_own_statistics(site: NodeSite) -> Results:
+def _normalize_by_own_statistics(site: NodeSite) -> Results:
     """Channels normalised by their own statistics, and the given ones moved towards these."""
     x, scale, bias, *running = site.operands
     axes = tuple(dim for dim in range(x.rank) if dim != 1)
     wide, epsilon = x.type.dtype.compute, float(site.attribute("epsilon", 1e-5))
     own, count = _statistics(x, axes, epsilon, wide), math.prod(x.shape[axis] for axis in axes)
-    results: list[GraphValue | None] = [_scaled_by_channel(site, (x, scale, bias), own, axes)]
+    results: list[GraphValue | None] = [_scale_by_channel(site, (x, scale, bias), own, axes)]
     means, squares = _means(x, axes, wide), _squares(x, axes, wide)
     factor = float(site.attribute("momentum", 0.9))
     kept = ["0" if dim in axes else "i0" for dim in range(x.rank)]
@@ -53,7 +53,7 @@ def _by_own_statistics(site: NodeSite) -> Results:
     return tuple(results)
 
 
-def _scaled_by_channel(
+def _scale_by_channel(
     site: NodeSite, operands: tuple[GraphValue, GraphValue, GraphValue], statistics: list[str], axes: tuple[int, ...]
 ) -> GraphValue:
     """Elements less their mean over their deviation along axes, times a factor and plus an offset of each channel."""
@@ -71,7 +71,7 @@ def instance_normalization(site: NodeSite) -> Results:
     x, scale, bias = site.operands
     axes = tuple(range(2, x.rank))
     statistics = _statistics(x, axes, float(site.attribute("epsilon", 1e-5)), x.type.dtype.compute)
-    return (_scaled_by_channel(site, (x, scale, bias), statistics, axes),)
+    return (_scale_by_channel(site, (x, scale, bias), statistics, axes),)
 
 
 def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DType) -> list[str]:
@@ -80,34 +80,34 @@ def _statistics(x: GraphValue, axes: tuple[int, ...], epsilon: float, wide: DTyp
     count = math.prod(x.shape[axis] for axis in axes)
     return [
         *_means(x, axes, wide), *_squares(x, axes, wide),
-        declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {real(epsilon)})",
+        declare_buffer("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {real(epsilon)})",
     ]  # fmt: skip
 
 
 def _means(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
     """Stages that compute the mean M along axes."""
     over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
-    inner, ranges = _along(x, axes)
+    inner, ranges = _reduction_indices(x, axes)
     count = math.prod(x.shape[axis] for axis in axes)
     return [
-        declared("T", type_), f"{at('T', over)} = sum[{ranges}]({cast(at('A', inner), x.type.dtype, wide)})",
-        declared("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
+        declare_buffer("T", type_), f"{at('T', over)} = sum[{ranges}]({cast(at('A', inner), x.type.dtype, wide)})",
+        declare_buffer("M", type_), f"{at('M', over)} = {at('T', over)} / {count}.0",
     ]  # fmt: skip
 
 
 def _squares(x: GraphValue, axes: tuple[int, ...], wide: DType) -> list[str]:
     """Stages that compute the sum Q of squared differences from the mean M along axes."""
     over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
-    inner, ranges = _along(x, axes)
+    inner, ranges = _reduction_indices(x, axes)
     mean = at("M", ["0" if dim in axes else name for dim, name in enumerate(over)])
     difference = f"({cast(at('A', inner), x.type.dtype, wide)} - {mean})"
-    return [declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})"]
+    return [declare_buffer("Q", type_), f"{at('Q', over)} = sum[{ranges}]({difference} * {difference})"]
 
 
-def _along(x: GraphValue, axes: tuple[int, ...]) -> tuple[list[str], str]:
+def _reduction_indices(x: GraphValue, axes: tuple[int, ...]) -> tuple[list[str], str]:
     """The indices of an element that is reduced along axes, and the ranges of these."""
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(indices(x.rank))]
-    return inner, ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    return inner, index_ranges([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
 
 
 @node_type("LayerNormalization")
@@ -126,7 +126,7 @@ def layer_normalization(site: NodeSite) -> Results:
     stages.append(f"{at('Y', over)} = {cast(text, wide, dtype)}")
     statistics = ValueType(wide, kept_shape(x.shape, axes))
     outputs = {"Y": x.type} | {letter: statistics for number, letter in ((1, "M"), (2, "R")) if site.wants(number)}
-    stages = [stage for stage in stages if not any(stage == declared(name, statistics) for name in outputs)]
+    stages = [stage for stage in stages if not any(stage == declare_buffer(name, statistics) for name in outputs)]
     made = dict(zip(outputs, site.program(stages, outputs, A=x, S=scale, B=bias), strict=True))
     return (made["Y"], made.get("M"), made.get("R"))[: len(site.wanted)]
 
@@ -140,14 +140,14 @@ def rms_normalization(site: NodeSite) -> Results:
     over, type_ = indices(x.rank), ValueType(wide, kept_shape(x.shape, axes))
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
     kept = ["0" if dim in axes else name for dim, name in enumerate(over)]
-    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    ranges = index_ranges([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
     count = math.prod(x.shape[axis] for axis in axes)
     element, epsilon = cast(at("A", inner), x.type.dtype, wide), real(site.attribute("epsilon", 1e-5))
     factor = cast(read("S", scale.shape, over, x.shape), scale.type.dtype, wide)
     scaled = f"{cast(at('A', over), dtype, wide)} * {at('R', kept)} * {factor}"
     stages = [
-        declared("Q", type_), f"{at('Q', over)} = sum[{ranges}]({element} * {element})",
-        declared("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {epsilon})",
+        declare_buffer("Q", type_), f"{at('Q', over)} = sum[{ranges}]({element} * {element})",
+        declare_buffer("R", type_), f"{at('R', over)} = 1.0 / sqrt({at('Q', over)} / {count}.0 + {epsilon})",
         f"{at('Y', over)} = {cast(scaled, wide, dtype)}",
     ]  # fmt: skip
     return (site.single(stages, x.type, A=x, S=scale),)
@@ -166,7 +166,7 @@ def lp_normalization(site: NodeSite) -> Results:
     term = f"abs({element})" if p == 1 else f"{element} * {element}"
     length = total if p == 1 else f"sqrt({total})"
     stages = [
-        declared("T", ValueType(wide, kept_shape(x.shape, (axis,)))),
+        declare_buffer("T", ValueType(wide, kept_shape(x.shape, (axis,)))),
         f"{at('T', over)} = sum[r0 < {x.shape[axis]}]({term})",
         # Where all elements are zero, so is what is made of them.
         f"{at('Y', over)} = {dtype}({cast(at('A', over), x.type.dtype, wide)} / {length} if {total} != 0.0 else 0.0)",
@@ -176,7 +176,7 @@ def lp_normalization(site: NodeSite) -> Results:
 
 @node_type("LRN")
 def local_response_normalization(site: NodeSite) -> Results:
-    x, size = site.operand(0), int(site.required("size"))
+    x, size = site.operand(0), int(site.require_attribute("size"))
     if x.rank < 2:
         raise Unsupported(f"{x.type} has no channels")
     alpha, beta, bias = (float(site.attribute(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
@@ -187,7 +187,7 @@ def local_response_normalization(site: NodeSite) -> Results:
     inside = f"{place} >= 0 and {place} < {x.shape[1]}"
     root = f"pow({real(bias)} + {real(alpha / size)} * {at('T', over)}, {real(beta)})"
     stages = [
-        declared("T", ValueType(wide, x.shape)),
+        declare_buffer("T", ValueType(wide, x.shape)),
         f"{at('T', over)} = sum[r0 < {size} if {inside}]({wide}({element}) * {wide}({element}))",
         f"{at('Y', over)} = {dtype}({cast(at('A', over), x.type.dtype, wide)} / {root})",
     ]

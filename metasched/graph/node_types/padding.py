@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, number, operand_text, place_within
@@ -22,18 +22,18 @@ def pad(site: NodeSite) -> Results:
     if len(given) != 2 * len(axes):
         raise Unsupported(f"it has {len(given)} pads for {len(axes)} axes")
     borders = {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
-    mode = site.one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
-    x = _cropped(site, x, borders)
+    mode = site.require_one_of("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    x = _crop(site, x, borders)
     borders = {axis: (max(low, 0), max(high, 0)) for axis, (low, high) in borders.items()}
     if mode == "constant":
-        return (padded(site, x, borders, site.optional(2)),)
+        return (pad_tensor(site, x, borders, site.optional(2)),)
     for axis, border in borders.items():
         if border != (0, 0):
-            x = _continued(site, x, axis, border, mode)
+            x = _extend_axis(site, x, axis, border, mode)
     return (x,)
 
 
-def _cropped(site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int]]) -> GraphValue:
+def _crop(site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int]]) -> GraphValue:
     """Negative borders taken off."""
     parts = {}
     for axis, (low, high) in borders.items():
@@ -42,10 +42,10 @@ def _cropped(site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int
             if last < first:
                 raise Unsupported(f"pads of {low} and {high} take more than dimension {axis} of {x.type} has")
             parts[axis] = (first, 1, last - first)
-    return sliced(site, x, parts) if parts else x
+    return slice_axes(site, x, parts) if parts else x
 
 
-def padded(
+def pad_tensor(
     site: NodeSite, x: GraphValue, borders: Mapping[int, tuple[int, int]], filler: GraphValue | str | None
 ) -> GraphValue:
     """A tensor with a border of one value, by default zero; a filler that is a text is a literal."""
@@ -76,7 +76,7 @@ def _filler(site: NodeSite, x: GraphValue, filler: GraphValue | str | None) -> t
     return operand_text("F", scalar, (), ()), scalar
 
 
-def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int], mode: str) -> GraphValue:
+def _extend_axis(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int], mode: str) -> GraphValue:
     """A tensor continued along an axis by its own elements."""
     low, high = border
     extent = x.shape[axis]
@@ -87,7 +87,7 @@ def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int]
     i = over[axis]
 
     def element(subscript: str) -> str:
-        return at("A", _replaced(over, axis, subscript))
+        return at("A", _replace_subscript(over, axis, subscript))
 
     if mode == "edge":
         text = element(place_within(f"{i} - {low}", extent))
@@ -96,7 +96,7 @@ def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int]
     elif extent == 1:
         text = element("0")
     elif max(low, high) < extent:
-        text = element(_reflected(i, low, high, extent))
+        text = element(_reflect_index(i, low, high, extent))
     else:
         # Positions repeat every 2 * extent - 2 elements: forward, and back again.
         period = 2 * extent - 2
@@ -106,12 +106,12 @@ def _continued(site: NodeSite, x: GraphValue, axis: int, border: tuple[int, int]
     return site.single([stage], ValueType(x.type.dtype, tuple(shape)), A=x)
 
 
-def _reflected(i: str, low: int, high: int, extent: int) -> str:
+def _reflect_index(i: str, low: int, high: int, extent: int) -> str:
     """The place of an element of a border that is shorter than what it reflects, or of an element inside."""
     # The outer limits change nothing: they say what the language asks for, that it is a place of the tensor.
     place = f"max(max({i} - {low}, {low} - {i}), 0)" if low else i
     return f"min(min({place}, {2 * extent - 2} - {place}), {extent - 1})" if high else place
 
 
-def _replaced(over: Sequence[str], axis: int, subscript: str) -> list[str]:
+def _replace_subscript(over: Sequence[str], axis: int, subscript: str) -> list[str]:
     return [subscript if dim == axis else name for dim, name in enumerate(over)]

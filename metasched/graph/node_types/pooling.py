@@ -8,10 +8,10 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.windows import Windows, windows_of
-from metasched.graph.node_types.padding import padded
+from metasched.graph.node_types.padding import pad_tensor
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices, number, ranged
+from metasched.graph.text import at, cast, declare_buffer, index_ranges, indices, number
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
@@ -24,7 +24,7 @@ _FEWER, _FEWER_APART = 0.6, 0.4
 def _windows(site: NodeSite, x: GraphValue) -> Windows:
     if x.rank < 3:
         raise Unsupported(f"{x.type} has no spatial dimensions")
-    return windows_of(site, x.shape[2:], tuple(int(n) for n in site.required("kernel_shape")))
+    return windows_of(site, x.shape[2:], tuple(int(n) for n in site.require_attribute("kernel_shape")))
 
 
 def _places(windows: Windows) -> tuple[list[str], list[str | None]]:
@@ -35,7 +35,7 @@ def _places(windows: Windows) -> tuple[list[str], list[str | None]]:
     for dim in range(rank):
         place = windows.place(dim, over[dim], inner[dim])
         places.append(f"{place} - {windows.before[dim]}" if windows.before[dim] else place)
-        met.append(windows.inside(dim, over[dim], inner[dim]))
+        met.append(windows.inside_condition(dim, over[dim], inner[dim]))
     return places, met
 
 
@@ -44,7 +44,7 @@ def _parts(windows: Windows) -> tuple[list[str], str, str]:
     places, conditions = _places(windows)
     met = [text for text in conditions if text]
     inner = indices(len(windows.inputs), "r")
-    return places, ranged(inner, windows.kernel), f" if {' and '.join(met)}" if met else ""
+    return places, index_ranges(inner, windows.kernel), f" if {' and '.join(met)}" if met else ""
 
 
 @node_type("MaxPool")
@@ -56,9 +56,9 @@ def max_pool(site: NodeSite) -> Results:
     type_ = ValueType(x.type.dtype, (*x.shape[:2], *windows.outputs))
     element = at("A", ("n", "c", *places))
     if site.wants(1):
-        return _with_positions(site, x, windows, type_)
+        return _pool_with_positions(site, x, windows, type_)
     if _saves_much(windows):
-        return (site.single(_one_dimension_after_another(windows, type_, x.shape[2:]), type_, A=x),)
+        return (site.single(_stages_by_dimension(windows, type_, x.shape[2:]), type_, A=x),)
     return (site.single([f"{at('Y', ('n', 'c', *over))} = max[{ranges}{met}]({element})"], type_, A=x),)
 
 
@@ -72,7 +72,7 @@ def _saves_much(windows: Windows) -> bool:
     return compared < share * math.prod(windows.outputs) * math.prod(windows.kernel)
 
 
-def _one_dimension_after_another(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:
+def _stages_by_dimension(windows: Windows, type_: ValueType, inputs: tuple[int, ...]) -> list[str]:
     """Stages that compute the largest elements of windows along the last dimension, then the one before it."""
     rank = len(inputs)
     over, shape = indices(rank, "h"), list(inputs)
@@ -84,14 +84,14 @@ def _one_dimension_after_another(windows: Windows, type_: ValueType, inputs: tup
         element = at(source, ("n", "c", *(places[dim] if d == dim else name for d, name in enumerate(over))))
         met = f" if {conditions[dim]}" if conditions[dim] else ""
         if dim:
-            stages.append(declared(target, ValueType(type_.dtype, (*type_.shape[:2], *shape))))
+            stages.append(declare_buffer(target, ValueType(type_.dtype, (*type_.shape[:2], *shape))))
         left = at(target, ("n", "c", *over))
-        stages.append(f"{left} = max[{ranged([f'r{dim}'], [windows.kernel[dim]])}{met}]({element})")
+        stages.append(f"{left} = max[{index_ranges([f'r{dim}'], [windows.kernel[dim]])}{met}]({element})")
         source = target
     return stages
 
 
-def _with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: ValueType) -> Results:
+def _pool_with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: ValueType) -> Results:
     """The largest element of each window and where it is in the input, counted over all of it."""
     if not x.type.dtype.is_float:
         raise Unsupported(f"positions are found in floats, and its input is {x.type}")
@@ -109,9 +109,9 @@ def _with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_: Valu
         position = f"({position}) * {windows.inputs[dim]} + ({places[dim].replace(inner[dim], found[dim])})"
     area = math.prod(windows.inputs)
     stages = [
-        declared("W", full),
+        declare_buffer("W", full),
         f"{element} = {at('A', ('n', 'c', *places))} if {' and '.join(met)} else -inf",
-        declared("Q", ValueType(DType.I64, type_.shape)),
+        declare_buffer("Q", ValueType(DType.I64, type_.shape)),
         f"{at('Y', ('n', 'c', *over))}, {left} = argmax[{ranges}]({element})",
         f"{at('I', ('n', 'c', *over))} = (n * {x.shape[1]} + c) * {area} + {position}",
     ]
@@ -134,7 +134,7 @@ def average_pool(site: NodeSite) -> Results:
     else:
         result = f"{at('T', left)} / {_count(windows, padding_counts=site.flag('count_include_pad'))}"
     stages = [
-        declared("T", type_),
+        declare_buffer("T", type_),
         f"{at('T', left)} = sum[{ranges}{met}]({element})",
         f"{at('Y', left)} = {cast(result, wide, dtype)}",
     ]
@@ -176,7 +176,7 @@ def global_pool(site: NodeSite) -> Results:
         raise Unsupported(f"{x.type} has no spatial dimensions")
     rank = x.rank - 2
     inner, left = indices(rank, "r"), ("n", "c", *indices(rank, "h"))
-    ranges, shape = ranged(inner, x.shape[2:]), (*x.shape[:2], *(1,) * rank)
+    ranges, shape = index_ranges(inner, x.shape[2:]), (*x.shape[:2], *(1,) * rank)
     dtype, wide = x.type.dtype, x.type.dtype.compute
     element = at("A", ("n", "c", *inner))
     if site.op == "GlobalMaxPool":
@@ -188,7 +188,7 @@ def global_pool(site: NodeSite) -> Results:
     else:
         result = f"{total} / {math.prod(x.shape[2:])}.0"
     stages = [
-        declared("T", ValueType(wide, shape)),
+        declare_buffer("T", ValueType(wide, shape)),
         f"{total} = sum[{ranges}]({element})",
         f"{at('Y', left)} = {cast(result, wide, dtype)}",
     ]
@@ -201,7 +201,7 @@ def max_unpool(site: NodeSite) -> Results:
     is its own.
     """
     x, index = site.operand(0), site.operand(1)
-    kernel = tuple(int(n) for n in site.required("kernel_shape"))
+    kernel = tuple(int(n) for n in site.require_attribute("kernel_shape"))
     rank = x.rank - 2
     strides = tuple(site.attribute("strides") or (1,) * rank)
     pads = tuple(site.attribute("pads") or (0,) * (2 * rank))
@@ -222,4 +222,4 @@ def max_unpool(site: NodeSite) -> Results:
     borders = {dim: (0, int(n) - have) for dim, (n, have) in enumerate(zip(given, shape, strict=True))}
     if any(after < 0 for _, after in borders.values()):
         raise Unsupported(f"its output shape {tuple(given)} is smaller than {shape}, which its kernel gives")
-    return (padded(site, made, borders, None),)
+    return (pad_tensor(site, made, borders, None),)

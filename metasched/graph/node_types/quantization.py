@@ -5,13 +5,13 @@ from __future__ import annotations
 from metasched.dtypes import DType, integer_range
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.packed_numbers import number_type, packed_weights, unpacked_matrix
-from metasched.graph.node_types.convolutions import convolved
-from metasched.graph.node_types.matmul import centred, product
+from metasched.graph.node_helpers.packed_numbers import number_type, pack_weights, unpack_matrix
+from metasched.graph.node_types.convolutions import convolve
+from metasched.graph.node_types.matmul import product, subtract_zero_point
 from metasched.graph.reading.tensors import element_type
 from metasched.graph.registry import NodeForm, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, indices, saturated, saturates
+from metasched.graph.text import at, indices, saturate, saturates
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -34,10 +34,10 @@ def _spread(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> Grap
     return site.view(scale, shape)
 
 
-_BY_AXIS = NodeForm((2, 3), {"axis": int})
+_AXIS_FORM = NodeForm((2, 3), {"axis": int})
 
 
-@node_type("com.microsoft:QuantizeLinear", form=_BY_AXIS)
+@node_type("com.microsoft:QuantizeLinear", form=_AXIS_FORM)
 @node_type("QuantizeLinear")
 def quantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
@@ -46,25 +46,27 @@ def quantize(site: NodeSite) -> Results:
     axis = int(site.attribute("axis", 1))
     scale, zero = _spread(site, scale, x, axis), None if zero is None else _spread(site, zero, x, axis)
     if dtype.is_integer:
-        return (quantized(site, x, scale, zero, dtype),)
+        return (quantize_values(site, x, scale, zero, dtype),)
     if saturates(dtype):
-        return (_quantized_to_floats(site, x, scale, zero, dtype),)
+        return (_quantize_to_float(site, x, scale, zero, dtype),)
     raise Unsupported(f"it quantises to {dtype}")
 
 
-def _quantized_to_floats(
+def _quantize_to_float(
     site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
 ) -> GraphValue:
-    """Rounded to a float type, and kept in its range unless the node says otherwise."""
+    """Round values to a float type, and keep them in its range unless the node says otherwise."""
     zero = _none_if_zero(zero)
     operands = [site.cast(part, DType.F32) for part in (x, scale, zero) if part is not None]
     text = "{0} / {1}" if zero is None else "{0} / {1} + {2}"
-    text = saturated(text, dtype) if site.flag("saturate", 1) else f"{dtype}({text})"
+    text = saturate(text, dtype) if site.flag("saturate", 1) else f"{dtype}({text})"
     return site.with_arguments(text, operands, dtype)
 
 
-def quantized(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
-    """Rounded to nearest, ties to even, and kept in the range of the type."""
+def quantize_values(
+    site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
+) -> GraphValue:
+    """Round values to the nearest integers, ties to even, in the range of the type."""
     lowest, highest = integer_range(dtype)
     zero = _none_if_zero(zero)
     operands = [site.cast(x, DType.F32), site.cast(scale, DType.F32), *(() if zero is None else (zero,))]
@@ -78,7 +80,7 @@ def _none_if_zero(zero: GraphValue | None) -> GraphValue | None:
     return None if zero is None or (zero.constant is not None and not zero.constant.any()) else zero
 
 
-@node_type("com.microsoft:DequantizeLinear", form=_BY_AXIS)
+@node_type("com.microsoft:DequantizeLinear", form=_AXIS_FORM)
 @node_type("DequantizeLinear")
 def dequantize(site: NodeSite) -> Results:
     x, scale, zero = site.operand(0), site.operand(1), site.optional(2)
@@ -86,12 +88,12 @@ def dequantize(site: NodeSite) -> Results:
     dtype = element_type(to) if to else scale.type.dtype
     if x.bits and x.rank == 2 and (x.type.dtype.is_integer or _none_if_zero(zero) is None):
         zero = zero if x.type.dtype.is_integer else None
-        return (site.cast(_unpacked(site, x, scale, zero, site.axis(axis, x.rank)), dtype),)
+        return (site.cast(_unpack(site, x, scale, zero, site.axis(axis, x.rank)), dtype),)
     zero = None if zero is None else _spread(site, zero, x, axis)
-    return (dequantised(site, x, _spread(site, scale, x, axis), zero, dtype),)
+    return (dequantize_values(site, x, _spread(site, scale, x, axis), zero, dtype),)
 
 
-def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
+def _unpack(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, axis: int) -> GraphValue:
     """A matrix of few bits that stays packed, in f32: blocks lie along what is summed, scales' axis along results."""
     block = int(site.attribute("block_size", 0) or 0)
     summed = axis if block else 1 - axis
@@ -108,12 +110,14 @@ def _unpacked(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue
         return site.view(part, shape)
 
     zeros = None if zero is None else of_blocks(zero)
-    weights = packed_weights(site, x, of_blocks(scale), zeros, summed, block or x.shape[summed])
-    return unpacked_matrix(site, weights, summed)
+    weights = pack_weights(site, x, of_blocks(scale), zeros, summed, block or x.shape[summed])
+    return unpack_matrix(site, weights, summed)
 
 
-def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType) -> GraphValue:
-    """`(x - zero) * scale` in a type; scale and zero point broadcast to `x`."""
+def dequantize_values(
+    site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphValue | None, dtype: DType
+) -> GraphValue:
+    """Compute `(x - zero) * scale` in a type; scale and zero point broadcast to `x`."""
     zero = _none_if_zero(zero)
     wide = dtype.compute
     if zero is None:
@@ -126,13 +130,21 @@ def dequantised(site: NodeSite, x: GraphValue, scale: GraphValue, zero: GraphVal
 @node_type("QLinearMatMul")
 def quantized_matmul(site: NodeSite) -> Results:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = site.operands
-    total = product(site, centred(site, a, a_zero, -2), centred(site, b, b_zero, -1), DType.I32, DType.I32)
+    total = product(
+        site, subtract_zero_point(site, a, a_zero, -2), subtract_zero_point(site, b, b_zero, -1), DType.I32, DType.I32
+    )
     return (
-        _requantized(site, total, (along(site, a_scale, total, -2), along(site, b_scale, total, -1)), y_scale, y_zero),
+        _requantize(
+            site,
+            total,
+            (broadcast_scale(site, a_scale, total, -2), broadcast_scale(site, b_scale, total, -1)),
+            y_scale,
+            y_zero,
+        ),
     )
 
 
-def along(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphValue:
+def broadcast_scale(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphValue:
     """A scale, or one for each entry of an axis, in a shape that broadcasts."""
     scale = site.cast(scale, DType.F32)
     if scale.type.size == 1:
@@ -144,19 +156,30 @@ def along(site: NodeSite, scale: GraphValue, x: GraphValue, axis: int) -> GraphV
     return site.view(scale, shape)
 
 
-def _requantized(
+def _requantize(
     site: NodeSite, total: GraphValue, scales: tuple[GraphValue, GraphValue], y_scale: GraphValue, y_zero: GraphValue
 ) -> GraphValue:
     scaled = site.with_arguments("f32({0}) * {1} * {2}", [total, *scales], DType.F32)
-    return quantized(site, scaled, site.view(y_scale, ()), site.view(y_zero, ()), y_zero.type.dtype)
+    return quantize_values(site, scaled, site.view(y_scale, ()), site.view(y_zero, ()), y_zero.type.dtype)
 
 
 @node_type("QLinearConv")
 def quantized_convolution(site: NodeSite) -> Results:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (site.operand(n) for n in range(8))
-    total = convolved(
-        site, centred(site, x, x_zero, 1), centred(site, w, w_zero, 0), site.optional(8), DType.I32, DType.I32
+    total = convolve(
+        site,
+        subtract_zero_point(site, x, x_zero, 1),
+        subtract_zero_point(site, w, w_zero, 0),
+        site.optional(8),
+        DType.I32,
+        DType.I32,
     )
     return (
-        _requantized(site, total, (along(site, x_scale, total, 1), along(site, w_scale, total, 1)), y_scale, y_zero),
+        _requantize(
+            site,
+            total,
+            (broadcast_scale(site, x_scale, total, 1), broadcast_scale(site, w_scale, total, 1)),
+            y_scale,
+            y_zero,
+        ),
     )

@@ -16,12 +16,12 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, looped
+from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, StepResults, add_loop
 from metasched.graph.loops.unrolled import are_few
-from metasched.graph.node_helpers.moved_elements import entry_of, mirrored, sliced, stacked
+from metasched.graph.node_helpers.moved_elements import entry_of, mirror_axis, slice_axes, stack_values
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, real
+from metasched.graph.text import at, declare_buffer, indices, real
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import counted
@@ -62,10 +62,10 @@ _ACTIVATIONS = {
 class LayerWeights(Protocol):
     """The weights of a layer in one direction, as far as steps ask for them."""
 
-    def of_inputs(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
+    def input_products(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
         """Products of rows of inputs with all gates' weights, and a bias: `f32[rows, gates * hidden]`."""
 
-    def of_hidden(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
+    def hidden_products(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
         """Products of what the step before made with the weights of gates from one to before another, and what is added
         to each: `f32[rows, gates, hidden]`.
         """
@@ -83,15 +83,15 @@ class _Floats:
     inputs: GraphValue
     recurrent: GraphValue
 
-    def of_inputs(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
+    def input_products(self, x: GraphValue, bias: GraphValue | None) -> GraphValue:
         type_ = ValueType(DType.F32, (x.shape[0], self.inputs.shape[0]))
         product = f"sum[k < {x.shape[1]}](A[i, k] * B[j, k])"
         stages = [f"Y[i, j] = {product}"]
         if bias is not None:
-            stages = [declared("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
+            stages = [declare_buffer("T", type_), f"T[i, j] = {product}", "Y[i, j] = T[i, j] + C[j]"]
         return self.site.single(stages, type_, A=x, B=self.inputs, C=bias)
 
-    def of_hidden(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
+    def hidden_products(self, hidden: GraphValue, gates: tuple[int, int], added: GraphValue) -> GraphValue:
         rows, inner = hidden.shape
         weights = self.recurrent
         if gates != (0, weights.shape[0]):
@@ -99,7 +99,7 @@ class _Floats:
         type_ = ValueType(DType.F32, (rows, *weights.shape[:2]))
         own = at("C", ["i", "g", "j"] if added.rank == len(type_.shape) else ["g", "j"])
         stages = [
-            declared("T", type_),
+            declare_buffer("T", type_),
             f"T[i, g, j] = sum[k < {inner}](A[i, k] * B[g, j, k])",
             f"Y[i, g, j] = T[i, g, j] + {own}",
         ]
@@ -144,7 +144,7 @@ class _Layer:
 
     def product(self, hidden: GraphValue | None, begin: int, end: int, added: GraphValue) -> GraphValue:
         """Products of what the step before made with some gates' weights, and what is added to each."""
-        return added if hidden is None else self.weights.of_hidden(hidden, (begin, end), added)
+        return added if hidden is None else self.weights.hidden_products(hidden, (begin, end), added)
 
     def zeros(self) -> GraphValue:
         """What a step begins with that nothing says."""
@@ -174,7 +174,7 @@ def _gru_step(
         products = layer.product(before, 0, 3, layer.bias)
         update, reset = (of_gate.format(f"(A[i, {gate}, j] + B[i, {gate}, j])") for gate in range(2))
         new = of_new.format(f"(A[i, 2, j] + {reset} * B[i, 2, j])")
-        return _mixed(layer, new, update, A=added, B=products, C=before), cells
+        return _update_state(layer, new, update, A=added, B=products, C=before), cells
     gates = layer.product(hidden, 0, 2, _gates(site, added, 0, 2))
     update, reset = (of_gate.format(f"A[i, {gate}, j]") for gate in range(2))
     both = site.program(
@@ -182,12 +182,16 @@ def _gru_step(
     )
     product = layer.product(both[1], 2, 3, _gates(site, added, 2, 3))
     new = of_new.format("B[i, j]")
-    return _mixed(layer, new, "A[i, j]", A=both[0], B=site.view(product, layer.type.shape), C=before), cells
+    return _update_state(layer, new, "A[i, j]", A=both[0], B=site.view(product, layer.type.shape), C=before), cells
 
 
-def _mixed(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
+def _update_state(layer: _Layer, new: str, update: str, **given: GraphValue) -> GraphValue:
     """The new state: `new`, and so much of the one before, `C`, as the update gate says."""
-    stages = [declared("N", layer.type), f"N[i, j] = {new}", f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])"]
+    stages = [
+        declare_buffer("N", layer.type),
+        f"N[i, j] = {new}",
+        f"Y[i, j] = N[i, j] + {update} * (C[i, j] - N[i, j])",
+    ]
     return layer.site.single(stages, layer.type, **given)
 
 
@@ -201,7 +205,7 @@ def _lstm_step(
     before = layer.zeros() if cells is None else cells
 
     def gate(number: int, seen: str) -> str:
-        peephole = "" if layer.peepholes is None else f" + P[{_moved(number * n)}] * {seen}"
+        peephole = "" if layer.peepholes is None else f" + P[{_column_index(number * n)}] * {seen}"
         return of_gate.format(f"(A[i, {number}, j]{peephole})")
 
     entry, output, forget = gate(0, "C[i, j]"), gate(1, "Y[i, j]"), gate(2, "C[i, j]")
@@ -215,7 +219,7 @@ def _lstm_step(
 
 
 @dataclass(frozen=True)
-class _Made:
+class _StepOutputs:
     """What steps make: all of it, `f32[steps, batch, hidden]`, where that is wanted, and the last hidden values and
     cells.
     """
@@ -225,21 +229,21 @@ class _Made:
     cells: GraphValue | None
 
 
-def _step_by_step(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
+def _step_by_step(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _StepOutputs:
     """Steps as nodes of their own."""
     hidden, cells = layer.hidden, layer.cells
     made: dict[int, GraphValue] = {}
     for number in range(layer.steps)[:: -1 if backwards else 1]:
         active = None if layer.active is None else entry_of(layer.site, layer.active, number)
-        made[number], hidden, cells = _one(
+        made[number], hidden, cells = _compute_step(
             layer, kind.step, (entry_of(layer.site, layer.inputs, number), active), hidden, cells
         )
     assert hidden is not None
     values = [made[number] for number in sorted(made)]
-    return _Made(stacked(layer.site, values, 0) if layer.site.wants(0) else None, hidden, cells)
+    return _StepOutputs(stack_values(layer.site, values, 0) if layer.site.wants(0) else None, hidden, cells)
 
 
-def _in_a_loop(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
+def _build_loop(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _StepOutputs:
     """Steps as a loop."""
     has_cells = kind.cells is not None
     states = [layer.hidden or layer.zeros()] + [layer.cells or layer.zeros()] * has_cells
@@ -249,7 +253,9 @@ def _in_a_loop(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
     def run(_: str, __: GraphValue, states: Sequence[GraphValue], elements: Sequence[GraphValue]) -> StepResults:
         added, active = (*elements, None)[:2]
         assert added is not None
-        made, hidden, cells = _one(layer, kind.step, (added, active), states[0], states[1] if has_cells else None)
+        made, hidden, cells = _compute_step(
+            layer, kind.step, (added, active), states[0], states[1] if has_cells else None
+        )
         return StepResults([hidden] if cells is None else [hidden, cells], [made] if is_wanted else [])
 
     frame = LoopFrame(
@@ -258,11 +264,11 @@ def _in_a_loop(layer: _Layer, kind: LayerKind, *, backwards: bool) -> _Made:
         [LoopPlaces(0, backwards)] * is_wanted,
         layer.steps,
     )
-    found = looped(layer.site, frame, run)
-    return _Made(found.values[0] if is_wanted else None, found.states[0], found.states[1] if has_cells else None)
+    found = add_loop(layer.site, frame, run)
+    return _StepOutputs(found.values[0] if is_wanted else None, found.states[0], found.states[1] if has_cells else None)
 
 
-def _one(
+def _compute_step(
     layer: _Layer,
     step: _Step,
     given: tuple[GraphValue, GraphValue | None],
@@ -274,12 +280,12 @@ def _one(
     made, after = step(layer, added, hidden, cells)
     if active is None:
         return made, made, after
-    kept = None if after is None else _where(layer, active, after, cells)
-    return _where(layer, active, made, None), _where(layer, active, made, hidden), kept
+    kept = None if after is None else _select_active(layer, active, after, cells)
+    return _select_active(layer, active, made, None), _select_active(layer, active, made, hidden), kept
 
 
-def _where(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValue | None) -> GraphValue:
-    """What is new for rows that have a step, and what was before, or zero, for the others."""
+def _select_active(layer: _Layer, active: GraphValue, new: GraphValue, before: GraphValue | None) -> GraphValue:
+    """Select new elements for rows that have a step, and those before, or zero, for the others."""
     other = "0.0" if before is None else "C[i, j]"
     return layer.site.single([f"Y[i, j] = B[i, j] if A[i] else {other}"], layer.type, A=active, B=new, C=before)
 
@@ -322,7 +328,7 @@ def recurrent(site: NodeSite) -> Results:
 
     def weights(direction: int) -> LayerWeights:
         given, own = (_direction(site, site.operand(number), direction) for number in (1, 2))
-        return _Floats(site, given, _shaped(site, own, (kind.gates, hidden, hidden)))
+        return _Floats(site, given, _reshape(site, own, (kind.gates, hidden, hidden)))
 
     return layers(site, kind, hidden, weights)
 
@@ -348,13 +354,13 @@ def layers(
     if x.rank != 3:
         raise Unsupported(f"it takes steps of rows of a batch, and {x.type} has {counted(x.rank, 'dimension')}")
     if site.flag("layout"):
-        x = _turned(site, x, (1, 0, 2))
+        x = _transpose(site, x, (1, 0, 2))
     steps, batch, width = x.shape
     if steps < 1:
         raise Unsupported("it has no steps")
     if site.flag("input_forget"):
         raise Unsupported("input and forget gates that are one are not known")
-    word = site.one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
+    word = site.require_one_of("direction", "forward", ("forward", "reverse", "bidirectional"))
     backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[word]
     _require_shapes(site, kind, (len(backwards), batch, width, hidden), order)
     functions = _functions(site, kind, len(backwards))
@@ -362,22 +368,22 @@ def layers(
     outputs, last, cells = [], [], []
     # A loop goes forwards where the number of its steps may be another one: so it begins with the first element.
     is_compared = site.builder.is_compared
-    run = _step_by_step if are_few(steps * _PROGRAMS) and not is_compared else _in_a_loop
+    run = _step_by_step if are_few(steps * _PROGRAMS) and not is_compared else _build_loop
     for number, is_reverse in enumerate(backwards):
         is_mirrored = is_reverse and is_compared
-        rows, own = [mirrored(site, each, 0) if is_mirrored and each is not None else each for each in (x, active)]
+        rows, own = [mirror_axis(site, each, 0) if is_mirrored and each is not None else each for each in (x, active)]
         assert rows is not None
         layer = _layer(site, kind, number, rows, (weights(number), hidden), functions[number], own)
         made = run(layer, kind, backwards=is_reverse and not is_mirrored)
         if made.all is not None:
-            outputs.append(mirrored(site, made.all, 0) if is_mirrored else made.all)
+            outputs.append(mirror_axis(site, made.all, 0) if is_mirrored else made.all)
         last.append(made.hidden)
         cells += [] if made.cells is None else [made.cells]
     dtype, own_layout = x.type.dtype, site.flag("layout")
-    ends = [stacked(site, values, 1 if own_layout else 0) if values else None for values in (last, cells)]
-    whole = stacked(site, outputs, 1) if outputs else None
+    ends = [stack_values(site, values, 1 if own_layout else 0) if values else None for values in (last, cells)]
+    whole = stack_values(site, outputs, 1) if outputs else None
     if whole is not None and own_layout:
-        whole = _turned(site, whole, (2, 0, 1, 3))
+        whole = _transpose(site, whole, (2, 0, 1, 3))
     return tuple(None if value is None else site.cast(value, dtype) for value in (whole, *ends))
 
 
@@ -429,15 +435,15 @@ def _layer(
         first, second = _rows(site, bias, 0, rows), _rows(site, bias, rows, 2 * rows)
         inner, bias = (second, first) if apart else (None, site.elementwise("{0} + {1}", first, second))
     steps, batch, width = x.shape
-    products = weights.of_inputs(site.view(site.cast(x, DType.F32), (steps * batch, width)), bias)
+    products = weights.input_products(site.view(site.cast(x, DType.F32), (steps * batch, width)), bias)
     return _Layer(
         site=site,
         inputs=site.view(products, (steps, batch, *shape)),
         weights=weights,
-        bias=None if inner is None else _shaped(site, inner, shape),
-        peepholes=None if kind.peepholes is None else _begin(site, kind.peepholes, number, is_state=False),
-        hidden=_begin(site, 5, number, is_state=True),
-        cells=None if kind.cells is None else _begin(site, kind.cells, number, is_state=True),
+        bias=None if inner is None else _reshape(site, inner, shape),
+        peepholes=None if kind.peepholes is None else _initial_state(site, kind.peepholes, number, is_state=False),
+        hidden=_initial_state(site, 5, number, is_state=True),
+        cells=None if kind.cells is None else _initial_state(site, kind.cells, number, is_state=True),
         active=active,
         functions=functions,
     )
@@ -454,12 +460,12 @@ def _functions(site: NodeSite, kind: LayerKind, directions: int) -> list[list[st
     clipped = f"max(min({{0}}, {real(limit)}), {real(-limit)})" if limit else "{0}"
     texts = [
         text.replace("{0}", clipped if n % count in kind.clipped else "{0}")
-        for n, text in enumerate(_with_numbers(site, [_ACTIVATIONS[name] for name in said]))
+        for n, text in enumerate(_activation_texts(site, [_ACTIVATIONS[name] for name in said]))
     ]
     return [texts[number * count : (number + 1) * count] for number in range(directions)]
 
 
-def _with_numbers(site: NodeSite, activations: Sequence[_Activation]) -> Iterator[str]:
+def _activation_texts(site: NodeSite, activations: Sequence[_Activation]) -> Iterator[str]:
     """The activations' texts; those that have numbers take the next that is said, each in turn."""
     alphas, betas = (iter(site.attribute(f"activation_{name}") or ()) for name in ("alpha", "beta"))
     for own in activations:
@@ -478,13 +484,13 @@ def _active(site: NodeSite, steps: int, batch: int) -> GraphValue | None:
     return site.single(["Y[i, j] = i64(A[j]) > i"], ValueType(DType.BOOL, (steps, batch)), A=lengths)
 
 
-def _begin(site: NodeSite, number: int, direction: int, *, is_state: bool) -> GraphValue | None:
-    """What a direction begins with; None for zeros."""
+def _initial_state(site: NodeSite, number: int, direction: int, *, is_state: bool) -> GraphValue | None:
+    """The state that a direction begins with; None for zeros."""
     given = site.optional(number)
     if given is None or (given.constant is not None and not given.constant.any()):
         return None
     if is_state and site.flag("layout"):
-        given = _turned(site, given, (1, 0, 2))
+        given = _transpose(site, given, (1, 0, 2))
     return _direction(site, given, direction)
 
 
@@ -493,10 +499,10 @@ def _direction(site: NodeSite, value: GraphValue, number: int) -> GraphValue:
     shape = value.shape[1:]
     if value.constant is not None:
         return site.cast(site.constant(value.constant[number], value.type.dtype), DType.F32)
-    return site.cast(site.view(sliced(site, value, {0: (number, 1, 1)}), shape), DType.F32)
+    return site.cast(site.view(slice_axes(site, value, {0: (number, 1, 1)}), shape), DType.F32)
 
 
-def _moved(by: int) -> str:
+def _column_index(by: int) -> str:
     """The index along columns, moved."""
     return f"j + {by}" if by else "j"
 
@@ -509,10 +515,10 @@ def _rows(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue
     """Some rows; of constants without a program."""
     if value.constant is not None:
         return site.constant(value.constant[begin:end], value.type.dtype)
-    return sliced(site, value, {0: (begin, 1, end - begin)})
+    return slice_axes(site, value, {0: (begin, 1, end - begin)})
 
 
-def _shaped(site: NodeSite, value: GraphValue, shape: tuple[int, ...]) -> GraphValue:
+def _reshape(site: NodeSite, value: GraphValue, shape: tuple[int, ...]) -> GraphValue:
     """A value in another shape; a constant stays one."""
     if value.constant is not None:
         return site.constant(value.constant.reshape(shape), value.type.dtype)
@@ -521,10 +527,10 @@ def _shaped(site: NodeSite, value: GraphValue, shape: tuple[int, ...]) -> GraphV
 
 def _gates(site: NodeSite, value: GraphValue, begin: int, end: int) -> GraphValue:
     """Some gates of what is added."""
-    return sliced(site, value, {1: (begin, 1, end - begin)})
+    return slice_axes(site, value, {1: (begin, 1, end - begin)})
 
 
-def _turned(site: NodeSite, value: GraphValue, order: Sequence[int]) -> GraphValue:
+def _transpose(site: NodeSite, value: GraphValue, order: Sequence[int]) -> GraphValue:
     over = indices(value.rank)
     shape = tuple(value.shape[axis] for axis in order)
     subscripts = [over[list(order).index(axis)] for axis in range(value.rank)]

@@ -14,7 +14,7 @@ from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices, limits, number, ranged
+from metasched.graph.text import at, declare_buffer, index_ranges, indices, limits, number
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -46,16 +46,16 @@ _REDUCTIONS = {
     "ReduceSumSquare": _Reduction("sum", "{0} * {0}", "{0}", 0.0),
 }
 # Of integers, what is made of a reduction in floats.
-_IN_FLOATS = ("ReduceL2", "ReduceLogSum")
+_FLOAT_REDUCTIONS = ("ReduceL2", "ReduceLogSum")
 
 
 @node_type(*_REDUCTIONS, counts=True)
 def reduction(site: NodeSite) -> Results:
     """A reduction along axes, of those elements that are there."""
-    return _of_those_there(site) or run_on_rows(_reduced_operand, site)
+    return _reduce_counted(site) or run_on_rows(_reduce_operand, site)
 
 
-def _of_those_there(site: NodeSite) -> Results | None:
+def _reduce_counted(site: NodeSite) -> Results | None:
     """A reduction along an axis of which only a call knows how many elements there are; None where it is of no such."""
     x = site.operand(0)
     axes = None if x.count is None else reduced_axes(site, x)
@@ -63,13 +63,13 @@ def _of_those_there(site: NodeSite) -> Results | None:
         return None
     how, others = _REDUCTIONS[site.op], [axis for axis in axes if axis != x.count.axis]
     if "{n}" not in how.result:
-        return (_reduced(site, fill_absent(site, x, _neutral(how, x.type.dtype)), axes, site.op, how),)
+        return (_reduce(site, fill_absent(site, x, _neutral(how, x.type.dtype)), axes, site.op, how),)
     if not x.type.dtype.is_float:
         raise Unsupported(f"it is the mean of whole numbers, and data decide how many elements {x.type} has")
     wide, dtype = x.type.dtype.compute, x.type.dtype
     plain = replace(how, result="{0}")
     given = fill_absent(site, replace(site.cast(x, wide), count=x.count), _neutral(plain, wide))
-    total = _reduced(site, given, axes, site.op, plain)
+    total = _reduce(site, given, axes, site.op, plain)
     rest = prod(x.shape[axis] for axis in others)
     text = f"{dtype}({{0}} / {wide}({{1}} * {rest}))"
     return (site.elementwise(text, total, site.view(x.count.number, ()), dtype=dtype),)
@@ -82,12 +82,12 @@ def _neutral(how: _Reduction, dtype: DType) -> str:
     return limits(dtype)[0 if how.reducer == "max" else 1]
 
 
-def _reduced_operand(site: NodeSite) -> Results:
+def _reduce_operand(site: NodeSite) -> Results:
     x, how = site.operand(0), _REDUCTIONS[site.op]
     axes = reduced_axes(site, x)
     if axes is None:
-        return (x if how.term == "{0}" and how.result == "{0}" else _reduced(site, x, (), site.op, how),)
-    return (_reduced(site, x, axes, site.op, how),)
+        return (x if how.term == "{0}" and how.result == "{0}" else _reduce(site, x, (), site.op, how),)
+    return (_reduce(site, x, axes, site.op, how),)
 
 
 def reduced_axes(site: NodeSite, x: GraphValue) -> tuple[int, ...] | None:
@@ -112,13 +112,13 @@ def _final(site: NodeSite, made: GraphValue, x: GraphValue, axes: tuple[int, ...
     return site.view(made, [n for axis, n in enumerate(x.shape) if axis not in axes])
 
 
-def _reduced(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how: _Reduction) -> GraphValue:
+def _reduce(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how: _Reduction) -> GraphValue:
     dtype, shape = x.type.dtype, kept_shape(x.shape, axes)
     type_ = ValueType(dtype, shape)
     if not x.type.size and type_.size:
-        return _final(site, _of_nothing(site, type_, how), x, axes)
+        return _final(site, _empty_result(site, type_, how), x, axes)
     wide = DType.U8 if dtype.is_bool else dtype.compute
-    if op in _IN_FLOATS and not dtype.is_float:
+    if op in _FLOAT_REDUCTIONS and not dtype.is_float:
         wide = DType.F64
     over = indices(x.rank)
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
@@ -127,19 +127,19 @@ def _reduced(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how:
     count = prod(x.shape[axis] for axis in axes)
     term = how.term.format(element)
     if axes:
-        term = f"{how.reducer}[{ranged([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"
+        term = f"{how.reducer}[{index_ranges([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"
     division = f"{count}.0" if wide.is_float else str(count)
     result = how.result.replace(" / ", " / " if wide.is_float else " // ")
     if result == "{0}" and wide is dtype:
         return _final(site, site.single([f"{at('Y', over)} = {term}"], type_, A=x), x, axes)
     text = result.format(at("T", over), n=division)
     text = text if wide is dtype else f"{dtype}({text})"
-    stages = [declared("T", ValueType(wide, shape)), f"{at('T', over)} = {term}", f"{at('Y', over)} = {text}"]
+    stages = [declare_buffer("T", ValueType(wide, shape)), f"{at('T', over)} = {term}", f"{at('Y', over)} = {text}"]
     return _final(site, site.single(stages, type_, A=x), x, axes)
 
 
-def _of_nothing(site: NodeSite, type_: ValueType, how: _Reduction) -> GraphValue:
-    """What a reduction of no elements is."""
+def _empty_result(site: NodeSite, type_: ValueType, how: _Reduction) -> GraphValue:
+    """The result of a reduction of no elements."""
     value: float | int | bool = how.empty
     if type_.dtype.is_integer and not np.isfinite(value):
         limits = np.iinfo(type_.dtype.numpy)
@@ -158,11 +158,11 @@ def log_sum_exp(site: NodeSite) -> Results:
         return run_on_rows(_log_sum_exp, site)
     # Whole numbers have none whose exponential is zero.
     floats = x if x.type.dtype.is_float else replace(site.cast(x, DType.F64), count=x.count)
-    made = _log_sum_exp(_with_first(site, fill_absent(site, floats, limits(floats.type.dtype)[0])))
+    made = _log_sum_exp(_replace_first_input(site, fill_absent(site, floats, limits(floats.type.dtype)[0])))
     return tuple(None if value is None else site.cast(value, x.type.dtype) for value in made)
 
 
-def _with_first(site: NodeSite, x: GraphValue) -> NodeSite:
+def _replace_first_input(site: NodeSite, x: GraphValue) -> NodeSite:
     """A node of another first input."""
     return replace(site, inputs=(x, *site.inputs[1:]))
 
@@ -176,18 +176,18 @@ def _log_sum_exp(site: NodeSite) -> Results:
     dtype, shape = x.type.dtype, kept_shape(x.shape, axes)
     type_ = ValueType(dtype, shape)
     if not x.type.size and type_.size:
-        return (_final(site, _of_nothing(site, type_, _REDUCTIONS["ReduceLogSum"]), x, axes),)
+        return (_final(site, _empty_result(site, type_, _REDUCTIONS["ReduceLogSum"]), x, axes),)
     wide = dtype.compute if dtype.is_float else DType.F64
     over = indices(x.rank)
     inner = [f"r{dim}" if dim in axes else name for dim, name in enumerate(over)]
-    ranges = ranged([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
+    ranges = index_ranges([f"r{axis}" for axis in axes], [x.shape[axis] for axis in axes])
     element, own = f"{wide}({at('A', inner)})", at("M", over)
     largest = at("M", ["0" if dim in axes else name for dim, name in enumerate(inner)])
     finite = f"({largest} if abs({largest}) < inf else 0.0)"
     stages = [
-        declared("M", ValueType(wide, shape)),
+        declare_buffer("M", ValueType(wide, shape)),
         f"{own} = max[{ranges}]({element})",
-        declared("S", ValueType(wide, shape)),
+        declare_buffer("S", ValueType(wide, shape)),
         f"{at('S', over)} = sum[{ranges}](exp({element} - {finite}))",
         f"{at('Y', over)} = {dtype}(log({at('S', over)}) + ({own} if abs({own}) < inf else 0.0))",
     ]
@@ -218,8 +218,8 @@ def _position(site: NodeSite, axis: int, there: GraphValue | None) -> GraphValue
     if there is not None:
         element = f"{element} if r0 < S[] else {limits(dtype)[site.op == 'ArgMin']}"
     stages = [
-        declared("V", ValueType(dtype, shape)),
-        declared("P", ValueType(DType.I64, shape)),
+        declare_buffer("V", ValueType(dtype, shape)),
+        declare_buffer("P", ValueType(DType.I64, shape)),
         f"{at('V', over)}, {at('P', over)} = {site.op.lower()}[r0 < {extent}]({element})",
         f"{at('Y', over)} = {turned.format(at('P', over))}",
     ]

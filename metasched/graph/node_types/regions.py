@@ -9,7 +9,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, real
+from metasched.graph.text import at, cast, declare_buffer, real
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue, ...]
@@ -24,8 +24,10 @@ def region_of_interest(site: NodeSite) -> Results:
         raise Unsupported("how many places it looks at depends on the size of each region: set `sampling_ratio`")
     if x.rank != 4 or regions.shape[1:] != (4,) or not x.type.dtype.is_float:
         raise Unsupported(f"it takes {regions.type} of {x.type}")
-    mode = site.one_of("mode", "avg", ("avg", "max"))
-    has_offset = site.one_of("coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel"))
+    mode = site.require_one_of("mode", "avg", ("avg", "max"))
+    has_offset = site.require_one_of(
+        "coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel")
+    )
     cells = (int(site.attribute("output_height", 1)), int(site.attribute("output_width", 1)))
     wide, count = x.type.dtype.compute, regions.shape[0]
     moved = 0.5 if has_offset == "half_pixel" else 0.0
@@ -38,7 +40,7 @@ def region_of_interest(site: NodeSite) -> Results:
         length = f"({last} - {first})" if moved else f"max({last} - {first}, 1.0)"
         place = f"{first} - {moved} + {length} * (({wide}(p) + ({wide}(q) + 0.5) / {ratio}.0) / {cells[dim]}.0)"
         spots = ValueType(wide, (count, cells[dim], ratio))
-        stages += [declared(f"P{name}", spots), f"P{name}[r, p, q] = {place}"]
+        stages += [declare_buffer(f"P{name}", spots), f"P{name}[r, p, q] = {place}"]
         stages += _two_nearest(name, spots, ("r", "p", "q"), extent, beyond=1.0)
     named, extents = ("i64(B[r])", "Ih[r, h, i] + s", "Iw[r, w, j] + t"), (x.shape[0], *x.shape[2:])
     image, row, column = (f"clamp({n}, 0, {extent - 1})" for n, extent in zip(named, extents, strict=True))
@@ -48,7 +50,7 @@ def region_of_interest(site: NodeSite) -> Results:
     shape = (count, x.shape[1], *cells)
     total = f"T[r, c, h, w] / {ratio * ratio}.0" if mode == "avg" else "T[r, c, h, w]"
     stages += [
-        declared("T", ValueType(wide, shape)),
+        declare_buffer("T", ValueType(wide, shape)),
         f"T[r, c, h, w] = {reducer}[i < {ratio}, j < {ratio}, s < 2, t < 2]({term})",
         f"Y[r, c, h, w] = {cast(total, wide, x.type.dtype)}",
     ]
@@ -66,8 +68,8 @@ def _two_nearest(name: str, spots: ValueType, over: Sequence[str], extent: int, 
     here = f"{place} >= {-beyond} and {place} <= {extent - 1 + beyond}"
     share = f"({held} - floor({held}))"
     return [
-        declared(f"I{name}", ValueType(DType.I64, spots.shape)),
+        declare_buffer(f"I{name}", ValueType(DType.I64, spots.shape)),
         f"{at(f'I{name}', over)} = i64({held})",
-        declared(f"W{name}", many),
+        declare_buffer(f"W{name}", many),
         f"{at(f'W{name}', left)} = ({share} if s == 1 else 1.0 - {share}) if {here} else 0.0",
     ]

@@ -24,7 +24,7 @@ Results = tuple[GraphValue, ...]
 _COORDINATES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"
 )  # fmt: skip
-_ROUNDED: Mapping[str, Callable[[Array], Array]] = {
+_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -51,7 +51,7 @@ class _Axis:
     def length(self) -> np.float32:
         """The size that the scale says, which need not be whole."""
         is_of_size = self.scale == _scale(self.extent, self.outputs)
-        return np.float32(self.outputs) if is_of_size else _scaled(self.extent, self.scale)
+        return np.float32(self.outputs) if is_of_size else _scale_size(self.extent, self.scale)
 
     def places(self, how: str) -> Array:
         """Where each output is among the inputs, by a way of counting coordinates."""
@@ -81,7 +81,7 @@ class _Taps:
     places: Array
     weights: Array
 
-    def used(self) -> _Taps:
+    def drop_unused(self) -> _Taps:
         """The taps without those whose weights are all zero."""
         kept = (self.weights != 0).any(axis=0)
         return _Taps(self.places[:, kept], self.weights[:, kept])
@@ -91,8 +91,8 @@ class _Taps:
 def resize(site: NodeSite) -> Results:
     x = site.operand(0)
     axes, sizes, scales = _sizes(site, x)
-    mode = site.one_of("mode", "nearest", ("nearest", "linear", "cubic"))
-    how = site.one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
+    mode = site.require_one_of("mode", "nearest", ("nearest", "linear", "cubic"))
+    how = site.require_one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
     parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
     outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
     resampled, all_inside = dict[int, _Taps](), []
@@ -101,21 +101,21 @@ def resize(site: NodeSite) -> Results:
             continue
         one = _Axis(x.shape[axis], size, scale, parts.get(axis, (0.0, 1.0)))
         places = one.places(how)
-        resampled[axis] = _taps(site, one, places, mode).used()
+        resampled[axis] = _taps(site, one, places, mode).drop_unused()
         all_inside.append((axis, (places >= 0) & (places <= one.extent - 1)))
     if _is_less_at_once(x, resampled):
-        made = _at_once(site, x, resampled)
+        made = _resample_together(site, x, resampled)
     else:
         made = x
         for axis, taps in resampled.items():
-            made = _resampled(site, made, axis, taps)
-    made = _of_type(site, made, x.type.dtype)
+            made = _resample_axis(site, made, axis, taps)
+    made = _cast_result(site, made, x.type.dtype)
     if outside is not None and any(not inside.all() for _, inside in all_inside):
-        made = _extrapolated(site, made, all_inside, outside)
+        made = _fill_outside(site, made, all_inside, outside)
     return (made,)
 
 
-def _scaled(extent: int, scale: np.float32) -> np.float32:
+def _scale_size(extent: int, scale: np.float32) -> np.float32:
     """A size times a scale, as ONNX Runtime rounds it: 300 times .7 is 210, and not a little less."""
     return np.float32(extent) * scale
 
@@ -136,18 +136,18 @@ def _sizes(site: NodeSite, x: GraphValue) -> tuple[tuple[int, ...], list[int], l
     place = 1 if site.op == "Upsample" else 2
     by_scale = site.optional(place)
     if site.op == "Upsample" or (by_scale is not None and by_scale.type.size):
-        scales = [np.float32(n) for n in site.known(place, "scales").reshape(-1)]
-        return axes, [int(_scaled(x.shape[a], s)) for a, s in zip(axes, scales, strict=True)], scales
+        scales = [np.float32(n) for n in site.require_known(place, "scales").reshape(-1)]
+        return axes, [int(_scale_size(x.shape[a], s)) for a, s in zip(axes, scales, strict=True)], scales
     asked = sizes_of_input(site, 3, "sizes")
     if len(asked) != len(axes):
         raise Unsupported(f"it has {len(asked)} sizes for {len(axes)} axes")
     sizes = [_known_size(site, x, axis, size) for axis, size in zip(axes, asked, strict=True)]
     scales = [_scale(x.shape[axis], size) for axis, size in zip(axes, sizes, strict=True)]
-    policy = site.one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    policy = site.require_one_of("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
     if policy != "stretch":
         scale = min(scales) if policy == "not_larger" else max(scales)
         scales = [scale] * len(scales)
-        sizes = [int(np.floor(_scaled(x.shape[axis], scale) + np.float32(0.5))) for axis in axes]
+        sizes = [int(np.floor(_scale_size(x.shape[axis], scale) + np.float32(0.5))) for axis in axes]
     return axes, sizes, scales
 
 
@@ -155,20 +155,20 @@ def _known_size(site: NodeSite, x: GraphValue, axis: int, size: Size) -> int:
     """A size that a dimension is resized to. Raises Unsupported for one that data decide, but that which it has."""
     if not isinstance(size, DataSize):
         return size
-    if x.count is None or x.count.axis != axis or not site.builder.same(x.count.number, size.number):
+    if x.count is None or x.count.axis != axis or not site.builder.is_same_value(x.count.number, size.number):
         raise Unsupported(f"data decide the size that its dimension {axis} is resized to")
     return x.shape[axis]
 
 
 def _parts(site: NodeSite, x: GraphValue, axes: tuple[int, ...]) -> dict[int, tuple[float, float]]:
-    given = [float(n) for n in site.known(1, "regions").reshape(-1)]
+    given = [float(n) for n in site.require_known(1, "regions").reshape(-1)]
     return {axis: (given[n], given[n + len(axes)]) for n, axis in enumerate(axes)}
 
 
 def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
     if mode == "nearest":
-        how = site.one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDED))
-        chosen = np.clip(_ROUNDED[how](places), 0, axis.extent - 1)
+        how = site.require_one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDINGS))
+        chosen = np.clip(_ROUNDINGS[how](places), 0, axis.extent - 1)
         return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
     narrowed = min(float(axis.scale), 1.0) if site.flag("antialias") else 1.0
     reach = (1 if mode == "linear" else 2) / narrowed
@@ -191,15 +191,15 @@ def _cubic(x: Array, a: float) -> Array:
     return np.asarray(np.where(x <= 1, near, np.where(x < 2, far, 0.0)))
 
 
-def _wide(dtype: DType) -> DType:
+def _sum_type(dtype: DType) -> DType:
     """The type that elements are weighed and added up in: sums are rounded once, when all axes are resampled."""
     if dtype.is_float:
         return dtype.compute
     return DType.F32 if dtype.bits <= DType.U8.bits else DType.F64
 
 
-def _of_type(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
-    """What was resampled, in the type of the operand; integers are kept in their range.
+def _cast_result(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
+    """Cast resampled elements to the type of the operand; integers are kept in their range.
 
     As ONNX Runtime has it, integers are rounded towards zero, and to the nearest where the node is to avoid aliases.
     """
@@ -209,11 +209,11 @@ def _of_type(site: NodeSite, made: GraphValue, dtype: DType) -> GraphValue:
     return site.elementwise(f"{dtype}({whole})", made, dtype=dtype)
 
 
-def _resampled(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
+def _resample_axis(site: NodeSite, x: GraphValue, axis: int, taps: _Taps) -> GraphValue:
     """One axis of a tensor resampled: in its type where elements are only moved, and in that of sums otherwise."""
     places, weights = taps.places, taps.weights
     count, width = places.shape
-    over, wide, shape = indices(x.rank), _wide(x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    over, wide, shape = indices(x.rank), _sum_type(x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :])
     i = over[axis]
 
     def element(place: str) -> str:
@@ -245,9 +245,9 @@ def _is_less_at_once(x: GraphValue, resampled: Mapping[int, _Taps]) -> bool:
     return 2 * at_once < apart
 
 
-def _at_once(site: NodeSite, x: GraphValue, resampled: Mapping[int, _Taps]) -> GraphValue:
+def _resample_together(site: NodeSite, x: GraphValue, resampled: Mapping[int, _Taps]) -> GraphValue:
     """Several axes of a tensor resampled: each element is a sum over the taps of all of them."""
-    over, wide = indices(x.rank), _wide(x.type.dtype)
+    over, wide = indices(x.rank), _sum_type(x.type.dtype)
     given: dict[str, GraphValue] = {"A": x}
     place, factors, ranges, shape = list(over), list[str](), list[str](), list(x.shape)
     for axis, taps in resampled.items():
@@ -275,8 +275,8 @@ def _formula(places: Array, i: str) -> str | None:
     return None
 
 
-def _extrapolated(site: NodeSite, x: GraphValue, inside: list[tuple[int, Array]], value: float) -> GraphValue:
-    """What is outside of the input has a value of its own."""
+def _fill_outside(site: NodeSite, x: GraphValue, inside: list[tuple[int, Array]], value: float) -> GraphValue:
+    """Fill places outside of the input with a value."""
     over = indices(x.rank)
     masks = {f"M{axis}": site.constant(mask, DType.BOOL) for axis, mask in inside}
     met = " and ".join(f"M{axis}[{over[axis]}]" for axis, _ in inside)

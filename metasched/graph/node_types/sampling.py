@@ -7,7 +7,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -34,15 +34,15 @@ class _Sampling:
     taps: int
 
 
-def _sampling(site: NodeSite, x: GraphValue, grid: GraphValue) -> _Sampling:
-    """What the node's attributes say. Raises Unsupported, for operands that do not fit as well."""
+def _read_sampling(site: NodeSite, x: GraphValue, grid: GraphValue) -> _Sampling:
+    """Read the node's attributes. Raises Unsupported, for operands that do not fit as well."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(site.attribute("mode"), site.attribute("mode"))
     dims = x.rank - 2
     if mode not in ("linear", "nearest", "cubic") or dims < 1 or grid.rank != x.rank or grid.shape[-1] != dims:
         raise Unsupported(f"it samples {x.type} at {grid.type} by {mode!r}")
     if not x.type.dtype.is_float:
         raise Unsupported(f"it samples floats, and its input is {x.type}")
-    padding = site.one_of("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    padding = site.require_one_of("padding_mode", "zeros", ("zeros", "border", "reflection"))
     first, taps = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
     return _Sampling(mode, padding, site.flag("align_corners"), first, taps)
 
@@ -52,7 +52,7 @@ def grid_sample(site: NodeSite) -> Results:
     """The value at each place of the grid: the nearest element, or a sum of the 2 or 4 nearest along each axis."""
     x, grid = site.operand(0), site.operand(1)
     dims = x.rank - 2
-    sampling = _sampling(site, x, grid)
+    sampling = _read_sampling(site, x, grid)
     outputs, wide = grid.shape[1:-1], x.type.dtype.compute
     over = indices(dims, "h")
     stages: list[str] = []
@@ -69,7 +69,7 @@ def grid_sample(site: NodeSite) -> Results:
     weights = " * ".join(at(f"W{dim}", ("n", *over, k)) for dim, k in enumerate(names))
     ranges = ", ".join(f"{k} < {sampling.taps}" for k in names)
     stages += [
-        declared("T", ValueType(wide, shape)),
+        declare_buffer("T", ValueType(wide, shape)),
         f"{total} = sum[{ranges} if {inside}]({weights} * {wide}({at('A', ('n', 'c', *places))}))",
         f"{at('Y', ('n', 'c', *over))} = {x.type.dtype}({total})",
     ]
@@ -114,10 +114,13 @@ def _axis_stages(
     corners = sampling.corners
     place = f"({given} + 1.0) / 2.0 * {extent - 1}.0" if corners else f"(({given} + 1.0) * {extent}.0 - 1.0) / 2.0"
     here = at(f"P{dim}", ("n", *over))
-    stages = [declared(f"P{dim}", spots), f"{here} = {place}"]
+    stages = [declare_buffer(f"P{dim}", spots), f"{here} = {place}"]
     if sampling.padding != "zeros" and sampling.mode != "cubic":
         inside = at(f"B{dim}", ("n", *over))
-        stages += [declared(f"B{dim}", spots), f"{inside} = {_brought_in(here, extent, corners, sampling.padding)}"]
+        stages += [
+            declare_buffer(f"B{dim}", spots),
+            f"{inside} = {_brought_in(here, extent, corners, sampling.padding)}",
+        ]
         here = inside
     return stages + _axis_taps(dim, here, over, spots, extent, sampling)
 
@@ -143,7 +146,7 @@ def _axis_taps(
     stages = []
     if padding != "zeros" and mode == "cubic":
         spot = at(f"R{dim}", left)
-        stages = [declared(f"R{dim}", ValueType(spots.dtype, many)), f"{spot} = {raw}"]
+        stages = [declare_buffer(f"R{dim}", ValueType(spots.dtype, many)), f"{spot} = {raw}"]
         spread = _brought_in(spot, extent, sampling.corners, padding)
         if padding == "reflection":
             spread = f"rint({spread})"
@@ -151,9 +154,9 @@ def _axis_taps(
         spread = f"min(max({raw}, 0.0), {extent - 1}.0)"
     return [
         *stages,
-        declared(f"I{dim}", ValueType(DType.I64, many)),
+        declare_buffer(f"I{dim}", ValueType(DType.I64, many)),
         f"{place} = i64({spread})",
-        declared(f"W{dim}", ValueType(spots.dtype, many)),
+        declare_buffer(f"W{dim}", ValueType(spots.dtype, many)),
         f"{weight} = {text}",
     ]
 

@@ -18,12 +18,18 @@ from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
 from metasched.graph.node_helpers.known_elements import known_elements
-from metasched.graph.node_helpers.known_places import BoxSide, box_of, counted_places, last_along, last_at_each
-from metasched.graph.node_helpers.repeated_elements import without_repeats
-from metasched.graph.node_types.gathering import Results, counted_index, from_the_beginning, is_inside
+from metasched.graph.node_helpers.known_places import (
+    BoxSide,
+    box_of,
+    last_updates,
+    last_updates_along,
+    wrap_negative_places,
+)
+from metasched.graph.node_helpers.repeated_elements import drop_repeats
+from metasched.graph.node_types.gathering import Results, is_inside, nonnegative_index, wrap_negative_indices
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, declared, indices
+from metasched.graph.text import at, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -32,13 +38,13 @@ _TABLE = 8
 # Elements of a table for each update at most: it is kept as a constant.
 _ELEMENTS_OF_UPDATE = 16
 
-_JOINED = {
+_REDUCTIONS_BY_MODE = {
     "add": ("sum", "{0} + {1}"),
     "mul": ("prod", "{0} * {1}"),
     "max": ("max", "max({0}, {1})"),
     "min": ("min", "min({0}, {1})"),
 }
-_REDUCTIONS = ("none", *_JOINED)
+_REDUCTIONS = ("none", *_REDUCTIONS_BY_MODE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def scatter_elements(site: NodeSite) -> Results:
     if index.rank != x.rank or _known_extents(index, count) != _known_extents(updates, count):
         raise Unsupported(f"its indices {index.type} and updates {updates.type} are not one for one, for {x.type}")
     extent, given = x.shape[axis], index.shape
-    index = _without_repeats_of_lines(site, from_the_beginning(site, index, extent), axis)
+    index = _drop_repeated_lines(site, wrap_negative_indices(site, index, extent), axis)
     over = indices(x.rank)
     line = [("r0" if dim == axis else name) for dim, name in enumerate(over)]
     own = [
@@ -92,15 +98,15 @@ def scatter_elements(site: NodeSite) -> Results:
     how = _Updates(over, line, given[axis], inside, met, there, lines)
     if count is None and x.count is None and _is_table_small(site, lines, index):
         known = known_elements(site.builder, index)
-        places = None if known is None else counted_places(known[..., None], (extent,))[..., 0]
-        how = how if places is None else replace(how, last=last_along(places, axis, lines))
-    made = _scattered(site, (x, index, updates), how, _reduction(site))
+        places = None if known is None else wrap_negative_places(known[..., None], (extent,))[..., 0]
+        how = how if places is None else replace(how, last=last_updates_along(places, axis, lines))
+    made = _scatter(site, (x, index, updates), how, _reduction(site))
     return (replace(made, count=x.count),)
 
 
-def _without_repeats_of_lines(site: NodeSite, index: GraphValue, axis: int) -> GraphValue:
+def _drop_repeated_lines(site: NodeSite, index: GraphValue, axis: int) -> GraphValue:
     """Indices without what they repeat for other lines: what is the same for all of a line is looked for once."""
-    source = without_repeats(site.builder, index)
+    source = drop_repeats(site.builder, index)
     return source if source.shape[axis] == index.shape[axis] else index
 
 
@@ -113,7 +119,7 @@ def _is_table_small(site: NodeSite, lines: Sequence[int], index: GraphValue) -> 
 def _count_of_updates(site: NodeSite, index: GraphValue, updates: GraphValue) -> ValueCount | None:
     """How many updates there are, where only a call knows."""
     counts = [value.count for value in (index, updates) if value.count is not None]
-    is_one = all(site.builder.same(count.number, counts[0].number) for count in counts)
+    is_one = all(site.builder.is_same_value(count.number, counts[0].number) for count in counts)
     if any(count.axis != counts[0].axis for count in counts) or not is_one:
         raise Unsupported("data decide how many indices it has, and otherwise how many updates")
     return counts[0] if counts else None
@@ -127,7 +133,7 @@ def _known_extents(value: GraphValue, count: ValueCount | None) -> tuple[int, ..
 def _target(text: str, x: GraphValue, axis: int) -> str:
     """The expression of an index that may count from the end, which only a call may know: N."""
     if x.count is None or x.count.axis != axis:
-        return counted_index(text, x.shape[axis])
+        return nonnegative_index(text, x.shape[axis])
     return f"(i64({text}) + N[] if {text} < 0 else i64({text}))"
 
 
@@ -143,13 +149,13 @@ def scatter_nd(site: NodeSite) -> Results:
     places = None
     if count is None and x.count is None and x.type.size and index.type.size:
         elements = known_elements(site.builder, index)
-        places = None if elements is None else counted_places(elements, x.shape)
+        places = None if elements is None else wrap_negative_places(elements, x.shape)
     box = None if places is None else box_of(places)
-    made = _in_rows(site, count, places) if box is None else _in_box(site, box)
+    made = _scatter_rows(site, count, places) if box is None else _scatter_box(site, box)
     return (replace(made, count=x.count),)
 
 
-def _in_rows(site: NodeSite, count: ValueCount | None, known: Array | None) -> GraphValue:
+def _scatter_rows(site: NodeSite, count: ValueCount | None, known: Array | None) -> GraphValue:
     """Rows along the first dimensions as one, with updates for some in their place, or joined with them.
 
     `known` are the places, where these are known.
@@ -169,16 +175,16 @@ def _in_rows(site: NodeSite, count: ValueCount | None, known: Array | None) -> G
     lines = (flat.shape[0], 1)
     last = None
     if known is not None and _is_table_small(site, lines, place):
-        last = last_at_each(known.reshape(rows, depth) @ np.array(strides), lines[0])[:, None]
+        last = last_updates(known.reshape(rows, depth) @ np.array(strides), lines[0])[:, None]
     how = _Updates(("i0", "i1"), ["r0", "i1"], rows, [], met, there, lines, last)
-    return site.view(_scattered(site, (flat, place, update), how, _reduction(site)), x.shape)
+    return site.view(_scatter(site, (flat, place, update), how, _reduction(site)), x.shape)
 
 
 def _reduction(site: NodeSite) -> str:
-    return site.one_of("reduction", "none", _REDUCTIONS)
+    return site.require_one_of("reduction", "none", _REDUCTIONS)
 
 
-def _scattered(
+def _scatter(
     site: NodeSite, operands: tuple[GraphValue, GraphValue, GraphValue], how: _Updates, mode: str
 ) -> GraphValue:
     x, index, updates = operands
@@ -191,20 +197,20 @@ def _scattered(
         picked, there = at("U", ["0" if name == "r0" else name for name in how.places]), re.sub(r"\br0\b", "0", met)
         return site.single([f"{at('Y', over)} = {picked} if {there} else {own}"], x.type, **given)
     if mode == "none":
-        return _replaced(site, x, how, given)
-    reducer, joined = _JOINED[mode]
+        return _write_last_updates(site, x, how, given)
+    reducer, joined = _REDUCTIONS_BY_MODE[mode]
     total = at("T", over)
     wide = x.type.dtype.compute
     term = at("U", how.places)
     stages = [
-        declared("T", ValueType(wide, x.shape)),
+        declare_buffer("T", ValueType(wide, x.shape)),
         f"{total} = {reducer}[r0 < {how.count} if {met}]({wide}({term}))",
         f"{at('Y', over)} = {x.type.dtype}({joined.format(f'{wide}({own})', total)})",
     ]
     return site.single(stages, x.type, **given)
 
 
-def _in_box(site: NodeSite, box: Sequence[BoxSide]) -> GraphValue:
+def _scatter_box(site: NodeSite, box: Sequence[BoxSide]) -> GraphValue:
     """A tensor with a box of it replaced by updates, or joined with them."""
     x, updates, mode = site.operand(0), site.operand(2), _reduction(site)
     over = indices(x.rank)
@@ -212,18 +218,20 @@ def _in_box(site: NodeSite, box: Sequence[BoxSide]) -> GraphValue:
     places = ["0"] * (updates.rank - x.rank + len(box)) + list(over[len(box) :])
     for side, name, _ in sides:
         if side.axis is not None:
-            places[side.axis] = side.of_updates(name)
+            places[side.axis] = side.update_index(name)
     own, update = at("A", over), at("U", places)
     made = update
     if mode != "none":
-        wide, (_, joined) = x.type.dtype.compute, _JOINED[mode]
+        wide, (_, joined) = x.type.dtype.compute, _REDUCTIONS_BY_MODE[mode]
         made = f"{x.type.dtype}({joined.format(f'{wide}({own})', f'{wide}({update})')})"
     inside = " and ".join(text for side, name, extent in sides for text in side.condition(name, extent))
     text = f"{made} if {inside} else {own}" if inside else made
     return site.single([f"{at('Y', over)} = {text}"], x.type, A=x, U=updates)
 
 
-def _replaced(site: NodeSite, x: GraphValue, how: _Updates, given: dict[str, GraphValue | None]) -> GraphValue:
+def _write_last_updates(
+    site: NodeSite, x: GraphValue, how: _Updates, given: dict[str, GraphValue | None]
+) -> GraphValue:
     """Elements with the last update that is for them in their place."""
     line = ["0" if n == 1 else name for n, name in zip(how.lines, how.over, strict=True)]
     last = at("P", line) if how.last is None else f"i64({at('P', line)})"
@@ -235,7 +243,7 @@ def _replaced(site: NodeSite, x: GraphValue, how: _Updates, given: dict[str, Gra
     # What a line has one of says nothing of its elements.
     alone = {name for name, own in zip(how.over, line, strict=True) if own == "0"}
     met = " and ".join([*(text for text in how.inside if text.split()[0] not in alone), *how.met])
-    table = declared("P", ValueType(DType.I64, how.lines))
+    table = declare_buffer("P", ValueType(DType.I64, how.lines))
     return site.single([table, f"{at('P', how.over)} = max[r0 < {how.count} if {met}](r0)", text], x.type, **given)
 
 
@@ -250,7 +258,7 @@ def tensor_scatter(site: NodeSite) -> Results:
     over = indices(cache.rank)
     first = "0" if start is None else f"i64(W[{over[0]}])"
     place = f"{over[axis]} - {first}"
-    if site.one_of("mode", "linear", ("linear", "circular")) == "circular":
+    if site.require_one_of("mode", "linear", ("linear", "circular")) == "circular":
         place = f"({place}) % {extent}"
     picked = at("U", [place if dim == axis else name for dim, name in enumerate(over)])
     text = f"{picked} if {is_inside(place, count)} else {at('A', over)}"

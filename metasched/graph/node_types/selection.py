@@ -24,18 +24,18 @@ Results = tuple[GraphValue | None, ...]
 def compress(site: NodeSite) -> Results:
     """The elements, or those along an axis, where a condition holds."""
     if site.operand(1).constant is not None:
-        return run_on_rows(_known, site)
+        return run_on_rows(_compress_known, site)
     x, condition = site.operand(0), site.operand(1)
     has_axis = site.attribute("axis") is not None
     axis = site.axis(int(site.attribute("axis")), x.rank) if has_axis else 0
     if x.count is not None and (condition.count is None or x.count.axis != axis or not (has_axis or x.rank == 1)):
         raise Unsupported("data decide how many elements its data has, and not how many its condition has")
-    return (_compressed(site, x if has_axis else site.view(x, (x.type.size,)), axis, condition),)
+    return (_compress_by_data(site, x if has_axis else site.view(x, (x.type.size,)), axis, condition),)
 
 
-def _known(site: NodeSite) -> Results:
+def _compress_known(site: NodeSite) -> Results:
     """The elements where a condition holds that is known at load."""
-    x, places = site.operand(0), np.flatnonzero(site.known(1, "condition"))
+    x, places = site.operand(0), np.flatnonzero(site.require_known(1, "condition"))
     if site.attribute("axis") is None:
         x, axis = site.view(x, (x.type.size,)), 0
     else:
@@ -51,7 +51,7 @@ def _known(site: NodeSite) -> Results:
     return (site.single([f"{at('Y', over)} = {at('A', read)}"], ValueType(x.type.dtype, shape), A=x, I=index),)
 
 
-def _compressed(site: NodeSite, x: GraphValue, axis: int, condition: GraphValue) -> GraphValue:
+def _compress_by_data(site: NodeSite, x: GraphValue, axis: int, condition: GraphValue) -> GraphValue:
     """The elements where a condition holds that a call computes, and zeros behind them."""
     (room,) = condition.shape
     if room > x.shape[axis]:

@@ -12,9 +12,9 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.counted.parts_of_rows import is_open, no_sizes_of_parts, parts_along
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import stacked
+from metasched.graph.node_helpers.moved_elements import stack_values
 from metasched.graph.reading.tensors import element_type
-from metasched.graph.registry import called, node_type
+from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 
@@ -64,14 +64,14 @@ def sequence_length(site: NodeSite) -> Results:
 
 @node_type("ConcatFromSequence")
 def concat_from_sequence(site: NodeSite) -> Results:
-    elements, axis = _elements(site), int(site.required("axis"))
+    elements, axis = _elements(site), int(site.require_attribute("axis"))
     if not elements:
         raise Unsupported("the sequence is empty")
     if not site.flag("new_axis"):
-        return (called(site, "Concat", *elements, axis=axis),)
+        return (call_node(site, "Concat", *elements, axis=axis),)
     if len({element.type for element in elements}) > 1:
         raise Unsupported("its elements have different types, which are put together along a new axis")
-    return (stacked(site, elements, site.axis(axis, elements[0].rank + 1)),)
+    return (stack_values(site, elements, site.axis(axis, elements[0].rank + 1)),)
 
 
 @node_type("SplitToSequence", counts=True)
@@ -83,7 +83,7 @@ def split_to_sequence(site: NodeSite) -> Results:
     axis = site.axis(site.attribute("axis", 0), x.rank)
     parts = parts_along(site, axis, _sizes(site, x, axis))
     if site.optional(1) is None and not site.flag("keepdims", 1):
-        parts = tuple(_without(site, part, axis) for part in parts)
+        parts = tuple(_drop_axis(site, part, axis) for part in parts)
     return (_sequence(site, parts, x.type.dtype),)
 
 
@@ -99,7 +99,7 @@ def _sizes(site: NodeSite, x: GraphValue, axis: int) -> tuple[int, ...]:
     return tuple(min(size, x.shape[axis] - start) for start in range(0, x.shape[axis], size))
 
 
-def _without(site: NodeSite, part: GraphValue, axis: int) -> GraphValue:
+def _drop_axis(site: NodeSite, part: GraphValue, axis: int) -> GraphValue:
     """A part of one element along an axis without this dimension, and with the size that data decide of another one."""
     shape = (*part.shape[:axis], *part.shape[axis + 1 :])
     (made,) = run_on_rows(lambda site: (site.view(part, shape),), replace(site, inputs=(part,)))

@@ -21,7 +21,7 @@ from metasched.graph.counted.size_arithmetic import (
 from metasched.graph.counted.views import reshape_value
 from metasched.graph.errors import Unsupported
 from metasched.graph.reading.tensors import element_type
-from metasched.graph.registry import WITHOUT_RANDOM_NUMBERS, node_type
+from metasched.graph.registry import RANDOM_NUMBERS_HINT, node_type
 from metasched.graph.site import NodeSite, dtype_of
 from metasched.graph.text import at, indices, number
 from metasched.graph.value_type import ValueType
@@ -38,10 +38,10 @@ def identity(site: NodeSite) -> Results:
 def dropout(site: NodeSite) -> Results:
     """Nothing is dropped outside of training."""
     x, training = site.operand(0), site.optional(2)
-    if training is not None and bool(site.known(2, "mode of training").reshape(-1)[0]):
+    if training is not None and bool(site.require_known(2, "mode of training").reshape(-1)[0]):
         ratio = site.optional(1)
-        if ratio is None or float(site.known(1, "ratio").reshape(-1)[0]) != 0:
-            raise Unsupported(f"in training, elements are dropped at random, and {WITHOUT_RANDOM_NUMBERS}")
+        if ratio is None or float(site.require_known(1, "ratio").reshape(-1)[0]) != 0:
+            raise Unsupported(f"in training, elements are dropped at random, and {RANDOM_NUMBERS_HINT}")
     mask = site.single([f"{at('Y', indices(x.rank))} = True"], ValueType(DType.BOOL, x.shape)) if site.wants(1) else x
     return (x, mask)[: len(site.wanted)]
 
@@ -50,11 +50,11 @@ def dropout(site: NodeSite) -> Results:
 def shape_of(site: NodeSite) -> Results:
     x = site.operand(0)
     start, end = int(site.attribute("start", 0)), int(site.attribute("end", x.rank))
-    sizes = _clamped(sizes_of(x), start, end)
+    sizes = _slice_shape(sizes_of(x), start, end)
     return (value_of_sizes(site, array_of(sizes, (len(sizes),))),)
 
 
-def _clamped(shape: tuple[Size, ...], start: int, end: int) -> tuple[Size, ...]:
+def _slice_shape(shape: tuple[Size, ...], start: int, end: int) -> tuple[Size, ...]:
     rank = len(shape)
     first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))
     return shape[first : max(first, last)]
@@ -107,7 +107,9 @@ def range_of(site: NodeSite) -> Results:
     limits = site.operand(1)
     if limits.sizes is not None and isinstance(size := limits.sizes.reshape(-1)[0], DataSize):
         return (_range_up_to(site, size),)
-    start, limit, delta = (site.known(n, what).reshape(-1)[0] for n, what in enumerate(("start", "limit", "delta")))
+    start, limit, delta = (
+        site.require_known(n, what).reshape(-1)[0] for n, what in enumerate(("start", "limit", "delta"))
+    )
     if delta == 0:
         raise Unsupported("its delta is 0")
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)

@@ -8,7 +8,7 @@ from metasched.graph.counted.rows import run_along
 from metasched.graph.node_types.reductions import kept_shape
 from metasched.graph.registry import Import, node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices, limits, number
+from metasched.graph.text import at, cast, declare_buffer, indices, limits, number
 from metasched.graph.value_type import ValueType
 
 Results = tuple[GraphValue | None, ...]
@@ -17,10 +17,10 @@ Results = tuple[GraphValue | None, ...]
 @node_type("Softmax", "LogSoftmax", counts=True)
 def softmax(site: NodeSite) -> Results:
     """Shares of a row; of those elements that are there."""
-    return _along_its_axis(_softmax, site)
+    return _run_along_axis(_softmax, site)
 
 
-def _along_its_axis(run: Import, site: NodeSite) -> Results:
+def _run_along_axis(run: Import, site: NodeSite) -> Results:
     x = site.operand(0)
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
     return run_along(run, site, axis, limits(x.type.dtype)[0])
@@ -39,14 +39,14 @@ def _softmax(site: NodeSite) -> Results:
     term = cast(at("E", inner), dtype, wide)
     element, total = cast(at("E", over), dtype, wide), cast(at("S", kept), dtype, wide)
     summed = "S" if wide is dtype else "T"
-    rounded = [declared("S", ValueType(dtype, row)), f"{at('S', over)} = {dtype}({at('T', over)})"]
+    rounded = [declare_buffer("S", ValueType(dtype, row)), f"{at('S', over)} = {dtype}({at('T', over)})"]
     # ONNX defines these by steps in the operand's own type, so a half is rounded after each.
     stages = [
-        declared("M", ValueType(dtype, row)),
+        declare_buffer("M", ValueType(dtype, row)),
         f"{at('M', over)} = max[r0 < {extent}]({at('A', inner)})",
-        declared("E", ValueType(dtype, x.shape)),
+        declare_buffer("E", ValueType(dtype, x.shape)),
         f"{at('E', over)} = {cast(shifted if log else f'exp({shifted})', wide, dtype)}",
-        declared(summed, ValueType(wide, row)),
+        declare_buffer(summed, ValueType(wide, row)),
         f"{at(summed, over)} = sum[r0 < {extent}]({f'exp({term})' if log else term})",
         *([] if wide is dtype else rounded),
         f"{at('Y', over)} = {cast(f'{element} - log({total})' if log else f'{element} / {total}', wide, dtype)}",
@@ -57,7 +57,7 @@ def _softmax(site: NodeSite) -> Results:
 @node_type("Hardmax", counts=True)
 def hardmax(site: NodeSite) -> Results:
     """One at the first of the largest elements of a row, of those that are there."""
-    return _along_its_axis(_hardmax, site)
+    return _run_along_axis(_hardmax, site)
 
 
 def _hardmax(site: NodeSite) -> Results:
@@ -68,8 +68,8 @@ def _hardmax(site: NodeSite) -> Results:
     kept = ["0" if dim == axis else name for dim, name in enumerate(over)]
     one, zero = (number(n, x.type.dtype) for n in (1, 0))
     stages = [
-        declared("V", ValueType(x.type.dtype, row)),
-        declared("P", ValueType(DType.I64, row)),
+        declare_buffer("V", ValueType(x.type.dtype, row)),
+        declare_buffer("P", ValueType(DType.I64, row)),
         f"{at('V', over)}, {at('P', over)} = argmax[r0 < {x.shape[axis]}]({at('A', inner)})",
         f"{at('Y', over)} = {one} if {at('P', kept)} == {over[axis]} else {zero}",
     ]

@@ -21,9 +21,9 @@ from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.counted.size_arithmetic import Size, number_of, set_count, sizes_of, sizes_of_input
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sorted_row
-from metasched.graph.node_helpers.moved_elements import stacked
-from metasched.graph.node_helpers.selected_elements import OF_A_KERNEL, OF_AN_ELEMENT, cheapest_levels, selected
+from metasched.graph.node_helpers.merged_blocks import RowOrder, SortOrder, sort_row
+from metasched.graph.node_helpers.moved_elements import stack_values
+from metasched.graph.node_helpers.selected_elements import OF_A_KERNEL, OF_AN_ELEMENT, cheapest_levels, select_first
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, indices, limits
@@ -33,7 +33,7 @@ from metasched.support.data_classes import dataclass
 Results = tuple[GraphValue, ...]
 
 # What an element of a longer row takes at most until all are in order, in comparisons.
-_OF_A_SORTED_ELEMENT = 512
+_SORTED_ELEMENT_COST = 512
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Row:
         shape = self.elements.shape
         return (*shape[: self.axis], *extents, *shape[self.axis + 1 :])
 
-    def along(self, *names: str) -> list[str]:
+    def subscripts(self, *names: str) -> list[str]:
         """Subscripts, with these for the row."""
         over = indices(self.elements.rank)
         return [*over[: self.axis], *names, *over[self.axis + 1 :]]
@@ -65,15 +65,15 @@ def top_k(site: NodeSite) -> tuple[GraphValue | None, ...]:
     axis = site.axis(int(site.attribute("axis", -1)), x.rank)
     (k,) = sizes_of_input(site, 1, "k")
     if x.count is not None and x.count.axis == axis:
-        return _of_those_there(site, x, axis, k)
+        return _select_counted(site, x, axis, k)
     if not isinstance(k, DataSize):
-        return run_on_rows(_first, site)
+        return run_on_rows(_select_first, site)
     if x.count is not None:
         raise Unsupported(f"data decide how many elements {x.type} has along its dimension {x.count.axis}")
-    return _of_those_there(site, x, axis, k)
+    return _select_counted(site, x, axis, k)
 
 
-def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Results:
+def _select_counted(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Results:
     """The first elements of rows of which data decide how many are there: as many as are asked for, or all of them.
     Elements that are not there come last.
     """
@@ -84,10 +84,10 @@ def _of_those_there(site: NodeSite, x: GraphValue, axis: int, k: Size) -> Result
     most = min(asked, room)
     taken = site.elementwise(f"min(min({{0}}, {{1}}), {most})", *(number_of(site, size) for size in (k, there)))
     inputs = (
-        fill_absent(site, x, RowOrder(x.type.dtype, _order(site)).last),
+        fill_absent(site, x, RowOrder(x.type.dtype, _order(site)).last_element),
         site.constant(np.array([most], np.int64)),
     )
-    made = _first(replace(site, inputs=inputs))
+    made = _select_first(replace(site, inputs=inputs))
     return tuple(set_count(site, value, ValueCount(taken, axis)) for value in made)
 
 
@@ -95,7 +95,7 @@ def _order(site: NodeSite) -> SortOrder:
     return SortOrder.LARGEST_FIRST if site.flag("largest", 1) else SortOrder.SMALLEST_FIRST
 
 
-def _first(site: NodeSite) -> Results:
+def _select_first(site: NodeSite) -> Results:
     """A known number of elements of each row."""
     x = site.operand(0)
     row = _Row(x, site.axis(int(site.attribute("axis", -1)), x.rank))
@@ -103,17 +103,17 @@ def _first(site: NodeSite) -> Results:
     if not 0 <= k <= row.extent:
         raise Unsupported(f"it takes {k} of {row.extent} elements")
     elements = prod(row.shape()) * row.extent
-    ranked = OF_A_KERNEL + elements * min(row.extent, _OF_A_SORTED_ELEMENT)
+    ranked = OF_A_KERNEL + elements * min(row.extent, _SORTED_ELEMENT_COST)
     picked = k * (OF_A_KERNEL + OF_AN_ELEMENT * elements)
     levels = cheapest_levels(row.extent, k, prod(row.shape())) if k else None
     if levels is not None and levels.cost < min(picked, ranked):
-        return selected(site, x, row.axis, k, levels, order)
+        return select_first(site, x, row.axis, k, levels, order)
     if 0 < picked < ranked:
-        return _one_by_one(site, row, k, order)
-    return sorted_row(site, x, row.axis, k, order)
+        return _select_one_by_one(site, row, k, order)
+    return sort_row(site, x, row.axis, k, order)
 
 
-def _one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:
+def _select_one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:
     """The first `k` elements, each of them the first of those that come after the one before.
 
     What an element is compared by is its value and, among equal ones, its turn: its place, or for half of the elements,
@@ -122,23 +122,23 @@ def _one_by_one(site: NodeSite, row: _Row, k: int, order: SortOrder) -> Results:
     step: tuple[GraphValue, ...] = ()
     turns = []
     for _ in range(k):
-        step = _next(site, row, step, order)
+        step = _select_next(site, row, step, order)
         turns.append(step[1])
-    turn, own = at("T", row.along("s")), at("I", row.along("s"))
-    picked, first = at("A", row.along(own)), at("A", row.along("0"))
+    turn, own = at("T", row.subscripts("s")), at("I", row.subscripts("s"))
+    picked, first = at("A", row.subscripts(own)), at("A", row.subscripts("0"))
     stages = [
         f"{own} = {turn} if {turn} < {row.extent} else {turn} - {row.extent}",
-        f"{at('Y', row.along('s'))} = {picked} if {own} >= 0 and {own} < {row.extent} else {first}",
+        f"{at('Y', row.subscripts('s'))} = {picked} if {own} >= 0 and {own} < {row.extent} else {first}",
     ]
     shape = row.shape(k)
     outputs = {"Y": ValueType(row.elements.type.dtype, shape), "I": ValueType(DType.I64, shape)}
-    return site.program(stages, outputs, A=row.elements, T=stacked(site, turns, row.axis))
+    return site.program(stages, outputs, A=row.elements, T=stack_values(site, turns, row.axis))
 
 
-def _next(site: NodeSite, row: _Row, before: Sequence[GraphValue], order: SortOrder) -> Results:
+def _select_next(site: NodeSite, row: _Row, before: Sequence[GraphValue], order: SortOrder) -> Results:
     """The value and the turn of the first element after another, whose own `before` has; of all where that is empty."""
-    dtype, over, largest = row.elements.type.dtype, row.along(), order is SortOrder.LARGEST_FIRST
-    value, turn = at("A", row.along("r0")), "r0"
+    dtype, over, largest = row.elements.type.dtype, row.subscripts(), order is SortOrder.LARGEST_FIRST
+    value, turn = at("A", row.subscripts("r0")), "r0"
     if dtype.is_float:
         nan = f"{value} != {value}"
         value, turn = f"(inf if {nan} else {value})", f"(r0 if {nan} else r0 + {row.extent})"

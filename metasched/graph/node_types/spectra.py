@@ -13,10 +13,10 @@ import numpy as np
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.node_types.matmul import product
 from metasched.graph.reading.tensors import element_type
-from metasched.graph.registry import called, node_type
+from metasched.graph.registry import call_node, node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.value_type import ValueType
 
@@ -53,8 +53,8 @@ def fourier_transform(site: NodeSite) -> Results:
     table = _real_table(length, taken) if is_storage else _table(length, taken, made, x.shape[-1], inverse=inverse)
     order = [dim for dim in range(x.rank) if dim != axis]
     order.insert(-1, axis)
-    turned = _turned(site, sliced(site, x, {axis: (0, 1, taken)}), order)
-    return (_turned(site, _transformed(site, turned, table), [order.index(dim) for dim in range(x.rank)]),)
+    turned = _transpose(site, slice_axes(site, x, {axis: (0, 1, taken)}), order)
+    return (_transpose(site, _multiply_by_table(site, turned, table), [order.index(dim) for dim in range(x.rank)]),)
 
 
 @node_type("STFT")
@@ -83,7 +83,7 @@ def short_time_fourier_transform(site: NodeSite) -> Results:
     stage = f"Y[b, f, n, c] = A[b, f * {step} + n, c]{weighed}"
     frames = ValueType(signal.type.dtype, (batch, (whole - length) // step + 1, length, parts))
     table = _table(length, length, length // 2 + 1 if onesided else length, parts, inverse=False)
-    return (_transformed(site, site.single([stage], frames, A=signal, W=window), table),)
+    return (_multiply_by_table(site, site.single([stage], frames, A=signal, W=window), table),)
 
 
 def _require_parts(x: GraphValue) -> None:
@@ -120,7 +120,7 @@ def _waves(length: int, taken: int, made: int) -> tuple[Array, Array]:
     return np.cos(angles), np.sin(angles)
 
 
-def _transformed(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
+def _multiply_by_table(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
     """The product of the last two axes with a table."""
     if x.shape[-1] > table.shape[1]:
         raise Unsupported(f"it transforms real numbers, and its input is {x.type}")
@@ -133,15 +133,15 @@ def _transformed(site: NodeSite, x: GraphValue, table: Array) -> GraphValue:
     return site.view(product(site, flat, matrix, wide, x.type.dtype), (*outer, *made))
 
 
-def _turned(site: NodeSite, value: GraphValue, order: list[int]) -> GraphValue:
-    return called(site, "Transpose", value, perm=order)
+def _transpose(site: NodeSite, value: GraphValue, order: list[int]) -> GraphValue:
+    return call_node(site, "Transpose", value, perm=order)
 
 
 @node_type("MelWeightMatrix")
 def mel_weight_matrix(site: NodeSite) -> Results:
     """Triangles over the bins of a spectrum, whose corners are the same distance apart on the mel scale."""
     named = ("count of bands", "length", "rate", "lower edge", "upper edge")
-    bands, length, rate, low, high = (site.known(n, what).reshape(-1)[0].item() for n, what in enumerate(named))
+    bands, length, rate, low, high = (site.require_known(n, what).reshape(-1)[0].item() for n, what in enumerate(named))
     mels = 2595.0 * np.log10(1.0 + np.array([low, high]) / 700.0)
     corners = mels[0] + np.arange(bands + 2) * ((mels[1] - mels[0]) / (bands + 2))
     hertz = 700.0 * (10.0 ** (corners / 2595.0) - 1.0)

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_types.convolutions import bordered
+from metasched.graph.node_types.convolutions import border_stage
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
-from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
@@ -56,7 +56,7 @@ class _Axis:
         return self.stride // self.common
 
     @property
-    def skipped(self) -> int:
+    def skipped_outputs(self) -> int:
         """How many outputs there are ahead of the first phase that meets elements of the filter."""
         return -self.before % self.common
 
@@ -93,7 +93,7 @@ class _Axis:
 
     @property
     def _last_phase(self) -> int:
-        return self.skipped + self.common * (self.cycle - 1)
+        return self.skipped_outputs + self.common * (self.cycle - 1)
 
     @property
     def _back(self) -> int:
@@ -105,16 +105,18 @@ class _Axis:
         text = step
         if self.stride > 1:
             terms = (
-                [phase] if self.common == 1 else [f"{phase} * {self.common}"] * (self.cycle > 1) + [f"{self.skipped}"]
+                [phase]
+                if self.common == 1
+                else [f"{phase} * {self.common}"] * (self.cycle > 1) + [f"{self.skipped_outputs}"]
             )
             text += f" + ({' + '.join(terms)} + {self.before}) // {self.stride} - {self.before // self.stride}"
         if self._back:
             text += f" + {self._back}"
         if self.cycle > 1 and self.dilation > 1:
-            text += f" - {self._first(phase)} * {self.dilation} // {self.stride}"
+            text += f" - {self._first_tap(phase)} * {self.dilation} // {self.stride}"
         return text if self.taps == 1 else f"{text} - {tap} * {self.dilation // self.common}"
 
-    def read(self, step: str, phase: str) -> tuple[tuple[str, ...], str]:
+    def locate_sum(self, step: str, phase: str) -> tuple[tuple[str, ...], str]:
         """Where the sum of an output lies, as its phase of those that have sums and its step, and which have sums."""
         if self.stride == 1:
             return (step,), ""
@@ -125,12 +127,12 @@ class _Axis:
     def element(self, phase: str, tap: str) -> str:
         """The element of the filter."""
         first = "0" if self.taps == 1 else f"{self.cycle} * {tap}"
-        return first if self.cycle == 1 else f"{first} + {self._first(phase)}"
+        return first if self.cycle == 1 else f"{first} + {self._first_tap(phase)}"
 
-    def _first(self, phase: str) -> str:
+    def _first_tap(self, phase: str) -> str:
         """The first element of the filter that a phase meets."""
         inverse = pow(self.dilation // self.common, -1, self.cycle)
-        shift = (self.skipped + self.before) // self.common * inverse % self.cycle
+        shift = (self.skipped_outputs + self.before) // self.common * inverse % self.cycle
         # Written as short as can be: in the subscript it has to be what it is in the condition.
         scaled = phase if inverse == 1 else f"{phase} * {inverse}"
         shifted = f"({scaled} + {shift})" if shift else scaled
@@ -185,7 +187,7 @@ def conv_transpose(site: NodeSite) -> Results:
     added = "" if bias is None else f" + {cast('B[o]', dtype, wide)}"
     stages = [
         *made.stages,
-        declared("T", ValueType(wide, made.shape)),
+        declare_buffer("T", ValueType(wide, made.shape)),
         f"{at('T', made.left)} = sum[{made.terms}]({given} * {weight})",
         f"{at('Y', made.over)} = {cast(summed + added, wide, dtype)}",
     ]
@@ -197,13 +199,13 @@ def conv_transpose(site: NodeSite) -> Results:
 def _way(w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Way:
     """How the sums are written."""
     if any(axis.before < 0 for axis in axes):
-        return _gathered
+        return _sum_by_outputs
     if all(axis.is_steady for axis in axes) and w.shape[1] * groups >= _CHANNELS_IN_VECTORS:
-        return _by_phases
-    return _gathered if groups == 1 and w.shape[1] >= _CHANNELS_IN_VECTORS else _phases_apart
+        return _sum_by_phases
+    return _sum_by_outputs if groups == 1 and w.shape[1] >= _CHANNELS_IN_VECTORS else _sum_phases_separately
 
 
-def _by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
+def _sum_by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
     """A transposed convolution as one for each phase: an output is a step and, where the stride is more than one, a
     phase.
     """
@@ -215,13 +217,13 @@ def _by_phases(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: in
         if axis.stride > 1:
             left.append(phase)
             shape.append(axis.stride)
-    stages, terms, factors = _convolved(x, w, axes, groups)
+    stages, terms, factors = _convolve_phases(x, w, axes, groups)
     to, extents = tuple(left), tuple(shape)
     return _Sum(stages=stages, shape=extents, left=to, terms=terms, factors=factors, over=to, extents=extents, read=to)
 
 
-def _phases_apart(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
-    """Each phase is a convolution whose results lie together, and are put in their places behind it."""
+def _sum_phases_separately(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
+    """Sum each phase as a convolution whose results lie together, and are put in their places behind it."""
     steps, phases, outputs = (indices(len(axes), letter) for letter in "hpy")
     named = list(zip(axes, steps, phases, strict=True))
     ahead, shape = ("n", "o"), (x.shape[0], w.shape[1] * groups)
@@ -240,11 +242,11 @@ def _phases_apart(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups:
             over.append(output)
             extents.append(axis.outputs)
             step, phase = f"{output} // {axis.stride}", f"{output} % {axis.stride}"
-        (*of_cycle, of_steps), reached = axis.read(step, phase)
+        (*of_cycle, of_steps), reached = axis.locate_sum(step, phase)
         read_phases += of_cycle
         read_steps.append(of_steps)
         met += [reached] * bool(reached)
-    stages, terms, factors = _convolved(x, w, axes, groups)
+    stages, terms, factors = _convolve_phases(x, w, axes, groups)
     read = (*ahead, *read_phases, *read_steps)
     return _Sum(
         stages=stages,
@@ -259,12 +261,12 @@ def _phases_apart(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups:
     )
 
 
-def _convolved(
+def _convolve_phases(
     x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int
 ) -> tuple[tuple[str, ...], str, tuple[str, str]]:
     """The stages ahead of a sum over phases, its terms and their factors."""
     over, phases, inner = (indices(len(axes), letter) for letter in "hpr")
-    stages, source = bordered(x, tuple(axis.border for axis in axes), x.type.dtype)
+    stages, source = border_stage(x, tuple(axis.border for axis in axes), x.type.dtype)
     channel, own, terms = _channels(x, w, groups)
     terms += [f"{tap} < {axis.taps}" for axis, tap in zip(axes, inner, strict=True) if axis.taps > 1]
     named = list(zip(axes, over, phases, inner, strict=True))
@@ -275,7 +277,7 @@ def _convolved(
     return tuple(stages), text, (data, at("W", (channel, own, *elements)))
 
 
-def _gathered(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
+def _sum_by_outputs(x: GraphValue, w: GraphValue, axes: tuple[_Axis, ...], groups: int) -> _Sum:
     """A transposed convolution by its outputs: each sums the inputs that reach it, those at whole multiples of the
     stride.
     """
@@ -310,11 +312,11 @@ def _axes(site: NodeSite, inputs: tuple[int, ...], kernel: tuple[int, ...]) -> t
     rank = len(inputs)
     strides = tuple(site.attribute("strides") or (1,) * rank)
     dilations = tuple(site.attribute("dilations") or (1,) * rank)
-    before, outputs = _kept(site, inputs, kernel, strides, dilations)
+    before, outputs = _kept_extents(site, inputs, kernel, strides, dilations)
     return tuple(map(_Axis, inputs, kernel, strides, dilations, before, outputs))
 
 
-def _kept(
+def _kept_extents(
     site: NodeSite,
     inputs: tuple[int, ...],
     kernel: tuple[int, ...],
@@ -326,7 +328,7 @@ def _kept(
     more = tuple(site.attribute("output_padding") or (0,) * rank)
     spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
     whole = [s * (n - 1) + m + span for s, n, m, span in zip(strides, inputs, more, spans, strict=True)]
-    auto = site.one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    auto = site.require_one_of("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     wanted = site.attribute("output_shape")
     if wanted:
         outputs = tuple(int(n) for n in wanted)[-rank:]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from metasched.dtypes import DType
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.precision.narrowing import WIDE_TYPE, FloatFlow, narrow_stages
@@ -28,7 +28,7 @@ def bf16(graph: Graph, context: PassContext) -> Graph:
     """Factors of products, and values between kernels that come from products, are bf16 where that is asked for."""
     if context.options.precision is not ProductPrecision.BF16:
         return graph
-    return without_dead_code(_Narrowing(graph, context).graph())
+    return remove_dead_code(_Narrowing(graph, context).graph())
 
 
 class _Narrowing:
@@ -75,7 +75,7 @@ class _Narrowing:
                 )
         known, summed = factors - given, set[str]()
         for node, flow in self._nodes_with_flows():
-            coming = [own for own, value in node.by_input(flow.stages.inputs).items() if self._root(value) in known]
+            coming = [own for own, value in node.input_values(flow.stages.inputs).items() if self._root(value) in known]
             outputs = dict(zip(flow.stages.outputs, node.outputs, strict=True))
             known.update(self._root(outputs[name]) for name in flow.outputs_of_products(coming))
             summed.update(self._root(value) for value in _values_of_inputs(flow.inputs_of_sums, flow.stages, node))
@@ -106,7 +106,7 @@ class _Narrowing:
         flow = self._flows.get(id(node))
         if not isinstance(node, Compute) or flow is None:
             return node
-        given = node.by_input(flow.stages.inputs)
+        given = node.input_values(flow.stages.inputs)
         weights = [name for name in flow.inputs_of_factors if given[name] in self._graph.constants]
         values = {**given, **dict(zip(flow.stages.outputs, node.outputs, strict=True))}
         boundary = [*weights, *(own for own, value in values.items() if self._becomes_narrow(value))]
@@ -128,4 +128,4 @@ class _Narrowing:
 
 def _values_of_inputs(names: frozenset[str], stages: Stages, node: Compute) -> list[str]:
     """The values that some inputs of a program are."""
-    return [value for own, value in node.by_input(stages.inputs).items() if own in names]
+    return [value for own, value in node.input_values(stages.inputs).items() if own in names]

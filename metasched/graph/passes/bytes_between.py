@@ -13,7 +13,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import map_reads, reads, substitute_names
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import new_name
 from metasched.graph.precision.quantised import BYTES, Dequantised, dequantised_form
@@ -25,7 +25,7 @@ from metasched.support.data_classes import dataclass
 @graph_pass(after=("fusion",))
 def bytes_between(graph: Graph, _: PassContext) -> Graph:
     """Dequantised bytes that one kernel hands to another are handed over as the bytes."""
-    return without_dead_code(_Handing(graph).graph())
+    return remove_dead_code(_Handing(graph).graph())
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Handing:
         found = dequantised_form(stage.value) if stage.buffer == stages.outputs[0] else None
         if found is None or found.scale is None or not self._may_write_bytes(stages, found):
             return node
-        given = node.by_input(stages.inputs)
+        given = node.input_values(stages.inputs)
         needed = {read.buffer: given[read.buffer] for part in found.parts for read in reads(part)}
         axes = tuple(axis.name for axis in stage.axes)
         inner = found.byte
@@ -113,7 +113,7 @@ class _Handing:
 
     def _read_bytes(self, node: Compute, stages: Stages) -> tuple[Compute, Stages]:
         """A node that makes floats of the bytes that it is handed."""
-        given = node.by_input(stages.inputs)
+        given = node.input_values(stages.inputs)
         changed = {name: self._handed[value] for name, value in given.items() if value in self._handed}
         if not changed:
             return node, stages

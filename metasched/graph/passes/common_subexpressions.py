@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, reading
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView, replace_reads
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 
 # Elements of a constant that are compared before all are.
@@ -28,7 +28,7 @@ def common_subexpressions(graph: Graph, context: PassContext) -> Graph:
     equal = _equal_constants(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
-        node = reading(node, same)
+        node = replace_reads(node, same)
         key = _key(graph, node, equal)
         known = seen.setdefault(key, node)
         if known is node:
@@ -37,7 +37,7 @@ def common_subexpressions(graph: Graph, context: PassContext) -> Graph:
             same |= dict(zip(node.outputs, known.outputs, strict=True))
             context.remark(f"`{node.name}` computes what `{known.name}` does")
     outputs = tuple((label, same.get(name, name)) for label, name in graph.outputs)
-    return without_dead_code(replace(graph, nodes=tuple(nodes), outputs=outputs)) if same else graph
+    return remove_dead_code(replace(graph, nodes=tuple(nodes), outputs=outputs)) if same else graph
 
 
 def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:

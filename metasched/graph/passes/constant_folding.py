@@ -13,7 +13,7 @@ import numpy as np
 
 from metasched.graph.fusion.stages import program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import type_of
 from metasched.ir.program import Program
@@ -49,7 +49,7 @@ def constant_folding(graph: Graph, context: PassContext) -> Graph:
         return graph
     new = constants.keys() - graph.constants.keys()
     nodes = [_mark_constants(node, new) for node in nodes]
-    return without_dead_code(replace(graph, nodes=tuple(nodes), constants=constants, types=types))
+    return remove_dead_code(replace(graph, nodes=tuple(nodes), constants=constants, types=types))
 
 
 def _mark_constants(node: Node, new: Set[str]) -> Node:

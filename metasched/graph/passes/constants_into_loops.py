@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Compute, Graph, LoopNode, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loop_node import LoopInputKind
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.support.messages import listing
 
 
@@ -28,14 +28,14 @@ def constants_into_loops(graph: Graph, context: PassContext) -> Graph:
         if isinstance(node, Compute | ShapeView) and all(n in makers or n in graph.constants for n in node.inputs):
             makers |= dict.fromkeys(node.outputs, node)
         nodes.append(node)
-    return graph if tuple(nodes) == graph.nodes else without_dead_code(replace(graph, nodes=tuple(nodes)))
+    return graph if tuple(nodes) == graph.nodes else remove_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
 def _compute_in_body(
     loop: LoopNode, graph: Graph, makers: dict[str, Compute | ShapeView], context: PassContext
 ) -> LoopNode:
     """A loop whose body computes what it reads of these makers."""
-    names = {name: own.body for name, own in loop.taken(LoopInputKind.WHOLE) if name in makers}
+    names = {name: own.body for name, own in loop.inputs_of_kind(LoopInputKind.WHOLE) if name in makers}
     if not names:
         return loop
     taken = _Body(loop, graph, names)
@@ -86,7 +86,7 @@ class _Body:
         return self._names[name]
 
     def _add_value(self, name: str) -> str:
-        own = fresh(name, self._types)
+        own = fresh_name(name, self._types)
         self._types[own] = self._graph.types[name]
         return own
 

@@ -34,7 +34,7 @@ from metasched.graph.fusion.rows import count_rows
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.rotations import rotated_index
 from metasched.ir.source import IfElse, IntLit, Name, Read, Stage
@@ -369,7 +369,7 @@ class _Grouping:
                 if len(nodes) > 1
                 else canonical_compute(self._graph, final)
             )
-        return without_dead_code(replace_nodes(self._graph, made, members))
+        return remove_dead_code(replace_nodes(self._graph, made, members))
 
 
 def _numbers_by_task(graph: Graph) -> list[list[int]]:

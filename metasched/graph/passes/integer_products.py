@@ -21,7 +21,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads, substitute_names
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.precision.products import cast, literal, new_name
 from metasched.graph.precision.products_of_bytes import GraphValues, with_products_of_bytes
@@ -37,7 +37,7 @@ _SIGN_OFFSET = 128
 @graph_pass(after=("constants_into_loops", "dead_code"))
 def integer_products(graph: Graph, _: PassContext) -> Graph:
     """Products of quantised numbers are products of bytes, with totals of 32 bits."""
-    return without_dead_code(_Integers(graph).graph())
+    return remove_dead_code(_Integers(graph).graph())
 
 
 class _Integers:
@@ -69,7 +69,7 @@ class _Integers:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return node
-        made = with_products_of_bytes(stages, node.by_input(stages.inputs), self._values)
+        made = with_products_of_bytes(stages, node.input_values(stages.inputs), self._values)
         if made is None:
             return node
         return replace(node, program=program_of(made.stages, node.program.name), inputs=made.inputs)
@@ -89,7 +89,7 @@ class _Integers:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return None
-        found = quantised_form(stages, node.by_input(stages.inputs))
+        found = quantised_form(stages, node.input_values(stages.inputs))
         return self._move_bytes(node, stages) if found is None else self._centre_weights(found)
 
     def _view_bytes(self, node: ShapeView) -> Quantised | None:
@@ -242,7 +242,7 @@ class _Integers:
         stages = stages_of(node.program)
         if stages is None:
             return None
-        (stage, *others), given = stages.stages, node.by_input(stages.inputs)
+        (stage, *others), given = stages.stages, node.input_values(stages.inputs)
         found = None if others else quantised_to_signed(stage.value)
         if found is None or (found.zero is not None and given[found.zero.buffer] not in self._constants):
             return None
@@ -287,7 +287,7 @@ class _Integers:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if not isinstance(node, Compute) or stages is None:
             return node
-        form = quantised_form(stages, node.by_input(stages.inputs))
+        form = quantised_form(stages, node.input_values(stages.inputs))
         return (
             node if form is None or form.value not in self._raising else self._dequantise_unsigned(node, stages, form)
         )

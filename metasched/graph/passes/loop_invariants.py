@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from metasched.graph.ir import Compute, Graph, LoopNode, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.loop_node import LoopInput, LoopInputKind
-from metasched.graph.loops.building import reading_what_it_needs
+from metasched.graph.loops.building import drop_unread_inputs
 from metasched.graph.passes.declaration import PassContext, graph_pass
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.ir.prologue import MOST_GROWTH, NO_MATTER
 
 
@@ -45,7 +45,7 @@ class _Lifting:
             yield node
             return
         body = loop_invariants(node.body, self._context)
-        same = {own.body: name for name, own in node.taken(LoopInputKind.WHOLE)}
+        same = {own.body: name for name, own in node.inputs_of_kind(LoopInputKind.WHOLE)}
         made: list[str] = []
         kept: list[Node] = []
         for inner in body.nodes:
@@ -82,7 +82,7 @@ class _Lifting:
 
     def _add_value(self, name: str, body: Graph) -> str:
         type_ = body.types[name]
-        name = fresh(name, self._types)
+        name = fresh_name(name, self._types)
         self._types[name] = type_
         return name
 
@@ -99,8 +99,8 @@ def _pass_values(loop: LoopNode, body: Graph, values: dict[str, str]) -> LoopNod
     body = replace(body, inputs=(*body.inputs, *values))
     taken = replace(
         loop,
-        body=without_dead_code(body),
+        body=remove_dead_code(body),
         inputs=(*loop.inputs, *values.values()),
         takes=(*loop.takes, *(LoopInput(LoopInputKind.WHOLE, name) for name in values)),
     )
-    return reading_what_it_needs(taken)
+    return drop_unread_inputs(taken)

@@ -24,7 +24,7 @@ from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.fusion.views import PlaceByData
 from metasched.graph.ir import Compute, Graph, Node, ShapeView
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import type_of
 from metasched.ir.nodes import BinOp
@@ -48,7 +48,7 @@ def movement(graph: Graph, context: PassContext) -> Graph:
         made = _read_through(graph, node, producer, taken_apart, context) if isinstance(node, Compute) else node
         nodes.append(made)
         producer |= dict.fromkeys(made.outputs, made)
-    return without_dead_code(replace(graph, nodes=tuple(nodes)))
+    return remove_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
 def _read_through(

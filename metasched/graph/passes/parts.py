@@ -11,7 +11,7 @@ from metasched.graph.fusion.copies import CopiedBox, copied_boxes, is_of_whole_l
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import ValuePart
-from metasched.graph.text import at, fresh, indices
+from metasched.graph.text import at, fresh_name, indices
 from metasched.graph.value_type import ValueType
 from metasched.ir.pitch import is_packed, is_pitched, packed_strides, reshape_strides
 from metasched.lang import parse_program
@@ -195,7 +195,7 @@ class _Placing:
             if part is not None and name not in names and self._lies_in_place(name, copy.output, part):
                 names.append(name)
                 continue
-            made = fresh(f"{copy.output}.{number}", self._types)
+            made = fresh_name(f"{copy.output}.{number}", self._types)
             type_ = self._types[copy.output]
             outer = self._strides(copy.output)
             offset = sum(index * stride for index, stride in zip(box.begin, outer, strict=True))
@@ -249,7 +249,7 @@ def _copy_of(node: Node) -> _Copy | None:
     boxes = copied_boxes(node.program.func)
     if boxes is None:
         return None
-    values = node.by_input()
+    values = node.input_values()
     return _Copy(node, tuple((values[box.input], box) for box in boxes))
 
 

@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
 from metasched.graph.ir import Graph, LoopNode, print_graph
-from metasched.graph.loops.bodies import settled, with_bodies
+from metasched.graph.loops.bodies import replace_bodies, settle_loops
 from metasched.graph.loops.flat_graph import flat
 from metasched.graph.passes.declaration import RUNS_AFTER, Pass, PassContext, PassOptions
 from metasched.support.collection import pause_gc
@@ -101,7 +101,7 @@ def run_passes(graph: Graph, options: PassOptions) -> Iterator[PassReport]:
         if one.name in options.without:
             continue
         context = PassContext(options)
-        after = settled(_apply_pass(one, graph, context))
+        after = settle_loops(_apply_pass(one, graph, context))
         after.validate()
         LOGGER.debug("pass %s: %d nodes -> %d", one.name, len(graph.nodes), len(after.nodes))
         yield PassReport(one.name, one.purpose, graph, after, tuple(context.remarks))
@@ -111,7 +111,7 @@ def run_passes(graph: Graph, options: PassOptions) -> Iterator[PassReport]:
 def _apply_pass(one: Pass, graph: Graph, context: PassContext) -> Graph:
     """A graph after a pass, which runs on the bodies of its loops, too."""
     after = one.run(graph, context)
-    return with_bodies(after, lambda loop: _apply_to_body(one, loop, context))
+    return replace_bodies(after, lambda loop: _apply_to_body(one, loop, context))
 
 
 def _apply_to_body(one: Pass, loop: LoopNode, context: PassContext) -> Graph:

@@ -14,7 +14,7 @@ from metasched.graph.fusion.indices import linear_form
 from metasched.graph.fusion.merge import merge_nodes
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.passes.movement import is_movement
 from metasched.ir.nodes import BinOp
@@ -31,7 +31,7 @@ def rotations(graph: Graph, context: PassContext) -> Graph:
     nodes = [
         _rewrite_rotation(graph, node, producer, context) if isinstance(node, Compute) else node for node in graph.nodes
     ]
-    return without_dead_code(replace(graph, nodes=tuple(nodes)))
+    return remove_dead_code(replace(graph, nodes=tuple(nodes)))
 
 
 def _rewrite_rotation(graph: Graph, node: Compute, producer: Mapping[str, Node], context: PassContext) -> Compute:

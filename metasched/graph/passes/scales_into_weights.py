@@ -18,7 +18,7 @@ from metasched.graph.fusion.canonical import canonical
 from metasched.graph.fusion.expressions import names_in, reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.constant_folding import compute_outputs
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.value_type import ValueType
@@ -50,7 +50,7 @@ def scales_into_weights(graph: Graph, context: PassContext) -> Graph:
         if made is not node:
             context.remark(f"`{node.name}`: {'+'.join(_changes(node, made))}")
         nodes.append(made)
-    return without_dead_code(replace(graph, nodes=tuple(nodes), constants=weights.arrays, types=weights.types))
+    return remove_dead_code(replace(graph, nodes=tuple(nodes), constants=weights.arrays, types=weights.types))
 
 
 def _changes(node: Node, made: Node) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _rewritten(node: Compute, weights: _Weights) -> Compute:
     stages = stages_of(node.program)
     if stages is None:
         return node
-    given = node.by_input(stages.inputs)
+    given = node.input_values(stages.inputs)
     changed = False
     while (made := _fold_one_chain(stages, given, weights)) is not None:
         stages, changed = made, True

@@ -16,7 +16,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.kinds import Kind, kind_of
 from metasched.graph.fusion.stages import Stages, parse_once, program_of, stages_of
 from metasched.graph.ir import Compute, Graph, Node
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.text import at, indices
 from metasched.graph.value_type import ValueType
@@ -46,7 +46,7 @@ def side_by_side(graph: Graph, context: PassContext) -> Graph:
         left_out.update(numbers[1:])
         context.remark(f"{listing(node.name for node in nodes)} are one product")
     nodes_ = [one for n, node in enumerate(graph.nodes) if n not in left_out for one in made.get(n, [node])]
-    return without_dead_code(replace(graph, nodes=tuple(nodes_), constants=constants, types=types))
+    return remove_dead_code(replace(graph, nodes=tuple(nodes_), constants=constants, types=types))
 
 
 def _find_alike(graph: Graph) -> list[list[int]]:

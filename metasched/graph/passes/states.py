@@ -11,7 +11,7 @@ from metasched.graph.fusion.updates import StretchUpdate, position_apart, stretc
 from metasched.graph.ir import Compute, Graph, InPlace, Node, ShapeView
 from metasched.graph.passes.declaration import PassContext, graph_pass
 from metasched.graph.placement import Position, ValuePart
-from metasched.graph.text import fresh
+from metasched.graph.text import fresh_name
 from metasched.graph.value_type import type_of
 from metasched.ir.pitch import packed_strides
 
@@ -41,8 +41,8 @@ def _position_apart(graph: Graph, output: str) -> Graph | None:
     if computed is None or found is None:
         return None
     number, node = computed
-    position = fresh(f"{made}.position", graph.types)
-    values = node.by_input()
+    position = fresh_name(f"{made}.position", graph.types)
+    values = node.input_values()
     values |= dict.fromkeys(found.position.outputs, position)
     first, rest = (
         Compute(
@@ -66,7 +66,7 @@ def _update_in_place(graph: Graph, state: str, output: str, context: PassContext
     if computed is None or update is None:
         return f"`{output}` is not `{state}` with a stretch replaced at a position"
     number, node = computed
-    values = node.by_input()
+    values = node.input_values()
     whole, position = values[update.whole], _source(graph, values[update.position])
     if _source(graph, whole) != state or made in graph.parts:
         return f"`{output}` is not `{state}` with a stretch replaced"
@@ -108,11 +108,11 @@ def _source(graph: Graph, name: str) -> str:
 
 def _place_update(graph: Graph, number: int, node: Compute, update: StretchUpdate, position: str) -> Graph:
     """The graph with an update that computes what is new where it lies in the state."""
-    values = node.by_input()
+    values = node.input_values()
     output = node.outputs[0]
     state, whole = _source(graph, values[update.whole]), graph.types[values[update.whole]]
     strides = packed_strides(whole.shape)
-    new = fresh(f"{output}.new", graph.types)
+    new = fresh_name(f"{output}.new", graph.types)
     step = strides[update.axis]
     highest = whole.shape[update.axis] - update.first - update.count
     place = ValuePart(state, update.first * step, strides, Position(position, step, -update.first, highest))

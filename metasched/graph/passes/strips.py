@@ -21,7 +21,7 @@ from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.merge import merge_nodes, replace_nodes
 from metasched.graph.fusion.stages import Stages, stages_of
 from metasched.graph.ir import Compute, Graph
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.passes.declaration import PassContext, PassOptions, graph_pass
 from metasched.ir.program import Program
 from metasched.ir.source import Reduce
@@ -122,7 +122,7 @@ class _Joining:
             if not self._is_refused(chain, joined):
                 made[chain[-1]] = joined
                 members.update(chain)
-        return without_dead_code(replace_nodes(self._graph, made, members)) if made else self._graph
+        return remove_dead_code(replace_nodes(self._graph, made, members)) if made else self._graph
 
     def groups(self) -> tuple[StripGroup, ...]:
         """See `strip_groups`."""

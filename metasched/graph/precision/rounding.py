@@ -15,7 +15,7 @@ from metasched.dtypes import DType
 from metasched.graph.fusion.expressions import reads
 from metasched.graph.fusion.stages import Stages, program_of, stages_of
 from metasched.graph.ir import Array, Compute, Graph, Node
-from metasched.graph.loops.bodies import in_all_graphs
+from metasched.graph.loops.bodies import change_all_graphs
 from metasched.graph.precision.products import cast, literal
 from metasched.graph.precision.quantised import BYTES, quantised_form
 from metasched.ir.nodes import BinOp
@@ -69,7 +69,7 @@ def without_rounding(graph: Graph) -> Graph:
 
     Bytes that are read otherwise, such as those of `QLinearConv`, stay.
     """
-    return in_all_graphs(graph, _drop_rounding)
+    return change_all_graphs(graph, _drop_rounding)
 
 
 def _drop_rounding(graph: Graph) -> Graph:
@@ -78,7 +78,7 @@ def _drop_rounding(graph: Graph) -> Graph:
     for node in graph.nodes:
         stages = stages_of(node.program) if isinstance(node, Compute) else None
         if isinstance(node, Compute) and stages is not None:
-            given = node.by_input(stages.inputs)
+            given = node.input_values(stages.inputs)
             found = _match_rounding(node, stages, given)
             if found is not None:
                 rounded[node.outputs[0]] = found

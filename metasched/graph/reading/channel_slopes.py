@@ -11,7 +11,7 @@ BROADCAST_OPSET = 7
 _CHANNELS = 1  # the dimension of channels
 
 
-def with_slopes_along_channels(proto: Any) -> Any:
+def align_slopes_to_channels(proto: Any) -> Any:
     """A model that was converted from an opset before 7, in which slopes of one dimension have those behind it, too.
 
     Where ONNX cannot infer how many dimensions a PRelu goes along, its slopes stay as they are.
@@ -25,7 +25,7 @@ def with_slopes_along_channels(proto: Any) -> Any:
     for number, node in enumerate(proto.graph.node):
         rank = ranks.get(node.input[0], 0) if node.op_type == "PRelu" else 0
         if rank > _CHANNELS + 1 and ranks.get(node.input[1]) == 1:
-            made.graph.node.extend(_reshaped(made.graph, node, number, rank))
+            made.graph.node.extend(_reshape_slopes(made.graph, node, number, rank))
         else:
             made.graph.node.append(node)
     return made
@@ -38,7 +38,7 @@ def _ranks(graph: Any) -> dict[str, int]:
     return of_values | {tensor.name: len(tensor.dims) for tensor in graph.initializer}
 
 
-def _reshaped(graph: Any, node: Any, number: int, rank: int) -> tuple[Any, Any]:
+def _reshape_slopes(graph: Any, node: Any, number: int, rank: int) -> tuple[Any, Any]:
     """The slopes of a node along channels, and the node."""
     helper = imports.module("onnx.helper")
     x, slopes = node.input

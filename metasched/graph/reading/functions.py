@@ -37,7 +37,7 @@ def body_of(schema: Any, node: Any, opset: int, types: Sequence[ValueType | None
     return None
 
 
-def with_defaults(schema: Any, node: Any) -> Any:
+def add_defaults(schema: Any, node: Any) -> Any:
     """The node with the attributes that it leaves out and that have a default."""
     onnx = onnx_module()
     whole = onnx.NodeProto()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from metasched.graph.errors import NetworkError
-from metasched.graph.reading.channel_slopes import BROADCAST_OPSET, with_slopes_along_channels
+from metasched.graph.reading.channel_slopes import BROADCAST_OPSET, align_slopes_to_channels
 from metasched.graph.reading.mapped_files import MappedFile, message_of_file
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
@@ -33,7 +33,7 @@ class ModelFile:
     unconverted: str = ""
 
 
-def without_position(model: ModelLike) -> ModelLike:
+def rereadable_model(model: ModelLike) -> ModelLike:
     """A model that may be read any number of times: of a binary file that is open, its bytes from where it stands.
 
     Raises NetworkError for a file of text.
@@ -60,9 +60,9 @@ def read_model(model: ModelLike) -> ModelFile:
     """A model of a path, of the bytes of a file, or of a ModelProto. Raises NetworkError for what is none."""
     onnx = onnx_module()
     if isinstance(model, onnx.ModelProto):
-        return _checked(ModelFile(model, "the model", None))
+        return _require_model(ModelFile(model, "the model", None))
     if isinstance(model, bytes):
-        return _checked(ModelFile(_parsed(onnx, model, "the model"), "the model", None))
+        return _require_model(ModelFile(_parse_model(onnx, model, "the model"), "the model", None))
     if not isinstance(model, str | Path):
         raise NetworkError(
             "a model is a path, the bytes of a file, a binary file that is open or an onnx.ModelProto, and not "
@@ -75,10 +75,10 @@ def read_model(model: ModelLike) -> ModelFile:
         raise NetworkError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise NetworkError(f"{path} is no ONNX model: {error}") from error
-    return _checked(ModelFile(_parsed(onnx, data, str(path)), str(path), path.resolve().parent, content))
+    return _require_model(ModelFile(_parse_model(onnx, data, str(path)), str(path), path.resolve().parent, content))
 
 
-def _parsed(onnx: Any, data: bytes, name: str) -> Any:
+def _parse_model(onnx: Any, data: bytes, name: str) -> Any:
     errors = imports.module("google.protobuf.message")
     try:
         return onnx.ModelProto.FromString(data)
@@ -86,14 +86,14 @@ def _parsed(onnx: Any, data: bytes, name: str) -> Any:
         raise NetworkError(f"{name} is no ONNX model, or is damaged: {error}") from error
 
 
-def _checked(model: ModelFile) -> ModelFile:
+def _require_model(model: ModelFile) -> ModelFile:
     if not model.proto.opset_import or not model.proto.HasField("graph"):
         raise NetworkError(f"{model.name} is no ONNX model: it has no graph, or names no operator set")
     _require_texts(model.proto, model.name)
-    return _converted(model)
+    return _convert_opset(model)
 
 
-def _converted(model: ModelFile) -> ModelFile:
+def _convert_opset(model: ModelFile) -> ModelFile:
     """A model of an older operator set as one of the oldest that is read, by ONNX's own converter.
 
     A model that it cannot convert stays as it is: its nodes are refused where they have changed since.
@@ -106,7 +106,7 @@ def _converted(model: ModelFile) -> ModelFile:
         made = converter.convert_version(model.proto, OLDEST_OPSET)
         changed = _changed_inputs(model.proto, made)
         if not changed:
-            return replace(model, proto=made if opset >= BROADCAST_OPSET else with_slopes_along_channels(made))
+            return replace(model, proto=made if opset >= BROADCAST_OPSET else align_slopes_to_channels(made))
         reason = f"it gives {listing(changed)} another type"  # as of `Scan` of opset 8
     except (converter.ConvertError, RuntimeError) as error:
         reason = str(error).strip()

@@ -19,17 +19,17 @@ def size_of(text: str, sizes: Mapping[str, int]) -> int | None:
     """The size that is named so, or an expression of such names; None where one is not known."""
     if text in sizes:
         return int(sizes[text])
-    tree = _parsed(text)
+    tree = _parse_expression(text)
     return None if tree is None or isinstance(tree, ast.Constant) else _value(tree, sizes)
 
 
 def names_in(text: str) -> frozenset[str]:
     """The names in an expression; none where the text is none."""
-    tree = _parsed(text)
+    tree = _parse_expression(text)
     return frozenset() if tree is None else frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
 
 
-def _parsed(text: str) -> ast.expr | None:
+def _parse_expression(text: str) -> ast.expr | None:
     if len(text) > _LONGEST:
         return None
     try:

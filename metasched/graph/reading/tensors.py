@@ -40,7 +40,7 @@ _FIELDS: Mapping[DType, str] = MappingProxyType(
 _UNSIGNED_FIELD = "uint64_data"  # of 32 bits and more
 _OTHER_FIELD = "int32_data"
 # Types of few bits by ONNX's names: what holds their numbers one by one, and their bits.
-_FEW: Mapping[str, tuple[DType, int]] = MappingProxyType(
+_FEW_BIT_TYPES: Mapping[str, tuple[DType, int]] = MappingProxyType(
     {
         "int4": (DType.I8, 4),
         "uint4": (DType.U8, 4),
@@ -99,15 +99,15 @@ def tensor_type(tensor: Any) -> ValueType:
     return ValueType(element_type(tensor.data_type), shape)
 
 
-def few_bits(tensor: Any) -> tuple[DType, int] | None:
+def few_bit_type(tensor: Any) -> tuple[DType, int] | None:
     """The type that holds the numbers of a TensorProto of fewer than 8 bits each, and how many; None for others."""
-    beginning, bits = _FEW.get(_name(tensor.data_type), (None, 0))
+    beginning, bits = _FEW_BIT_TYPES.get(_name(tensor.data_type), (None, 0))
     return None if beginning is None else (beginning, bits)
 
 
 def packed_bytes(tensor: Any, folder: Path | None, content: MappedFile | None = None) -> Array:
-    """The bytes of a TensorProto of `few_bits`, as `array_of` gives arrays: the first number is in the lowest bits."""
-    found = few_bits(tensor)
+    """The bytes of a TensorProto of a `few_bit_type`, as of `array_of`: the first number is in the lowest bits."""
+    found = few_bit_type(tensor)
     assert found is not None, tensor.name
     count = -(-prod(int(extent) for extent in tensor.dims) * found[1] // 8)
     type_ = ValueType(DType.U8, (count,))
@@ -153,10 +153,10 @@ def _raw_data(tensor: Any, content: MappedFile | None) -> bytes | Array:
 def _raw(data: bytes | Array, type_: ValueType) -> Array:
     if isinstance(data, bytes):
         return np.frombuffer(data, _little(type_.dtype)).astype(type_.dtype.numpy).reshape(type_.shape)
-    return _as_it_is(data.view(_little(type_.dtype)), type_)
+    return _to_native_order(data.view(_little(type_.dtype)), type_)
 
 
-def _as_it_is(found: Array, type_: ValueType) -> Array:
+def _to_native_order(found: Array, type_: ValueType) -> Array:
     """An array of a file, copied only where this machine has another order of bytes."""
     return found.astype(type_.dtype.numpy, copy=False).reshape(type_.shape)
 
@@ -174,7 +174,7 @@ def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:
             f"the tensor `{tensor.name}` is in the file {location!r}, and the model is of no folder: "
             "load it by its path"
         )
-    path = _inside(folder, location, tensor.name)
+    path = _require_file_inside(folder, location, tensor.name)
     try:
         offset, length = int(said.get("offset", 0)), int(said.get("length", type_.nbytes))
     except ValueError as error:
@@ -188,11 +188,11 @@ def _external(tensor: Any, type_: ValueType, folder: Path | None) -> Array:
     if not type_.size:
         return np.empty(type_.shape, type_.dtype.numpy)
     if type_.nbytes >= LEAST_BYTES:
-        return _as_it_is(mapped_array(path, _little(type_.dtype), type_.size, offset), type_)
-    return _as_it_is(np.fromfile(path, _little(type_.dtype), type_.size, offset=offset), type_)
+        return _to_native_order(mapped_array(path, _little(type_.dtype), type_.size, offset), type_)
+    return _to_native_order(np.fromfile(path, _little(type_.dtype), type_.size, offset=offset), type_)
 
 
-def _inside(folder: Path, location: str, name: str) -> Path:
+def _require_file_inside(folder: Path, location: str, name: str) -> Path:
     """The file of external data. Raises NetworkError unless it is a plain file inside the folder, links followed."""
     given = Path(location)
     message = f"the tensor `{name}` is in {location!r}: external data is read from the model's folder only"

@@ -21,7 +21,7 @@ _KEY_BYTES = 16
 _DEEPEST = 32
 # How protobuf writes fields: https://protobuf.dev/programming-guides/encoding/
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
-_FIXED: Mapping[int, int] = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
+_FIXED_FIELD_BYTES: Mapping[int, int] = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
 _MOST_VARINT_BYTES = 10
 _TENSOR, _ELEMENTS = "TensorProto", "raw_data"
 
@@ -62,12 +62,12 @@ def cut(pages: mmap.mmap, message_type: Any) -> CutMessage:
     cutting = _Cutting(pages)
     try:
         pieces = cutting.pieces(message_type, 0, len(pages), 0)
-    except _Damaged:
+    except _DamagedMessage:
         return CutMessage(pages[:], {})
     return CutMessage(b"".join(pieces), cutting.places)
 
 
-class _Damaged(Exception):
+class _DamagedMessage(Exception):
     """The bytes are not fields of protobuf."""
 
 
@@ -83,14 +83,14 @@ class _Cutting:
             if each.kind != _BYTES or each.end - each.inside < LEAST_BYTES:
                 continue
             said = message_type.fields_by_number.get(each.number)
-            inside = None if said is None else self._inside(said, each, depth)
+            inside = None if said is None else self._cut_contents(said, each, depth)
             if inside is not None:
                 found += [self.pages[kept : each.begin], _number(each.number << 3 | _BYTES)]
                 found += [_number(sum(map(len, inside))), *inside]
                 kept = each.end
         return [*found, self.pages[kept:end]]
 
-    def _inside(self, said: Any, each: _Field, depth: int) -> list[bytes] | None:
+    def _cut_contents(self, said: Any, each: _Field, depth: int) -> list[bytes] | None:
         """What the contents of a large field become; None where they stay."""
         if said.message_type is not None:
             return self.pieces(said.message_type, each.inside, each.end, depth + 1) if depth < _DEEPEST else None
@@ -112,12 +112,12 @@ class _Cutting:
             elif kind == _BYTES:
                 length, inside = self._varint(at, end)
                 at = inside + length
-            elif kind in _FIXED:
-                at += _FIXED[kind]
+            elif kind in _FIXED_FIELD_BYTES:
+                at += _FIXED_FIELD_BYTES[kind]
             else:
-                raise _Damaged
+                raise _DamagedMessage
             if at > end:
-                raise _Damaged
+                raise _DamagedMessage
             yield _Field(tag >> 3, kind, begin, inside, at)
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class _Cutting:
             value |= (byte & 0x7F) << 7 * n
             if byte < 0x80:
                 return value, at + n + 1
-        raise _Damaged
+        raise _DamagedMessage
 
 
 def _number(value: int) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, 
 from dataclasses import replace
 
 from metasched.graph.ir import Array, Graph
-from metasched.graph.loops.bodies import with_bodies
+from metasched.graph.loops.bodies import replace_bodies
 from metasched.graph.reading.mapped_files import LEAST_BYTES, let_pages_go, pages_of
 
 
@@ -78,7 +78,7 @@ def _release_constants(graph: Graph, kept: Collection[Array], again: Callable[[]
         return lambda: list(again().loops)[number].body
 
     numbers = {id(loop): number for number, loop in enumerate(graph.loops)}
-    made = with_bodies(graph, lambda loop: _release_constants(loop.body, kept, body(numbers[id(loop)])))
+    made = replace_bodies(graph, lambda loop: _release_constants(loop.body, kept, body(numbers[id(loop)])))
     return replace(made, constants=RecomputedConstants(graph.constants, kept, again))
 
 

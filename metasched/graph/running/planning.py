@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from metasched.graph.code.step_code import StepArgumentKind, TaskCode
 from metasched.graph.ir import Compute, Graph
-from metasched.graph.loops.flat_graph import FlatGraph, flat, with_each_array_once
+from metasched.graph.loops.flat_graph import FlatGraph, flat, merge_same_arrays
 from metasched.graph.running.executable import Executable
 from metasched.graph.running.execution_plan import (
     ARENA,
@@ -36,7 +36,7 @@ def executable(
     `shared` are weights of other networks, among which are those of this one afterwards. Raises NetworkError where the
     machine has not the memory.
     """
-    found = with_each_array_once(flat(graph))
+    found = merge_same_arrays(flat(graph))
     graph = found.graph
     kernels = _kernel_of(graph)
     place = places(graph)
@@ -145,7 +145,7 @@ class _Planner:
 
     def _loop_entries(self, number: int) -> Iterator[_Entry]:
         loop, actions = self._flat.loops[number], self._loops
-        inside = list(self._entries(loop.first, loop.end, self._flat.inside(number)))
+        inside = list(self._entries(loop.first, loop.end, self._flat.inner_loops(number)))
         inside += [self._action(loop.name, loop.op, action) for action in actions.actions_after_step(number)]
         for action in (*actions.actions_before(number), actions.loop(number, len(inside))):
             yield self._action(loop.name, loop.op, action)

@@ -15,7 +15,7 @@ from metasched.compiler.cpu.emit import runtime
 from metasched.compiler.cpu.emit.steps import LOOPS_MODULE, STEP, STEPS, STEPS_MODULE
 from metasched.compiler.cpu.emit.thread_pool import LAUNCH_FUNCTION, RESET_FUNCTION
 from metasched.compiler.cpu.first_use import import_code_generator
-from metasched.graph.buckets.forms import described_forms
+from metasched.graph.buckets.forms import forms_to_json
 from metasched.graph.errors import NetworkError
 from metasched.graph.running.execution_plan import ExecutionPlan
 from metasched.graph.running.steps import ACTION_FUNCTIONS
@@ -131,7 +131,7 @@ def _parts(network: NetworkExport) -> list[dict[str, Any]]:
         {
             "sizes": dict(part.sizes),
             "members": [next(numbers) for _ in part.members],
-            "forms": None if part.forms is None else described_forms(part.forms),
+            "forms": None if part.forms is None else forms_to_json(part.forms),
         }
         for part in network.parts
     ]

@@ -11,7 +11,7 @@ import pytest
 
 import metasched as ms
 from metasched.graph.ir import GraphError
-from metasched.graph.live_graph import without_dead_code
+from metasched.graph.live_graph import remove_dead_code
 from metasched.graph.value_type import ValueType
 from tests.support.onnx_models import model, node, random, value
 
@@ -121,6 +121,6 @@ def test_a_graph_that_is_not_well_formed_is_found(change: Any, message: str) -> 
 
 def test_what_no_output_needs_is_left_out() -> None:
     graph = two_inputs().graph
-    less = without_dead_code(dataclasses.replace(graph, outputs=(("P", "P"),)))
+    less = remove_dead_code(dataclasses.replace(graph, outputs=(("P", "P"),)))
     assert [n.op for n in less.nodes] == ["Sub", "Relu"]
     less.validate()

@@ -10,30 +10,30 @@ import numpy as np
 
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
-from metasched.doors.jit.trace import ArrayTrace, TracedOperand, together
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
 
 
-def _made(trace: ArrayTrace, array: Any) -> Any:
+def _constant_array(trace: ArrayTrace, array: Any) -> Any:
     """A known array that is written as a traced one."""
     return trace.array(trace.nodes.constant("constant", np.array(array)))
 
 
 @traces("zeros_like", "empty_like")
 def zeros_like(trace: ArrayTrace, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    return _filled(trace, a, dtype, shape, 0)
+    return _fill_like(trace, a, dtype, shape, 0)
 
 
 @traces("ones_like")
 def ones_like(trace: ArrayTrace, a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    return _filled(trace, a, dtype, shape, 1)
+    return _fill_like(trace, a, dtype, shape, 1)
 
 
 @traces("full_like")
 def full_like(trace: ArrayTrace, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    return _filled(trace, a, dtype, shape, fill_value)
+    return _fill_like(trace, a, dtype, shape, fill_value)
 
 
-def _filled(trace: ArrayTrace, a: Any, dtype: Any, shape: Any, value: Any) -> Any:
+def _fill_like(trace: ArrayTrace, a: Any, dtype: Any, shape: Any, value: Any) -> Any:
     like = trace.value(a)
     wanted, kind = like.shape if shape is None else shape, like.type.dtype.numpy if dtype is None else dtype
     return full(trace, wanted, value, kind)
@@ -42,54 +42,54 @@ def _filled(trace: ArrayTrace, a: Any, dtype: Any, shape: Any, value: Any) -> An
 @traces("full")
 def full(trace: ArrayTrace, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
     if not isinstance(fill_value, TracedOperand):
-        return _made(trace, np.full(shape, fill_value, dtype))
+        return _constant_array(trace, np.full(shape, fill_value, dtype))
     given: Any = fill_value
     return np.copy(np.broadcast_to(given if dtype is None else given.astype(dtype), shape))
 
 
 @traces("zeros", "empty")
 def zeros(trace: ArrayTrace, shape: Any, dtype: Any = float, order: str = "C") -> Any:
-    return _made(trace, np.zeros(shape, dtype))
+    return _constant_array(trace, np.zeros(shape, dtype))
 
 
 @traces("ones")
 def ones(trace: ArrayTrace, shape: Any, dtype: Any = None, order: str = "C") -> Any:
-    return _made(trace, np.ones(shape, dtype))
+    return _constant_array(trace, np.ones(shape, dtype))
 
 
 @traces("arange")
 def arange(trace: ArrayTrace, *bounds: Any, dtype: Any = None) -> Any:
-    return _made(trace, np.arange(*bounds, dtype=dtype))
+    return _constant_array(trace, np.arange(*bounds, dtype=dtype))
 
 
 @traces("eye")
 def eye(trace: ArrayTrace, N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C") -> Any:  # noqa: N803 -- NumPy's names
-    return _made(trace, np.eye(N, M, k, dtype))
+    return _constant_array(trace, np.eye(N, M, k, dtype))
 
 
 @traces("identity")
 def identity(trace: ArrayTrace, n: int, dtype: Any = None) -> Any:
-    return _made(trace, np.identity(n, dtype))
+    return _constant_array(trace, np.identity(n, dtype))
 
 
 @traces("tri")
 def tri(trace: ArrayTrace, N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:  # noqa: N803
-    return _made(trace, np.tri(N, M, k, dtype))
+    return _constant_array(trace, np.tri(N, M, k, dtype))
 
 
 @traces("array")
 def array(trace: ArrayTrace, object: Any, dtype: Any = None, **options: Any) -> Any:  # noqa: A002 -- NumPy's name
-    made = trace.array(trace.value(object)) if isinstance(object, TracedOperand) else _stacked(trace, object)
+    made = trace.array(trace.value(object)) if isinstance(object, TracedOperand) else _stack_lists(trace, object)
     return made if dtype is None else made.astype(dtype)
 
 
-def _stacked(trace: ArrayTrace, given: Any) -> Any:
+def _stack_lists(trace: ArrayTrace, given: Any) -> Any:
     """An array of nested lists, of which some parts are traced."""
     if isinstance(given, TracedOperand):
         return given
     if not isinstance(given, list | tuple) or not _has_operands(given):
-        return _made(trace, np.array(given))
-    return np.stack([_stacked(trace, part) for part in given])
+        return _constant_array(trace, np.array(given))
+    return np.stack([_stack_lists(trace, part) for part in given])
 
 
 def _has_operands(given: Sequence[Any]) -> bool:
@@ -111,7 +111,7 @@ def linspace(
 ) -> Any:
     """Numbers at equal steps between two that are data."""
     divisions = num - 1 if endpoint else num
-    kind = np.result_type(together((start, stop)), 1.0)
+    kind = np.result_type(common_numpy_type((start, stop)), 1.0)
     start, stop = (trace.array(trace.value(bound, language_type(kind))) for bound in (start, stop))
     step = np.divide(np.subtract(stop, start), max(divisions, 1))
     places = np.reshape(np.arange(num, dtype=step.dtype), (num, *(1,) * step.ndim))

@@ -11,7 +11,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axis_of
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
-from metasched.doors.node_calls import known
+from metasched.doors.node_calls import require_known
 from metasched.graph.errors import Unsupported
 
 # Rows that a function is traced for one by one.
@@ -39,11 +39,11 @@ def rollaxis(trace: ArrayTrace, a: Any, axis: int, start: int = 0) -> Any:
 
 @traces("atleast_3d")
 def atleast_3d(trace: ArrayTrace, *arys: Any) -> Any:
-    made = tuple(_of_three(a) for a in arys)
+    made = tuple(_raise_rank_to_three(a) for a in arys)
     return made[0] if len(made) == 1 else made
 
 
-def _of_three(a: Any) -> Any:
+def _raise_rank_to_three(a: Any) -> Any:
     rank = np.ndim(a)
     shapes: dict[int, Any] = {0: (1, 1, 1), 1: (1, -1, 1), 2: (*np.shape(a), 1)}
     return np.reshape(a, shapes[rank]) if rank < 3 else a
@@ -51,7 +51,7 @@ def _of_three(a: Any) -> Any:
 
 @traces("dstack")
 def dstack(trace: ArrayTrace, tup: Any) -> Any:
-    return np.concatenate([_of_three(a) for a in tup], 2)
+    return np.concatenate([_raise_rank_to_three(a) for a in tup], 2)
 
 
 @traces("hsplit")
@@ -72,7 +72,7 @@ def dsplit(trace: ArrayTrace, ary: Any, indices_or_sections: Any) -> Any:
 @traces("block")
 def block(trace: ArrayTrace, arrays: Any) -> Any:
     depth, rank = _depth(arrays), max(np.ndim(leaf) for leaf in _leaves(arrays))
-    return _joined(arrays, depth, max(depth, rank))
+    return _join_blocks(arrays, depth, max(depth, rank))
 
 
 def _depth(arrays: Any) -> int:
@@ -83,10 +83,10 @@ def _leaves(arrays: Any) -> list[Any]:
     return [leaf for part in arrays for leaf in _leaves(part)] if isinstance(arrays, list) else [arrays]
 
 
-def _joined(arrays: Any, depth: int, rank: int) -> Any:
+def _join_blocks(arrays: Any, depth: int, rank: int) -> Any:
     if not isinstance(arrays, list):
         return np.reshape(arrays, (*(1,) * (rank - np.ndim(arrays)), *np.shape(arrays)))
-    return np.concatenate([_joined(part, depth - 1, rank) for part in arrays], axis=-depth)
+    return np.concatenate([_join_blocks(part, depth - 1, rank) for part in arrays], axis=-depth)
 
 
 @traces("delete")
@@ -94,12 +94,12 @@ def delete(trace: ArrayTrace, arr: Any, obj: Any, axis: int | None = None) -> An
     """The array without what is at some places, which have to be known."""
     x = np.ravel(arr) if axis is None else arr
     place = axis_of(axis or 0, np.ndim(x))
-    kept = np.delete(np.arange(np.shape(x)[place]), obj if isinstance(obj, slice) else _known(trace, obj))
+    kept = np.delete(np.arange(np.shape(x)[place]), obj if isinstance(obj, slice) else _known_elements(trace, obj))
     return np.take(x, kept, axis=place)
 
 
-def _known(trace: ArrayTrace, obj: Any) -> Any:
-    return known(trace.value(obj).constant, "where elements are") if isinstance(obj, TracedOperand) else obj
+def _known_elements(trace: ArrayTrace, obj: Any) -> Any:
+    return require_known(trace.value(obj).constant, "where elements are") if isinstance(obj, TracedOperand) else obj
 
 
 @traces("insert")

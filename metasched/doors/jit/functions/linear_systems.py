@@ -14,7 +14,7 @@ from metasched.doors.jit.trace import ArrayTrace
 from metasched.graph.errors import Unsupported
 
 # Equations up to here: a step of each more is compiled.
-_MOST = 16
+_MOST_EQUATIONS = 16
 
 
 def _square(trace: ArrayTrace, a: Any) -> Any:
@@ -22,15 +22,16 @@ def _square(trace: ArrayTrace, a: Any) -> Any:
     x = trace.array(trace.value(a))
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise Unsupported(f"matrices are square, and these are of {x.shape}")
-    if x.shape[-1] > _MOST:
+    if x.shape[-1] > _MOST_EQUATIONS:
         raise Unsupported(
-            f"elimination of {x.shape[-1]} equations is as many steps after one another, and up to {_MOST} are traced: "
+            f"elimination of {x.shape[-1]} equations is as many steps after one another, "
+            f"and up to {_MOST_EQUATIONS} are traced: "
             "compute it outside of the function, and give it the result"
         )
     return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
-def _eliminated(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
+def _gauss_jordan(matrix: Any, equations: int) -> tuple[Any, list[Any]]:
     """The columns behind a square matrix, solved for (Gauss and Jordan), and the pivots with the signs of the swaps.
 
     The pivot of each step is the largest element below, as in LAPACK's `getrf`.
@@ -55,7 +56,7 @@ def solve(trace: ArrayTrace, a: Any, b: Any) -> Any:
     columns = right[:, None] if right.ndim == 1 else right
     batch = np.broadcast_shapes(x.shape[:-2], columns.shape[:-2])
     parts = [np.broadcast_to(part, (*batch, *part.shape[-2:])).astype(kind) for part in (x, columns)]
-    found, _ = _eliminated(np.concatenate(parts, axis=-1), x.shape[-1])
+    found, _ = _gauss_jordan(np.concatenate(parts, axis=-1), x.shape[-1])
     return found[..., 0] if right.ndim == 1 else found
 
 
@@ -68,7 +69,7 @@ def inverse(trace: ArrayTrace, a: Any) -> Any:
 @traces("linalg.det")
 def determinant(trace: ArrayTrace, a: Any) -> Any:
     x = _square(trace, a)
-    _, pivots = _eliminated(x, x.shape[-1])
+    _, pivots = _gauss_jordan(x, x.shape[-1])
     found = pivots[0]
     for pivot in pivots[1:]:
         found = found * pivot

@@ -13,8 +13,8 @@ import numpy as np
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.doors.jit.views import ReadOnly, Transposed, reshaped, viewed
-from metasched.doors.node_calls import known
+from metasched.doors.jit.views import ReadOnlyView, TransposedView, make_view, reshape_array
+from metasched.doors.node_calls import require_known
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.text import broadcast
@@ -23,7 +23,7 @@ Sizes: TypeAlias = int | Sequence[int]
 Axes: TypeAlias = int | Sequence[int] | None
 
 
-def _several(sizes: Sizes) -> tuple[int, ...]:
+def _size_tuple(sizes: Sizes) -> tuple[int, ...]:
     return (int(sizes),) if isinstance(sizes, int | np.integer) else tuple(operator.index(n) for n in sizes)
 
 
@@ -37,11 +37,11 @@ def axis_of(axis: int, rank: int) -> int:
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """Axes counted from the beginning: all where none is named."""
-    return tuple(range(rank)) if axis is None else tuple(axis_of(n, rank) for n in _several(axis))
+    return tuple(range(rank)) if axis is None else tuple(axis_of(n, rank) for n in _size_tuple(axis))
 
 
 def _axes(axes: Axes, rank: int) -> tuple[int, ...]:
-    found = tuple(axis_of(axis, rank) for axis in _several(axes if axes is not None else ()))
+    found = tuple(axis_of(axis, rank) for axis in _size_tuple(axes if axes is not None else ()))
     if len(set(found)) != len(found):
         raise Unsupported(f"an axis of {axes} is named twice")
     return found
@@ -57,7 +57,7 @@ def reshape(
     newshape: Sizes | None = None,
     copy: bool | None = None,
 ) -> Any:
-    x, wanted = trace.value(a), list(_several(shape if newshape is None else newshape))
+    x, wanted = trace.value(a), list(_size_tuple(shape if newshape is None else newshape))
     if order not in ("C", "F"):
         raise Unsupported(f"elements are in C's order or in Fortran's, and order={order!r} is another")
     if wanted.count(-1) == 1:
@@ -69,7 +69,7 @@ def reshape(
         raise Unsupported(f"cannot reshape array of size {x.type.size} into shape {tuple(wanted)}")
     if order == "F":
         return np.transpose(np.reshape(np.transpose(a), wanted[::-1]))
-    return reshaped(trace, a, tuple(wanted))
+    return reshape_array(trace, a, tuple(wanted))
 
 
 @traces("ravel")
@@ -83,7 +83,7 @@ def transpose(trace: ArrayTrace, a: Any, axes: Axes = None) -> Any:
     order = tuple(reversed(range(x.rank))) if axes is None else _axes(axes, x.rank)
     if len(order) != x.rank:
         raise Unsupported(f"axes {order} don't match an array of {x.rank} dimensions")
-    return viewed(trace, a, Transposed(order))
+    return make_view(trace, a, TransposedView(order))
 
 
 @traces("matrix_transpose", "linalg.matrix_transpose")
@@ -115,9 +115,9 @@ def moveaxis(trace: ArrayTrace, a: Any, source: Sizes, destination: Sizes) -> An
 @traces("expand_dims")
 def expand_dims(trace: ArrayTrace, a: Any, axis: Sizes) -> Any:
     x = trace.value(a)
-    rank = x.rank + len(_several(axis))
+    rank = x.rank + len(_size_tuple(axis))
     axes, rest = _axes(axis, rank), iter(x.shape)
-    return reshaped(trace, a, tuple(1 if n in axes else next(rest) for n in range(rank)))
+    return reshape_array(trace, a, tuple(1 if n in axes else next(rest) for n in range(rank)))
 
 
 @traces("squeeze")
@@ -126,34 +126,34 @@ def squeeze(trace: ArrayTrace, a: Any, axis: Axes = None) -> Any:
     axes = [n for n, extent in enumerate(x.shape) if extent == 1] if axis is None else _axes(axis, x.rank)
     if any(x.shape[n] != 1 for n in axes):
         raise Unsupported("cannot select an axis to squeeze out which has size not equal to one")
-    return reshaped(trace, a, tuple(extent for n, extent in enumerate(x.shape) if n not in axes))
+    return reshape_array(trace, a, tuple(extent for n, extent in enumerate(x.shape) if n not in axes))
 
 
 @traces("atleast_1d")
 def atleast_1d(trace: ArrayTrace, *arys: Any) -> Any:
-    return _at_least(trace, arys, 1)
+    return _raise_ranks(trace, arys, 1)
 
 
 @traces("atleast_2d")
 def atleast_2d(trace: ArrayTrace, *arys: Any) -> Any:
-    return _at_least(trace, arys, 2)
+    return _raise_ranks(trace, arys, 2)
 
 
-def _at_least(trace: ArrayTrace, arrays: Sequence[Any], rank: int) -> Any:
-    made = tuple(reshaped(trace, a, (*(1,) * (rank - np.ndim(a)), *np.shape(a))) for a in arrays)
+def _raise_ranks(trace: ArrayTrace, arrays: Sequence[Any], rank: int) -> Any:
+    made = tuple(reshape_array(trace, a, (*(1,) * (rank - np.ndim(a)), *np.shape(a))) for a in arrays)
     return made[0] if len(made) == 1 else made
 
 
 @traces("broadcast_to")
 def broadcast_to(trace: ArrayTrace, array: Any, shape: Sizes, subok: bool = False) -> Any:
-    x, wanted = trace.value(array), _several(shape)
+    x, wanted = trace.value(array), _size_tuple(shape)
     if broadcast(x.shape, wanted) != wanted:
         raise Unsupported(f"{x.type} does not broadcast to {wanted}")
 
     def expanded(trace: ArrayTrace, whole: GraphValue) -> GraphValue:
         return trace.nodes.call("Expand", whole, trace.nodes.integers("shape", wanted))
 
-    return viewed(trace, array, ReadOnly(expanded, lambda whole: np.broadcast_to(whole, wanted)))
+    return make_view(trace, array, ReadOnlyView(expanded, lambda whole: np.broadcast_to(whole, wanted)))
 
 
 @traces("broadcast_arrays")
@@ -182,14 +182,14 @@ def astype(trace: ArrayTrace, x: Any, dtype: Any, /, *, copy: bool = True, devic
 # --- joined and split -------------------------------------------------------------------------------------------
 
 
-def _of_one_type(trace: ArrayTrace, arrays: Sequence[Any], dtype: Any) -> list[GraphValue]:
+def _cast_to_common_type(trace: ArrayTrace, arrays: Sequence[Any], dtype: Any) -> list[GraphValue]:
     """Values in the type that NumPy joins them in."""
     values = [trace.value(a) for a in arrays]
     wanted = np.result_type(*(x.type.dtype.numpy for x in values)) if dtype is None else dtype
     return [trace.nodes.cast(x, language_type(wanted)) for x in values]
 
 
-def _listed(arrays: Any) -> list[Any]:
+def _array_list(arrays: Any) -> list[Any]:
     """The arrays of a list, or of an array's first dimension."""
     return list(arrays)
 
@@ -204,7 +204,7 @@ def concatenate(
     dtype: Any = None,
     casting: str = "same_kind",
 ) -> Any:
-    values = _of_one_type(trace, _listed(arrays), dtype)
+    values = _cast_to_common_type(trace, _array_list(arrays), dtype)
     if axis is None:
         values, axis = [trace.nodes.view(x, (x.type.size,)) for x in values], 0
     axis_of(axis, values[0].rank)
@@ -215,7 +215,7 @@ def concatenate(
 def stack(
     trace: ArrayTrace, arrays: Any, axis: int = 0, out: None = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    values = _of_one_type(trace, _listed(arrays), dtype)
+    values = _cast_to_common_type(trace, _array_list(arrays), dtype)
     if len({x.shape for x in values}) > 1:
         raise Unsupported("all input arrays must have the same shape")
     place = axis_of(axis, values[0].rank + 1)
@@ -226,18 +226,18 @@ def stack(
 
 @traces("vstack", "row_stack")
 def vstack(trace: ArrayTrace, tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    return np.concatenate([np.atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype)
+    return np.concatenate([np.atleast_2d(a) for a in _array_list(tup)], 0, dtype=dtype)
 
 
 @traces("hstack")
 def hstack(trace: ArrayTrace, tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    parts = [np.atleast_1d(a) for a in _listed(tup)]
+    parts = [np.atleast_1d(a) for a in _array_list(tup)]
     return np.concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
 
 
 @traces("column_stack")
 def column_stack(trace: ArrayTrace, tup: Any) -> Any:
-    return np.concatenate([np.atleast_2d(a).T if np.ndim(a) < 2 else a for a in _listed(tup)], 1)
+    return np.concatenate([np.atleast_2d(a).T if np.ndim(a) < 2 else a for a in _array_list(tup)], 1)
 
 
 @traces("append")
@@ -257,7 +257,7 @@ def array_split(trace: ArrayTrace, ary: Any, indices_or_sections: Sizes, axis: i
         ends = [n * (extent // count) + min(n, extent % count) for n in range(count + 1)]
         bounds = list(itertools.pairwise(ends))
     else:
-        cuts = [operator.index(n) for n in known(np.asarray(indices_or_sections), "where it is split")]
+        cuts = [operator.index(n) for n in require_known(np.asarray(indices_or_sections), "where it is split")]
         bounds = list(zip([0, *cuts], [*cuts, extent], strict=True))
     parts = []
     for first, last in bounds:
@@ -286,7 +286,7 @@ def unstack(trace: ArrayTrace, x: Any, /, *, axis: int = 0) -> Any:
 
 @traces("tile")
 def tile(trace: ArrayTrace, A: Any, reps: Sizes) -> Any:  # noqa: N803 -- NumPy's name
-    x, times = trace.value(A), _several(reps)
+    x, times = trace.value(A), _size_tuple(reps)
     rank = max(x.rank, len(times))
     whole = trace.nodes.view(x, (*(1,) * (rank - x.rank), *x.shape))
     repeats = (*(1,) * (rank - len(times)), *times)
@@ -299,7 +299,9 @@ def repeat(trace: ArrayTrace, a: Any, repeats: Any, axis: int | None = None) -> 
     if axis is None:
         x, axis = trace.nodes.view(x, (x.type.size,)), 0
     place = axis_of(axis, x.rank)
-    positions = np.repeat(np.arange(x.shape[place]), known(np.asarray(repeats), "how often elements are repeated"))
+    positions = np.repeat(
+        np.arange(x.shape[place]), require_known(np.asarray(repeats), "how often elements are repeated")
+    )
     return trace.nodes.call("Gather", x, trace.nodes.constant("positions", positions), axis=place)
 
 
@@ -324,7 +326,7 @@ def flipud(trace: ArrayTrace, m: Any) -> Any:
 def roll(trace: ArrayTrace, a: Any, shift: Sizes, axis: Axes = None) -> Any:
     if axis is None:
         return np.reshape(np.roll(np.ravel(a), shift, 0), np.shape(a))
-    shifts, axes = _several(shift), tuple(axis_of(n, np.ndim(a)) for n in _several(axis))
+    shifts, axes = _size_tuple(shift), tuple(axis_of(n, np.ndim(a)) for n in _size_tuple(axis))
     count = max(len(shifts), len(axes))
     for by, place in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
         extent = np.shape(a)[place]

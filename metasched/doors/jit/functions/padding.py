@@ -24,15 +24,15 @@ def pad(trace: ArrayTrace, array: Any, pad_width: Any, mode: str = "constant", *
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise Unsupported(f"mode={mode!r}: constant, edge, reflect, symmetric and wrap can be traced")
     if mode == "symmetric":
-        return _mirrored(trace, x, borders)
+        return _pad_symmetric(trace, x, borders)
     if mode == "constant" and np.ndim(constant_values) != 0:
-        return _bordered(array, borders, constant_values)
+        return _pad_each_border(array, borders, constant_values)
     pads = trace.nodes.integers("pads", [int(n) for n in (*borders[:, 0], *borders[:, 1])])
     filler = trace.value(constant_values, x.type.dtype) if mode == "constant" else None
     return trace.nodes.call("Pad", x, pads, filler, mode=mode)
 
 
-def _bordered(array: Any, borders: Any, values: Any) -> Any:
+def _pad_each_border(array: Any, borders: Any, values: Any) -> Any:
     """An array padded with a value for each border: the later axes' go over the earlier ones'."""
     for axis, sides in enumerate(zip(borders, np.broadcast_to(np.asarray(values), borders.shape), strict=True)):
         for last, (width, value) in enumerate(zip(*sides, strict=True)):
@@ -42,8 +42,8 @@ def _bordered(array: Any, borders: Any, values: Any) -> Any:
     return array
 
 
-def _mirrored(trace: ArrayTrace, x: GraphValue, borders: Any) -> GraphValue:
-    """Continued by its own elements, forward and back again, the outermost twice."""
+def _pad_symmetric(trace: ArrayTrace, x: GraphValue, borders: Any) -> GraphValue:
+    """Pad an array with its own elements, mirrored at its ends: the outermost come twice."""
     for axis, (low, high) in enumerate(borders):
         if low or high:
             places = np.pad(np.arange(x.shape[axis]), (int(low), int(high)), mode="symmetric")

@@ -28,7 +28,7 @@ def einsum(
     order: str = "K",
     casting: str = "safe",
 ) -> Any:
-    equation, *given = operands if isinstance(operands[0], str) else _as_text(operands)
+    equation, *given = operands if isinstance(operands[0], str) else _einsum_text(operands)
     values = [trace.value(a) for a in given]
     wanted = language_type(np.result_type(*(x.type.dtype.numpy for x in values)) if dtype is None else dtype)
     if wanted.is_bool:
@@ -36,8 +36,8 @@ def einsum(
     return trace.nodes.call("Einsum", *(trace.nodes.cast(x, wanted) for x in values), equation=equation)
 
 
-def _as_text(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """`einsum(a, [0, 1], b, [1, 2], [0, 2])` with its subscripts as a text."""
+def _einsum_text(operands: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments of `einsum(a, [0, 1], b, [1, 2], [0, 2])` with the subscripts as a text."""
 
     def letters(entries: Sequence[Any]) -> str:
         return "".join("..." if entry is Ellipsis else string.ascii_letters[entry] for entry in entries)
@@ -51,13 +51,13 @@ def _as_text(operands: Sequence[Any]) -> tuple[Any, ...]:
 def dot(trace: ArrayTrace, a: Any, b: Any, out: None = None) -> Any:
     left, right = np.ndim(a), np.ndim(b)
     if not left or not right:
-        return _scaled(trace, a, b)
+        return _multiply_by_number(trace, a, b)
     if right <= 2:
         return apply_ufunc(trace, np.matmul, (a, b))
     return np.tensordot(a, b, axes=((left - 1,), (right - 2,)))
 
 
-def _scaled(trace: ArrayTrace, a: Any, b: Any) -> Any:
+def _multiply_by_number(trace: ArrayTrace, a: Any, b: Any) -> Any:
     """A product with a number: here NumPy takes Python's numbers for arrays, whose types are not weak."""
     return apply_ufunc(trace, np.multiply, [x if isinstance(x, TracedOperand) else np.asarray(x) for x in (a, b)])
 
@@ -65,7 +65,7 @@ def _scaled(trace: ArrayTrace, a: Any, b: Any) -> Any:
 @traces("inner")
 def inner(trace: ArrayTrace, a: Any, b: Any) -> Any:
     if not np.ndim(a) or not np.ndim(b):
-        return _scaled(trace, a, b)
+        return _multiply_by_number(trace, a, b)
     return np.tensordot(a, b, axes=((-1,), (-1,)))
 
 

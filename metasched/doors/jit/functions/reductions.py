@@ -14,13 +14,13 @@ from metasched.doors.jit.trace import ArrayTrace
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.text import broadcast
 
 Axis: TypeAlias = int | Sequence[int] | None
 
 
-def _reduced(trace: ArrayTrace, op: str, x: GraphValue, axis: Axis, keepdims: bool) -> GraphValue:
+def _reduce_axes(trace: ArrayTrace, op: str, x: GraphValue, axis: Axis, keepdims: bool) -> GraphValue:
     given = None if axis is None else [axis] if isinstance(axis, int | np.integer) else list(axis)
     if x.rank == 0 and given in ([0], [-1]):
         given = None
@@ -30,22 +30,22 @@ def _reduced(trace: ArrayTrace, op: str, x: GraphValue, axis: Axis, keepdims: bo
     return trace.nodes.call(op, x, axes=given, **attributes)
 
 
-def _those(trace: ArrayTrace, x: GraphValue, where: Any, neutral: float) -> GraphValue:
+def _fill_neutral(trace: ArrayTrace, x: GraphValue, where: Any, neutral: float) -> GraphValue:
     """The operand with what changes no result in place of the elements that do not take part."""
     if where is True:
         return x
     holds = trace.value(where, DType.BOOL)
     if broadcast(x.shape, holds.shape) != x.shape:
         raise Unsupported(f"`where` is {holds.type}, which does not broadcast to {x.type}")
-    return trace.nodes.chosen(holds, x, trace.nodes.constant("neutral", np.array(neutral, x.type.dtype.numpy)))
+    return trace.nodes.select(holds, x, trace.nodes.constant("neutral", np.array(neutral, x.type.dtype.numpy)))
 
 
-def _with_initial(found: Any, combine: Any, initial: Any) -> Any:
+def _combine_initial(found: Any, combine: Any, initial: Any) -> Any:
     """A result with what a reduction begins with."""
     return found if initial is None else combine(found, initial)
 
 
-def _typed(trace: ArrayTrace, function: Any, a: Any, dtype: Any) -> GraphValue:
+def _cast_to_sum_type(trace: ArrayTrace, function: Any, a: Any, dtype: Any) -> GraphValue:
     """The operand in the type that NumPy's function sums it in."""
     x = trace.value(a)
     return trace.nodes.cast(x, type_given_by(function, x.type.dtype) if dtype is None else language_type(dtype))
@@ -69,8 +69,8 @@ def total(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    x = _those(trace, _typed(trace, np.sum, a, dtype), where, 0)
-    return _with_initial(trace.array(_reduced(trace, "ReduceSum", x, axis, keepdims)), np.add, initial)
+    x = _fill_neutral(trace, _cast_to_sum_type(trace, np.sum, a, dtype), where, 0)
+    return _combine_initial(trace.array(_reduce_axes(trace, "ReduceSum", x, axis, keepdims)), np.add, initial)
 
 
 @traces("prod")
@@ -84,8 +84,8 @@ def product(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    x = _those(trace, _typed(trace, np.prod, a, dtype), where, 1)
-    return _with_initial(trace.array(_reduced(trace, "ReduceProd", x, axis, keepdims)), np.multiply, initial)
+    x = _fill_neutral(trace, _cast_to_sum_type(trace, np.prod, a, dtype), where, 1)
+    return _combine_initial(trace.array(_reduce_axes(trace, "ReduceProd", x, axis, keepdims)), np.multiply, initial)
 
 
 @traces("mean")
@@ -99,16 +99,16 @@ def mean(
     *,
     where: Any = True,
 ) -> Any:
-    x = _typed(trace, np.mean, a, dtype)
+    x = _cast_to_sum_type(trace, np.mean, a, dtype)
     if not x.type.dtype.is_float:
         raise Unsupported(f"np.mean in {x.type.dtype} has no form in the language")
     if where is True:
-        return _reduced(trace, "ReduceMean", x, axis, keepdims)
-    found = trace.array(_reduced(trace, "ReduceSum", _those(trace, x, where, 0), axis, keepdims))
-    return np.true_divide(found, _taken(trace, x, where, axis, keepdims).astype(found.dtype))
+        return _reduce_axes(trace, "ReduceMean", x, axis, keepdims)
+    found = trace.array(_reduce_axes(trace, "ReduceSum", _fill_neutral(trace, x, where, 0), axis, keepdims))
+    return np.true_divide(found, _count_elements(trace, x, where, axis, keepdims).astype(found.dtype))
 
 
-def _taken(trace: ArrayTrace, x: GraphValue, where: Any, axis: Axis, keepdims: bool) -> Any:
+def _count_elements(trace: ArrayTrace, x: GraphValue, where: Any, axis: Axis, keepdims: bool) -> Any:
     """How many elements take part."""
     holds = np.broadcast_to(trace.array(trace.value(where, DType.BOOL)), x.shape)
     return np.count_nonzero(holds, axis=axis, keepdims=keepdims)
@@ -126,7 +126,7 @@ def largest(
 ) -> Any:
     x = trace.value(a)
     made = _extremum(trace, "ReduceMax", x, axis, keepdims, where=where, initial=initial)
-    return _with_initial(trace.array(made), np.maximum, initial)
+    return _combine_initial(trace.array(made), np.maximum, initial)
 
 
 @traces("min", "amin")
@@ -141,7 +141,7 @@ def smallest(
 ) -> Any:
     x = trace.value(a)
     made = _extremum(trace, "ReduceMin", x, axis, keepdims, where=where, initial=initial)
-    return _with_initial(trace.array(made), np.minimum, initial)
+    return _combine_initial(trace.array(made), np.minimum, initial)
 
 
 def _extremum(
@@ -151,8 +151,8 @@ def _extremum(
         raise Unsupported(f"{x.type} has no elements to compare")
     if initial is None and where is not True:
         raise Unsupported("a reduction of the largest or the smallest with `where` needs an `initial` value")
-    return _reduced(
-        trace, op, _those(trace, x, where, limit_of(x.type.dtype, largest=op == "ReduceMin")), axis, keepdims
+    return _reduce_axes(
+        trace, op, _fill_neutral(trace, x, where, limit_of(x.type.dtype, largest=op == "ReduceMin")), axis, keepdims
     )
 
 
@@ -165,20 +165,24 @@ def peak_to_peak(trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None,
 def all_of(
     trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
-    return _reduced(trace, "ReduceMin", _those(trace, trace.value(a, DType.BOOL), where, True), axis, keepdims)
+    return _reduce_axes(
+        trace, "ReduceMin", _fill_neutral(trace, trace.value(a, DType.BOOL), where, True), axis, keepdims
+    )
 
 
 @traces("any")
 def any_of(
     trace: ArrayTrace, a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
-    return _reduced(trace, "ReduceMax", _those(trace, trace.value(a, DType.BOOL), where, False), axis, keepdims)
+    return _reduce_axes(
+        trace, "ReduceMax", _fill_neutral(trace, trace.value(a, DType.BOOL), where, False), axis, keepdims
+    )
 
 
 @traces("count_nonzero")
 def count_nonzero(trace: ArrayTrace, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     x = trace.nodes.cast(trace.value(a, DType.BOOL), DType.I64)
-    return _reduced(trace, "ReduceSum", x, axis, keepdims)
+    return _reduce_axes(trace, "ReduceSum", x, axis, keepdims)
 
 
 @traces("var")
@@ -201,7 +205,7 @@ def variance(
     found = np.sum(np.multiply(off, off), axis=axis, keepdims=keepdims, where=where)
     if where is True:
         return np.true_divide(found, found.dtype.type(max(_count(x, axis) - lost, 0)))
-    left = np.maximum(_taken(trace, x, where, axis, keepdims) - lost, 0)
+    left = np.maximum(_count_elements(trace, x, where, axis, keepdims) - lost, 0)
     return np.true_divide(found, left.astype(found.dtype))
 
 
@@ -249,19 +253,19 @@ def _position(trace: ArrayTrace, op: str, a: Any, axis: int | None, keepdims: bo
 
 @traces("cumsum")
 def cumulative_sum(trace: ArrayTrace, a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    return _running(trace, "sum", _typed(trace, np.cumsum, a, dtype), axis)
+    return _scan_axis(trace, "sum", _cast_to_sum_type(trace, np.cumsum, a, dtype), axis)
 
 
 @traces("cumprod")
 def cumulative_product(trace: ArrayTrace, a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    return _running(trace, "prod", _typed(trace, np.cumprod, a, dtype), axis)
+    return _scan_axis(trace, "prod", _cast_to_sum_type(trace, np.cumprod, a, dtype), axis)
 
 
-def _running(trace: ArrayTrace, reducer: str, x: GraphValue, axis: int | None) -> GraphValue:
+def _scan_axis(trace: ArrayTrace, reducer: str, x: GraphValue, axis: int | None) -> GraphValue:
     if axis is None or not x.rank:
         x, axis = trace.nodes.view(x, (x.type.size,)), 0
     site = trace.nodes.site("Scan")
-    return scanned(site, x, Scan(reducer, site.axis(axis, x.rank)))
+    return scan_axis(site, x, Scan(reducer, site.axis(axis, x.rank)))
 
 
 @traces("linalg.norm")

@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import refuses, traces
-from metasched.doors.jit.trace import ArrayTrace, together
+from metasched.doors.jit.trace import ArrayTrace, common_numpy_type
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -22,14 +22,14 @@ _SIZE_BY_DATA = "the size of its result depends on data"
 def where(trace: ArrayTrace, condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise Unsupported(f"np.where of a condition alone: {_SIZE_BY_DATA}")
-    wanted = language_type(together((x, y)))
-    return trace.nodes.chosen(trace.value(condition, DType.BOOL), trace.value(x, wanted), trace.value(y, wanted))
+    wanted = language_type(common_numpy_type((x, y)))
+    return trace.nodes.select(trace.value(condition, DType.BOOL), trace.value(x, wanted), trace.value(y, wanted))
 
 
 @traces("select")
 def select(trace: ArrayTrace, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     found = default
-    wanted = together([*choicelist, default])
+    wanted = common_numpy_type([*choicelist, default])
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         found = np.where(condition, choice, found)
     return trace.value(found, language_type(wanted))
@@ -164,12 +164,12 @@ def take_along_axis(trace: ArrayTrace, arr: Any, indices: Any, axis: int | None 
         raise Unsupported("`indices` and `arr` must have the same number of dimensions")
     place = axis_of(axis, x.rank)
     shape = [max(n, m) for n, m in zip(x.shape, index.shape, strict=True)]
-    x = _expanded(trace, x, [n if d != place else x.shape[d] for d, n in enumerate(shape)])
-    index = _expanded(trace, index, [n if d != place else index.shape[d] for d, n in enumerate(shape)])
+    x = _expand_to_shape(trace, x, [n if d != place else x.shape[d] for d, n in enumerate(shape)])
+    index = _expand_to_shape(trace, index, [n if d != place else index.shape[d] for d, n in enumerate(shape)])
     return trace.nodes.call("GatherElements", x, index, axis=place)
 
 
-def _expanded(trace: ArrayTrace, x: GraphValue, shape: Sequence[int]) -> GraphValue:
+def _expand_to_shape(trace: ArrayTrace, x: GraphValue, shape: Sequence[int]) -> GraphValue:
     return trace.nodes.call("Expand", x, trace.nodes.integers("shape", shape))
 
 
@@ -199,4 +199,4 @@ def size(trace: ArrayTrace, a: Any, axis: int | None = None) -> Any:
 
 @traces("result_type")
 def result_type(trace: ArrayTrace, *operands: Any) -> Any:
-    return together(operands)
+    return common_numpy_type(operands)

@@ -11,11 +11,11 @@ from metasched.doors.jit.functions.movement import axes_of, axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.doors.jit.views import ReadOnly, viewed
+from metasched.doors.jit.views import ReadOnlyView, make_view
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.text import at, cast, declared, indices
+from metasched.graph.text import at, cast, declare_buffer, indices
 from metasched.graph.value_type import ValueType
 
 
@@ -24,18 +24,18 @@ def convolve(trace: ArrayTrace, a: Any, v: Any, mode: str = "full") -> Any:
     first, second = np.atleast_1d(a), np.atleast_1d(v)
     if np.shape(second)[0] > np.shape(first)[0]:
         first, second = second, first
-    return _correlated(trace, first, np.flip(second), mode)
+    return _correlate_signals(trace, first, np.flip(second), mode)
 
 
 @traces("correlate")
 def correlate(trace: ArrayTrace, a: Any, v: Any, mode: str = "valid") -> Any:
     first, second = np.atleast_1d(a), np.atleast_1d(v)
     if np.shape(second)[0] > np.shape(first)[0]:
-        return np.flip(trace.array(_correlated(trace, second, first, mode)))
-    return _correlated(trace, first, second, mode)
+        return np.flip(trace.array(_correlate_signals(trace, second, first, mode)))
+    return _correlate_signals(trace, first, second, mode)
 
 
-def _correlated(trace: ArrayTrace, a: Any, v: Any, mode: str) -> GraphValue:
+def _correlate_signals(trace: ArrayTrace, a: Any, v: Any, mode: str) -> GraphValue:
     """Sums of products of a signal and one that is no longer, at each distance of the two."""
     count = np.shape(v)[0]
     if np.ndim(a) != 1 or np.ndim(v) != 1 or not count:
@@ -49,7 +49,7 @@ def _correlated(trace: ArrayTrace, a: Any, v: Any, mode: str) -> GraphValue:
     signal, kernel = trace.value(np.pad(a, borders[mode]), dtype), trace.value(v, dtype)
     wide, extent = dtype.compute, signal.shape[0] - count + 1
     product = f"{cast('A[i0 + k]', dtype, wide)} * {cast('B[k]', dtype, wide)}"
-    stages = [declared("T", ValueType(wide, (extent,))), f"T[i0] = sum[k < {count}]({product})"]
+    stages = [declare_buffer("T", ValueType(wide, (extent,))), f"T[i0] = sum[k < {count}]({product})"]
     stages.append(f"Y[i0] = {cast('T[i0]', wide, dtype)}")
     return trace.nodes.site("Correlate").single(stages, ValueType(dtype, (extent,)), A=signal, B=kernel)
 
@@ -64,10 +64,10 @@ def sliding_window_view(
     if len(sizes) != len(axes) or writeable:
         raise Unsupported(f"windows of {sizes} along the axes {axes} that are not written can be traced")
     windows = [(n, int(size)) for n, size in zip(axes, sizes, strict=True)]
-    return viewed(
+    return make_view(
         trace,
         x,
-        ReadOnly(
+        ReadOnlyView(
             lambda own, whole: _windows(own, whole, windows),
             lambda whole: np.lib.stride_tricks.sliding_window_view(whole, sizes, axes),
         ),

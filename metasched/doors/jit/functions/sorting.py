@@ -11,8 +11,8 @@ from metasched.doors.jit.functions.movement import axes_of, axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.doors.node_calls import known
-from metasched.doors.ordered import counted, search, sorted_along
+from metasched.doors.node_calls import require_known
+from metasched.doors.ordered import search, sort_along, sum_by_place
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -30,7 +30,7 @@ def _row(trace: ArrayTrace, a: Any, axis: int | None) -> tuple[GraphValue, int]:
 def sort(
     trace: ArrayTrace, a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: Any = None
 ) -> Any:
-    return sorted_along(trace.nodes, *_row(trace, a, axis))[0]
+    return sort_along(trace.nodes, *_row(trace, a, axis))[0]
 
 
 @traces("argsort")
@@ -38,20 +38,20 @@ def argsort(
     trace: ArrayTrace, a: Any, axis: int | None = -1, kind: Any = None, order: None = None, *, stable: Any = None
 ) -> Any:
     """Equal elements in their order, whatever `kind` is."""
-    return sorted_along(trace.nodes, *_row(trace, a, axis))[1]
+    return sort_along(trace.nodes, *_row(trace, a, axis))[1]
 
 
 @traces("partition")
 def partition(trace: ArrayTrace, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: None = None) -> Any:
     """All elements in order, which is one of the results that NumPy may give."""
-    return sorted_along(trace.nodes, *_row(trace, a, axis))[0]
+    return sort_along(trace.nodes, *_row(trace, a, axis))[0]
 
 
 @traces("argpartition")
 def argpartition(
     trace: ArrayTrace, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: None = None
 ) -> Any:
-    return sorted_along(trace.nodes, *_row(trace, a, axis))[1]
+    return sort_along(trace.nodes, *_row(trace, a, axis))[1]
 
 
 @traces("lexsort")
@@ -77,7 +77,7 @@ def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: 
 
 @traces("digitize")
 def digitize(trace: ArrayTrace, x: Any, bins: Any, right: bool = False) -> Any:
-    edges = known(trace.value(bins).constant, "whether its bins increase or decrease")
+    edges = require_known(trace.value(bins).constant, "whether its bins increase or decrease")
     if edges.size > 1 and edges[0] > edges[-1]:
         found = searchsorted(trace, edges[::-1], x, "right" if right else "left")
         return np.subtract(len(edges), trace.array(found))
@@ -109,7 +109,7 @@ def bincount(trace: ArrayTrace, x: Any, /, weights: Any = None, minlength: int =
     if not places.type.dtype.is_integer or places.rank != 1:
         raise Unsupported(f"np.bincount counts integers of one dimension, and these are {places.type}")
     each = trace.value(np.ones(1, np.int64)) if weights is None else trace.value(weights, DType.F64)
-    return counted(trace.nodes, places, each, minlength)
+    return sum_by_place(trace.nodes, places, each, minlength)
 
 
 @traces("histogram_bin_edges")
@@ -147,7 +147,7 @@ def histogram(
     inside = np.logical_and(np.greater_equal(x, sides[0]), np.less_equal(x, sides[-1]))
     place = np.where(inside, np.minimum(place, size - 1), size)
     each = trace.value(np.ones(1, np.int64) if weights is None else np.ravel(weights))
-    found = counted(trace.nodes, trace.value(place), each, size)
+    found = sum_by_place(trace.nodes, trace.value(place), each, size)
     if not density:
         return found, edges
     amounts = trace.array(found)

@@ -12,8 +12,8 @@ from metasched.doors.jit.functions.sorting import rows_of
 from metasched.doors.jit.promotion import limit_of
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
-from metasched.doors.node_calls import known
-from metasched.doors.ordered import sorted_along
+from metasched.doors.node_calls import require_known
+from metasched.doors.ordered import sort_along
 from metasched.graph.errors import Unsupported
 
 
@@ -31,20 +31,20 @@ def median(
     if not extent:
         raise Unsupported("a median of no elements")
     # In order, as far as the middle.
-    first = trace.array(sorted_along(trace.nodes, rows.value, rows.ndim - 1, extent // 2 + 1)[0])
+    first = trace.array(sort_along(trace.nodes, rows.value, rows.ndim - 1, extent // 2 + 1)[0])
     middle = np.mean(first[..., (extent - 1) // 2 :], axis=-1)
-    return _not_of_nan(rows, _shaped(middle, kept, keepdims), kept, keepdims)
+    return _propagate_nan(rows, _keep_dims(middle, kept, keepdims), kept, keepdims)
 
 
-def _shaped(found: Any, kept: tuple[int, ...], keepdims: bool) -> Any:
+def _keep_dims(found: Any, kept: tuple[int, ...], keepdims: bool) -> Any:
     return np.reshape(found, kept) if keepdims else found
 
 
-def _not_of_nan(rows: Any, found: Any, kept: tuple[int, ...], keepdims: bool) -> Any:
+def _propagate_nan(rows: Any, found: Any, kept: tuple[int, ...], keepdims: bool) -> Any:
     """NaN where one element is."""
     if rows.dtype.kind != "f":
         return found
-    nan = _shaped(np.any(np.isnan(rows), axis=-1), kept, keepdims)
+    nan = _keep_dims(np.any(np.isnan(rows), axis=-1), kept, keepdims)
     return np.where(nan, np.nan, found)
 
 
@@ -71,7 +71,11 @@ def quantile(
     """Quantiles, at places that have to be known."""
     if method not in _POSITIONS:
         raise Unsupported(f"method={method!r}: {', '.join(_POSITIONS)} can be traced")
-    wanted = known(trace.value(q).constant, "a quantile's place") if not isinstance(q, int | float) else np.asarray(q)
+    wanted = (
+        require_known(trace.value(q).constant, "a quantile's place")
+        if not isinstance(q, int | float)
+        else np.asarray(q)
+    )
     if np.any(wanted < 0) or np.any(wanted > 1):
         raise Unsupported("quantiles are between 0 and 1")
     rows, kept = rows_of(trace, a, axis)
@@ -80,16 +84,16 @@ def quantile(
     places = np.asarray(_POSITIONS[method](wanted * wanted.dtype.type(rows.shape[-1] - 1)))
     low = np.minimum(np.floor(places).astype(np.int64), rows.shape[-1] - 1)
     count = int(low.max(initial=0)) + 2
-    ordered = sorted_along(trace.nodes, rows.value, rows.ndim - 1, min(count, rows.shape[-1]))[0]
+    ordered = sort_along(trace.nodes, rows.value, rows.ndim - 1, min(count, rows.shape[-1]))[0]
     first = trace.array(ordered)
-    made = [_between(first, int(n), float(p - n)) for n, p in zip(low.reshape(-1), places.reshape(-1), strict=True)]
+    made = [_interpolate(first, int(n), float(p - n)) for n, p in zip(low.reshape(-1), places.reshape(-1), strict=True)]
     kind = np.result_type(rows.dtype, places.dtype) if method in ("linear", "midpoint") else rows.dtype
-    shaped = [_not_of_nan(rows, _shaped(one.astype(kind), kept, keepdims), kept, keepdims) for one in made]
+    shaped = [_propagate_nan(rows, _keep_dims(one.astype(kind), kept, keepdims), kept, keepdims) for one in made]
     found = np.stack(shaped)
     return np.reshape(found, (*places.shape, *found.shape[1:]))
 
 
-def _between(ordered: Any, low: int, share: float) -> Any:
+def _interpolate(ordered: Any, low: int, share: float) -> Any:
     one = ordered[..., low]
     if not share:
         return one
@@ -109,7 +113,7 @@ def percentile(
 ) -> Any:
     if isinstance(q, int | float):
         return quantile(trace, a, q / 100, axis, None, False, method, keepdims)
-    wanted = known(trace.value(q).constant, "a percentile's place")
+    wanted = require_known(trace.value(q).constant, "a percentile's place")
     kind = trace.value(a).type.dtype
     return quantile(
         trace, a, wanted / (kind.numpy.type(100) if kind.is_float else 100), axis, None, False, method, keepdims
@@ -189,28 +193,28 @@ def correlation(
 # --- of what is not NaN -----------------------------------------------------------------------------------------
 
 
-def _filled(a: Any, value: float) -> Any:
+def _replace_nan(a: Any, value: float) -> Any:
     return np.where(np.isnan(a), value, a) if a.dtype.kind == "f" else a
 
 
 @traces("nansum")
 def nansum(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out: None = None, **options: Any) -> Any:
-    return np.sum(_filled(a, 0), axis=axis, dtype=dtype, **options)
+    return np.sum(_replace_nan(a, 0), axis=axis, dtype=dtype, **options)
 
 
 @traces("nanprod")
 def nanprod(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out: None = None, **options: Any) -> Any:
-    return np.prod(_filled(a, 1), axis=axis, dtype=dtype, **options)
+    return np.prod(_replace_nan(a, 1), axis=axis, dtype=dtype, **options)
 
 
 @traces("nancumsum")
 def nancumsum(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-    return np.cumsum(_filled(a, 0), axis=axis, dtype=dtype)
+    return np.cumsum(_replace_nan(a, 0), axis=axis, dtype=dtype)
 
 
 @traces("nancumprod")
 def nancumprod(trace: ArrayTrace, a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-    return np.cumprod(_filled(a, 1), axis=axis, dtype=dtype)
+    return np.cumprod(_replace_nan(a, 1), axis=axis, dtype=dtype)
 
 
 @traces("nanmean")
@@ -246,18 +250,18 @@ def _extreme(trace: ArrayTrace, a: Any, axis: Any, extreme: Callable[..., Any], 
     if a.dtype.kind != "f":
         return extreme(a, axis=axis, **options)
     furthest = limit_of(trace.value(a).type.dtype, largest=extreme is np.min)
-    found = extreme(_filled(a, furthest), axis=axis, **options)
+    found = extreme(_replace_nan(a, furthest), axis=axis, **options)
     return np.where(np.all(np.isnan(a), axis=axis, **options), np.nan, found)
 
 
 @traces("nanargmax")
 def nanargmax(trace: ArrayTrace, a: Any, axis: Any = None, out: None = None, **options: Any) -> Any:
-    return np.argmax(_filled(a, -np.inf), axis=axis, **options)
+    return np.argmax(_replace_nan(a, -np.inf), axis=axis, **options)
 
 
 @traces("nanargmin")
 def nanargmin(trace: ArrayTrace, a: Any, axis: Any = None, out: None = None, **options: Any) -> Any:
-    return np.argmin(_filled(a, np.inf), axis=axis, **options)
+    return np.argmin(_replace_nan(a, np.inf), axis=axis, **options)
 
 
 @traces("nanmedian")
@@ -279,4 +283,4 @@ def nanmedian(
     high = np.minimum(high, rows.shape[-1] - 1)
     pair = np.concatenate([low, high], axis=-1)
     found = np.mean(np.take_along_axis(ordered, pair, axis=-1), axis=-1)
-    return _shaped(found, kept, keepdims)
+    return _keep_dims(found, kept, keepdims)

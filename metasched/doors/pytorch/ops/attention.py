@@ -11,7 +11,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 from metasched.graph.text import real
 
 # The kinds of masks that PyTorch numbers: of places, of padding, and one for each head.
@@ -49,7 +49,7 @@ def encoder_layer(
 
     weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
     x = normalized(src, norm_weight_1, norm_bias_1) if norm_first else src
-    attended, _ = _attended(site, (x, x, x), num_heads, weights, mask, mask_type)
+    attended, _ = _attend_heads(site, (x, x, x), num_heads, weights, mask, mask_type)
     x = site.expression("{0} + {1}", attended, src)
     x = x if norm_first else normalized(x, norm_weight_1, norm_bias_1)
     inner = normalized(x, norm_weight_2, norm_bias_2) if norm_first else x
@@ -77,14 +77,14 @@ def multi_head_attention(
     mask_type: int | None = None,
 ) -> tuple[GraphValue | None, ...]:
     weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
-    made, shares = _attended(site, (query, key, value), num_head, weights, mask, mask_type)
+    made, shares = _attend_heads(site, (query, key, value), num_head, weights, mask, mask_type)
     if not need_weights:
         site.require_unused(1)
         return made, None
     return made, site.call("ReduceMean", shares, axes=(1,), keepdims=0) if average_attn_weights else shares
 
 
-def _attended(
+def _attend_heads(
     site: AtenSite,
     operands: tuple[GraphValue, GraphValue, GraphValue],
     heads: int,
@@ -92,11 +92,11 @@ def _attended(
     mask: GraphValue | None,
     mask_type: int | None,
 ) -> tuple[GraphValue, GraphValue]:
-    """What queries attend to (batch, place, channel), and their shares (batch, head, query, key)."""
+    """Attention of queries (batch, place, channel), and its shares (batch, head, query, key)."""
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = operands[0].shape[-1]
     query, key, value = (
-        _by_heads(site, linear(site, x, _third(site, qkv_weight, n), _third(site, qkv_bias, n)), heads)
+        _split_heads(site, linear(site, x, _third(site, qkv_weight, n), _third(site, qkv_bias, n)), heads)
         for n, x in enumerate(operands)
     )
     scores = site.call("MatMul", query, site.call("Transpose", key, perm=(0, 1, 3, 2)))
@@ -117,10 +117,10 @@ def _attended(
 def _third(site: AtenSite, x: GraphValue, number: int) -> GraphValue:
     """The first, second or last third of a tensor along its first dimension, by its number."""
     count = x.shape[0] // 3
-    return sliced(site.nodes.site("Slice"), x, {0: (number * count, 1, count)})
+    return slice_axes(site.nodes.site("Slice"), x, {0: (number * count, 1, count)})
 
 
-def _by_heads(site: AtenSite, x: GraphValue, heads: int) -> GraphValue:
+def _split_heads(site: AtenSite, x: GraphValue, heads: int) -> GraphValue:
     batch, places, size = x.shape
     return site.call("Transpose", site.nodes.view(x, (batch, places, heads, size // heads)), perm=(0, 2, 1, 3))
 

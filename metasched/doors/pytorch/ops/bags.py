@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metasched.doors.indexed_places import placed
+from metasched.doors.indexed_places import scatter_at_places
 from metasched.doors.ordered import search
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
@@ -38,16 +38,16 @@ def embedding_bag(
     takes_part = _takes_part(site, indices, padding_idx)
     if takes_part is not None:
         filler = site.value(float("-inf") if mode == _MAX else 0.0)
-        rows = site.nodes.chosen(site.nodes.view(takes_part, (indices.type.size, 1)), rows, filler)
+        rows = site.nodes.select(site.nodes.view(takes_part, (indices.type.size, 1)), rows, filler)
     length = _even(offsets, bags, indices.type.size)
     if length is not None and mode != _MEAN:
         grouped = site.nodes.view(rows, (bags, length, size))
         made = site.call("ReduceMax" if mode == _MAX else "ReduceSum", grouped, axes=(1,), keepdims=0)
-        return _without_infinity(site, made) if mode == _MAX else made, None, None, None
+        return _zero_empty_bags(site, made) if mode == _MAX else made, None, None, None
     if length is not None and takes_part is None:
         grouped = site.nodes.view(rows, (bags, length, size))
         return site.call("ReduceMean", grouped, axes=(1,), keepdims=0), None, None, None
-    return _by_places(site, rows, offsets, takes_part, mode), None, None, None
+    return _reduce_bags(site, rows, offsets, takes_part, mode), None, None, None
 
 
 def _takes_part(site: AtenSite, indices: GraphValue, padding_idx: int) -> GraphValue | None:
@@ -64,27 +64,27 @@ def _even(offsets: GraphValue, bags: int, count: int) -> int | None:
     return length if np.array_equal(offsets.constant[:bags], np.arange(bags) * length) else None
 
 
-def _by_places(
+def _reduce_bags(
     site: AtenSite, rows: GraphValue, offsets: GraphValue, takes_part: GraphValue | None, mode: int
 ) -> GraphValue:
-    """Each row goes to the bag that it is in."""
+    """Reduce rows to bags: each row goes to the bag that it is in."""
     count, nodes = rows.shape[0], site.nodes
     begins = site.value(offsets, DType.I64)
     places = nodes.constant("positions", np.arange(count))
     bag = nodes.expression("Bag", "{0} - 1", [search(nodes, begins, places, right=True)], [DType.I64], DType.I64)
     filler = float("-inf") if mode == _MAX else 0.0
     begun = nodes.constant("begun", np.full(site.shape, filler, site.result.numpy))
-    made = placed(nodes, begun, {0: bag}, 0, rows, "max" if mode == _MAX else "add")
+    made = scatter_at_places(nodes, begun, {0: bag}, 0, rows, "max" if mode == _MAX else "add")
     if mode == _MAX:
-        return _without_infinity(site, made)
+        return _zero_empty_bags(site, made)
     if mode == _SUM:
         return made
     ones = nodes.constant("ones", np.ones(count, site.result.numpy)) if takes_part is None else takes_part
     zeros = nodes.constant("zeros", np.zeros(site.shape[:1], site.result.numpy))
-    counts = placed(nodes, zeros, {0: bag}, 0, site.value(ones, site.result), "add")
+    counts = scatter_at_places(nodes, zeros, {0: bag}, 0, site.value(ones, site.result), "add")
     return site.expression("{0} / max({1}, 1.0)", made, nodes.view(counts, (site.shape[0], 1)))
 
 
-def _without_infinity(site: AtenSite, made: GraphValue) -> GraphValue:
+def _zero_empty_bags(site: AtenSite, made: GraphValue) -> GraphValue:
     """A bag of nothing is zero."""
     return site.expression(f"({number(0, site.result)} if {{0}} == -inf else {{0}})", made)

@@ -11,8 +11,8 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.loop_node import ENDLESS
 from metasched.graph.loops.building import LoopElements, LoopFrame, LoopPlaces, LoopResults, RunStep, StepResults
-from metasched.graph.node_types.branches import branched
-from metasched.graph.node_types.loops import taken
+from metasched.graph.node_types.branches import build_branch
+from metasched.graph.node_types.loops import build_loop
 from metasched.graph.site import Made, SiteGraphs
 from metasched.support.data_classes import dataclass
 
@@ -43,7 +43,7 @@ def cond(
     """What one of two graphs gives, chosen by a condition; the other is not computed."""
     given = list(operands)
     runs = [lambda _, name, graph=graph: graph.run(given, name) for graph in (then_graph, else_graph)]
-    return branched(site.nodes.site("If"), condition, runs)
+    return build_branch(site.nodes.site("If"), condition, runs)
 
 
 @lowers("while_loop")
@@ -70,7 +70,7 @@ def while_loop(
         frame = LoopFrame(begun, condition=first)
     else:
         frame = LoopFrame(begun, most=ENDLESS if first.constant.reshape(-1)[0] else 0)
-    return _taken(site, frame, step).states
+    return _build_aten_loop(site, frame, step).states
 
 
 @lowers("scan")
@@ -92,7 +92,7 @@ def scan(
     if not steps:
         raise Unsupported("it takes no step")
     places = [LoopPlaces()] * (len(site.types) - len(begun))
-    found = _taken(site, LoopFrame(begun, [LoopElements(x) for x in through], places, steps), step)
+    found = _build_aten_loop(site, LoopFrame(begun, [LoopElements(x) for x in through], places, steps), step)
     return (*found.states, *found.values)
 
 
@@ -102,9 +102,9 @@ def map_(site: AtenSite, graph: NestedGraph, elements: Sequence[Operand], others
     return scan(site, graph, (), elements, others)
 
 
-def _taken(site: AtenSite, frame: LoopFrame, step: RunStep) -> LoopResults:
+def _build_aten_loop(site: AtenSite, frame: LoopFrame, step: RunStep) -> LoopResults:
     node = replace(site.nodes.site("Loop"), graphs=_Attempts())
-    return taken(node, frame, step, ())
+    return build_loop(node, frame, step, ())
 
 
 def _states(operands: Sequence[Operand]) -> list[GraphValue]:

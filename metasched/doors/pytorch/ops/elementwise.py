@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metasched.doors.pytorch.registry import AtenOperator, aten
-from metasched.doors.pytorch.site import AtenSite, wrapped
+from metasched.doors.pytorch.site import AtenSite, wrap_number
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -45,14 +45,14 @@ _COMPARISONS = {
     "gt": "greater",
     "ge": "greater_equal",
 }
-_CLASSIFIED = {"isnan": "isnan", "isinf": "isinf", "signbit": "signbit"}
+_CLASSIFICATIONS = {"isnan": "isnan", "isinf": "isinf", "signbit": "signbit"}
 _LOGIC = {
     "logical_and": "logical_and",
     "logical_or": "logical_or",
     "logical_xor": "logical_xor",
     "logical_not": "logical_not",
 }
-_WRITTEN_OUT = 16  # factors of a power
+_MOST_POWER_FACTORS = 16  # factors of a power
 _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
@@ -64,7 +64,7 @@ def _ufunc(name: str) -> AtenOperator:
     return lambda site, *operands: site.form(name, *operands)
 
 
-def _of_operands(name: str) -> AtenOperator:
+def _promoting_operator(name: str) -> AtenOperator:
     """An operator that computes in the type of the operands together; the result is a bool."""
     return lambda site, *operands: site.form(name, *operands, computed=site.promoted)
 
@@ -119,7 +119,7 @@ def rsub(site: AtenSite, x: Any, other: Any, alpha: float = 1) -> GraphValue:
 
 
 def _factor(site: AtenSite, alpha: float) -> str:
-    return real(alpha) if site.result.is_float else f"({wrapped(int(alpha), site.result)})"
+    return real(alpha) if site.result.is_float else f"({wrap_number(int(alpha), site.result)})"
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "floor_divide")
@@ -139,7 +139,7 @@ def div(site: AtenSite, x: Any, other: Any, rounding_mode: str | None = None) ->
 def power(site: AtenSite, x: Any, exponent: Any) -> GraphValue:
     if not isinstance(exponent, GraphValue):
         if site.result.is_integer and isinstance(exponent, int) and exponent >= 0:
-            return _whole_power(site, site.value(x, site.result), exponent)
+            return _integer_power(site, site.value(x, site.result), exponent)
         if exponent in (1, 2, 3):
             return site.expression(" * ".join(["{0}"] * int(exponent)), x)
         named = {0.5: "sqrt({0})", -0.5: "rsqrt({0})", -1: "1.0 / {0}", -2: "1.0 / ({0} * {0})"}.get(exponent)
@@ -150,11 +150,11 @@ def power(site: AtenSite, x: Any, exponent: Any) -> GraphValue:
     return site.expression("pow({0}, {1})", x, exponent)
 
 
-def _whole_power(site: AtenSite, x: GraphValue, exponent: int) -> GraphValue:
+def _integer_power(site: AtenSite, x: GraphValue, exponent: int) -> GraphValue:
     """An integer to a power, by squares."""
-    if exponent <= _WRITTEN_OUT:
+    if exponent <= _MOST_POWER_FACTORS:
         return site.expression(" * ".join(["{0}"] * exponent) or "{0} * 0 + 1", x)
-    root = _whole_power(site, x, exponent // 2)
+    root = _integer_power(site, x, exponent // 2)
     return site.expression("{0} * {0} * {1}" if exponent % 2 else "{0} * {0}", root, x)
 
 
@@ -226,8 +226,8 @@ def fake_quantize(
 TABLE: Mapping[str, AtenOperator] = {
     **{name: _expression(text) for name, text in _EXPRESSIONS.items()},
     **{name: _ufunc(ufunc) for name, ufunc in {**_UFUNCS, **_BINARY}.items()},
-    **{f"{name}.{kind}": _of_operands(u) for name, u in _COMPARISONS.items() for kind in ("Tensor", "Scalar")},
-    **{name: _of_operands(ufunc) for name, ufunc in _CLASSIFIED.items()},
+    **{f"{name}.{kind}": _promoting_operator(u) for name, u in _COMPARISONS.items() for kind in ("Tensor", "Scalar")},
+    **{name: _promoting_operator(ufunc) for name, ufunc in _CLASSIFICATIONS.items()},
     **{name: _logic(ufunc) for name, ufunc in _LOGIC.items()},
     **{f"{name}.{kind}": _ufunc(name) for name in _BITS for kind in ("Tensor", "Scalar")},
     "bitwise_not": _ufunc("invert"),

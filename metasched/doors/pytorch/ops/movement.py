@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from metasched.doors.pytorch.registry import aten, lowers
-from metasched.doors.pytorch.site import AtenSite, wrapped
+from metasched.doors.pytorch.site import AtenSite, wrap_number
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import replaced, sliced
+from metasched.graph.node_helpers.moved_elements import replace_part, slice_axes
 from metasched.graph.text import at, indices, number
 
 
@@ -65,15 +65,15 @@ def diagonal(site: AtenSite, x: GraphValue, offset: int = 0, dim1: int = 0, dim2
 
 @aten("copy", "expand_as")
 def copy_of_other(site: AtenSite, x: GraphValue, source: GraphValue, non_blocking: bool = False) -> GraphValue:
-    return _expanded(site, site.value(source if "copy" in site.name else x, site.result))
+    return _expand_to_result(site, site.value(source if "copy" in site.name else x, site.result))
 
 
 @aten("expand", "broadcast_to")
 def expand(site: AtenSite, x: GraphValue, size: Sequence[int], *, implicit: bool = False) -> GraphValue:
-    return _expanded(site, x)
+    return _expand_to_result(site, x)
 
 
-def _expanded(site: AtenSite, x: GraphValue) -> GraphValue:
+def _expand_to_result(site: AtenSite, x: GraphValue) -> GraphValue:
     return site.call("Expand", x, site.integers(site.shape))
 
 
@@ -94,13 +94,13 @@ def slice_(
 ) -> GraphValue:
     axis = site.axis(dim, x.rank)
     taken = range(x.shape[axis])[slice(start, end, step)]
-    return sliced(site.nodes.site("Slice"), x, {axis: (taken.start, step, len(taken))})
+    return slice_axes(site.nodes.site("Slice"), x, {axis: (taken.start, step, len(taken))})
 
 
 @aten("select.int")
 def select(site: AtenSite, x: GraphValue, dim: int, index: int) -> GraphValue:
     axis = site.axis(dim, x.rank)
-    one = sliced(site.nodes.site("Slice"), x, {axis: (index % x.shape[axis], 1, 1)})
+    one = slice_axes(site.nodes.site("Slice"), x, {axis: (index % x.shape[axis], 1, 1)})
     return site.nodes.view(one, site.shape)
 
 
@@ -119,7 +119,7 @@ def scattered(site: AtenSite, x: GraphValue, source: GraphValue, dim: int = 0, *
     source = site.value(source, site.result)
     if source.shape == x.shape:
         return source
-    return replaced(site.nodes.site("SliceScatter"), x, {axis: (taken.start, taken.step, len(taken))}, source)
+    return replace_part(site.nodes.site("SliceScatter"), x, {axis: (taken.start, taken.step, len(taken))}, source)
 
 
 @aten("cat")
@@ -144,7 +144,7 @@ def split(site: AtenSite, x: GraphValue, *args: Any, dim: int = 0, **named: Any)
     parts, start = [], 0
     for type_ in site.types:
         count = 1 if unbound else type_.shape[axis]
-        part = sliced(site.nodes.site("Split"), x, {axis: (start, 1, count)})
+        part = slice_axes(site.nodes.site("Split"), x, {axis: (start, 1, count)})
         parts.append(site.nodes.view(part, type_.shape))
         start += count
     return tuple(parts)
@@ -153,7 +153,7 @@ def split(site: AtenSite, x: GraphValue, *args: Any, dim: int = 0, **named: Any)
 @aten("flip")
 def flip(site: AtenSite, x: GraphValue, dims: Sequence[int]) -> GraphValue:
     axes = {site.axis(dim, x.rank) for dim in dims}
-    return sliced(site.nodes.site("Flip"), x, {axis: (x.shape[axis] - 1, -1, x.shape[axis]) for axis in axes})
+    return slice_axes(site.nodes.site("Flip"), x, {axis: (x.shape[axis] - 1, -1, x.shape[axis]) for axis in axes})
 
 
 @aten("repeat")
@@ -165,20 +165,20 @@ def repeat(site: AtenSite, x: GraphValue, repeats: Sequence[int]) -> GraphValue:
 @aten("roll")
 def roll(site: AtenSite, x: GraphValue, shifts: Sequence[int], dims: Sequence[int] = ()) -> GraphValue:
     if not dims:
-        flat = _rolled(site, site.nodes.view(x, (x.type.size,)), shifts[0], 0)
+        flat = _roll_axis(site, site.nodes.view(x, (x.type.size,)), shifts[0], 0)
         return site.nodes.view(flat, x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
-        x = _rolled(site, x, shift, site.axis(dim, x.rank))
+        x = _roll_axis(site, x, shift, site.axis(dim, x.rank))
     return x
 
 
-def _rolled(site: AtenSite, x: GraphValue, shift: int, axis: int) -> GraphValue:
+def _roll_axis(site: AtenSite, x: GraphValue, shift: int, axis: int) -> GraphValue:
     extent = x.shape[axis]
     cut = -shift % extent if extent else 0
     if not cut:
         return x
     node = site.nodes.site("Roll")
-    parts = [sliced(node, x, {axis: (cut, 1, extent - cut)}), sliced(node, x, {axis: (0, 1, cut)})]
+    parts = [slice_axes(node, x, {axis: (cut, 1, extent - cut)}), slice_axes(node, x, {axis: (0, 1, cut)})]
     return site.call("Concat", *parts, axis=axis)
 
 
@@ -220,7 +220,7 @@ def pixel_shuffle(site: AtenSite, x: GraphValue, factor: int) -> GraphValue:
 @aten("full_like", "zeros_like", "ones_like", "new_full", "new_zeros", "new_ones")
 def filled(site: AtenSite, x: GraphValue, *args: Any, **named: Any) -> GraphValue:
     value = 0 if "zeros" in site.name else 1 if "ones" in site.name else args[-1]
-    literal = number(wrapped(value, site.result), site.result)
+    literal = number(wrap_number(value, site.result), site.result)
     if literal is None or isinstance(value, GraphValue):
         raise Unsupported(f"no literal says {value}")
     text = f"{at('Y', indices(len(site.shape)))} = {site.result}({literal})"

@@ -12,7 +12,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.text import real
 
 
-def _filled(site: AtenSite, given: GraphValue | None, shape: Sequence[int], value: float) -> GraphValue:
+def _value_or_full(site: AtenSite, given: GraphValue | None, shape: Sequence[int], value: float) -> GraphValue:
     """A factor or an offset; where there is none, one that changes nothing."""
     if given is not None:
         return given
@@ -31,7 +31,7 @@ def batch_norm(
     eps: float,
 ) -> tuple[GraphValue | None, ...]:
     site.require_unused(1, 2)
-    scale, offset = _filled(site, weight, mean.shape, 1), _filled(site, bias, mean.shape, 0)
+    scale, offset = _value_or_full(site, weight, mean.shape, 1), _value_or_full(site, bias, mean.shape, 0)
     return site.call("BatchNormalization", x, scale, offset, mean, variance, epsilon=float(eps)), None, None
 
 
@@ -45,7 +45,7 @@ def layer_norm(
     eps: float,
 ) -> tuple[GraphValue | None, ...]:
     site.require_unused(1, 2)
-    scale = _filled(site, weight, normalized_shape, 1)
+    scale = _value_or_full(site, weight, normalized_shape, 1)
     made = site.call("LayerNormalization", x, scale, bias, axis=-len(normalized_shape), epsilon=float(eps))
     return made, None, None
 
@@ -64,12 +64,12 @@ def group_norm(
 ) -> tuple[GraphValue | None, ...]:
     site.require_unused(1, 2)
     grouped = site.nodes.view(x, (batch, groups, channels // groups * size))
-    one, zero = (_filled(site, None, (groups,), value) for value in (1, 0))
+    one, zero = (_value_or_full(site, None, (groups,), value) for value in (1, 0))
     made = site.nodes.view(site.call("InstanceNormalization", grouped, one, zero, epsilon=float(eps)), x.shape)
     if weight is None and bias is None:
         return made, None, None
     by_channel = (channels, *(1,) * (x.rank - 2))
-    scale, offset = (_filled(site, given, (channels,), v) for given, v in ((weight, 1), (bias, 0)))
+    scale, offset = (_value_or_full(site, given, (channels,), v) for given, v in ((weight, 1), (bias, 0)))
     parts = [site.nodes.view(given, by_channel) for given in (scale, offset)]
     return site.expression("{0} * {1} + {2}", made, *parts), None, None
 
@@ -109,7 +109,7 @@ def batch_norm_of_its_own(
     momentum: float,
     eps: float,
 ) -> tuple[GraphValue | None, ...]:
-    made, mean, root, _ = _by_channel(site, x, weight, bias, eps)
+    made, mean, root, _ = _normalize_channels(site, x, weight, bias, eps)
     return made, site.value(mean, site.types[1].dtype), site.value(root, site.types[2].dtype)
 
 
@@ -129,13 +129,13 @@ def batch_norm_in_training(
     if not training:
         known = batch_norm(site, x, weight, bias, running_mean, running_var, momentum, eps)
         return (*known, running_mean, running_var)
-    made, mean, root, variance = _by_channel(site, x, weight, bias, eps)
+    made, mean, root, variance = _normalize_channels(site, x, weight, bias, eps)
     count = x.type.size // x.shape[1]
     share, rest = real(momentum), real(1 - momentum)
     unbiased = real(momentum * count / max(count - 1, 1))
     types = [type_.dtype for type_ in site.types]
     means, variances = (
-        site.accumulated(f"{{0}} * {factor} + {{1}} * {rest}", of_batch, running, result=dtype)
+        site.accumulate(f"{{0}} * {factor} + {{1}} * {rest}", of_batch, running, result=dtype)
         for factor, of_batch, running, dtype in (
             (share, mean, running_mean, types[3]),
             (unbiased, variance, running_var, types[4]),
@@ -144,21 +144,21 @@ def batch_norm_in_training(
     return made, site.value(mean, types[1]), site.value(root, types[2]), means, variances
 
 
-def _by_channel(
+def _normalize_channels(
     site: AtenSite, x: GraphValue, weight: GraphValue | None, bias: GraphValue | None, eps: float
 ) -> tuple[GraphValue, GraphValue, GraphValue, GraphValue]:
-    """Normalised by its own statistics; the mean, the reciprocal of the deviation and the variance of each channel.
+    """Channels normalised by their statistics, and the mean, reciprocal deviation and variance of each.
 
     Statistics have the type that PyTorch computes in: squares of halves may be beyond them.
     """
     axes, wide = tuple(n for n in range(x.rank) if n != 1), x.type.dtype.compute
     mean = site.call("ReduceMean", site.value(x, wide), axes=axes, keepdims=1)
-    off = site.accumulated("({0} - {1}) * ({0} - {1})", x, mean, result=wide)
+    off = site.accumulate("({0} - {1}) * ({0} - {1})", x, mean, result=wide)
     variance = site.call("ReduceMean", off, axes=axes, keepdims=1)
-    root = site.accumulated(f"rsqrt({{0}} + {real(eps)})", variance, result=wide)
+    root = site.accumulate(f"rsqrt({{0}} + {real(eps)})", variance, result=wide)
     shape = (x.shape[1], *(1,) * (x.rank - 2))
-    scale, offset = (_filled(site, given, shape[:1], v) for given, v in ((weight, 1), (bias, 0)))
+    scale, offset = (_value_or_full(site, given, shape[:1], v) for given, v in ((weight, 1), (bias, 0)))
     parts = [site.nodes.view(given, shape) for given in (scale, offset)]
-    made = site.accumulated("({0} - {1}) * {2} * {3} + {4}", x, mean, root, *parts)
+    made = site.accumulate("({0} - {1}) * {2} * {3} + {4}", x, mean, root, *parts)
     flat = [site.nodes.view(value, shape[:1]) for value in (mean, root, variance)]
     return made, flat[0], flat[1], flat[2]

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from metasched.doors.ordered import counted, search, sorted_along
+from metasched.doors.ordered import search, sort_along, sum_by_place
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.merged_blocks import SortOrder
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scanned
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.node_helpers.running_reductions import Scan, log_sum_exp_scan, position_of_scan, scan_axis
 
 Values = tuple[GraphValue | None, ...]
 
@@ -25,7 +25,7 @@ def sort(site: AtenSite, x: GraphValue, dim: int = -1, descending: bool = False)
     if not x.rank:
         return x, site.nodes.constant("place", np.zeros((), np.int64))
     order = SortOrder.LARGEST_FIRST if descending else SortOrder.SMALLEST_FIRST
-    return sorted_along(site.nodes, x, site.axis(dim, x.rank), order=order)
+    return sort_along(site.nodes, x, site.axis(dim, x.rank), order=order)
 
 
 @aten("sort.stable")
@@ -38,7 +38,7 @@ def stable_sort(
 @aten("median")
 def median(site: AtenSite, x: GraphValue) -> GraphValue:
     flat = site.nodes.view(x, (x.type.size,))
-    found = _ranked(site, flat, 0, (x.type.size - 1) // 2, nan=True)
+    found = _select_rank(site, flat, 0, (x.type.size - 1) // 2, nan=True)
     return site.nodes.view(found[0], ())
 
 
@@ -46,21 +46,21 @@ def median(site: AtenSite, x: GraphValue) -> GraphValue:
 @along_rows
 def median_along(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> Values:
     axis = site.axis(dim, x.rank)
-    found = _ranked(site, x, axis, (x.shape[axis] - 1) // 2, nan=True)
+    found = _select_rank(site, x, axis, (x.shape[axis] - 1) // 2, nan=True)
     return tuple(site.nodes.view(value, site.shape) for value in found)
 
 
 @aten("kthvalue")
 @along_rows
 def kth_value(site: AtenSite, x: GraphValue, k: int, dim: int = -1, keepdim: bool = False) -> Values:
-    found = _ranked(site, x, site.axis(dim, x.rank), k - 1, nan=False)
+    found = _select_rank(site, x, site.axis(dim, x.rank), k - 1, nan=False)
     return tuple(site.nodes.view(value, site.shape) for value in found)
 
 
-def _ranked(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -> tuple[GraphValue, GraphValue]:
+def _select_rank(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -> tuple[GraphValue, GraphValue]:
     """The element of a rank in each row and where it is; with `nan`, the first NaN where there is one."""
-    values, places = sorted_along(site.nodes, x, axis, rank + 1)
-    found, place = (sliced(site.nodes.site("Slice"), value, {axis: (rank, 1, 1)}) for value in (values, places))
+    values, places = sort_along(site.nodes, x, axis, rank + 1)
+    found, place = (slice_axes(site.nodes.site("Slice"), value, {axis: (rank, 1, 1)}) for value in (values, places))
     if not nan or not x.type.dtype.is_float:
         return found, place
     is_nan = site.nodes.expression("IsNaN", "{0} != {0}", [x], [x.type.dtype], DType.BOOL)
@@ -69,14 +69,14 @@ def _ranked(site: AtenSite, x: GraphValue, axis: int, rank: int, *, nan: bool) -
         site.call("ReduceMax", site.nodes.cast(is_nan, DType.U8), axes=(axis,), keepdims=1), DType.BOOL
     )
     nothing = site.nodes.constant("nan", np.array(np.nan, x.type.dtype.numpy))
-    return site.nodes.chosen(some, nothing, found), site.nodes.chosen(some, first, place)
+    return site.nodes.select(some, nothing, found), site.nodes.select(some, first, place)
 
 
 @aten("cummax", "cummin")
 @along_rows
 def running_extremum(site: AtenSite, x: GraphValue, dim: int) -> Values:
     axis, node = site.axis(dim, x.rank), site.nodes.site("Scan")
-    made = scanned(node, x, Scan("max" if "max" in site.name else "min", axis))
+    made = scan_axis(node, x, Scan("max" if "max" in site.name else "min", axis))
     return made, position_of_scan(node, x, made, axis) if 1 in site.used else None
 
 
@@ -123,4 +123,4 @@ def histogram(site: AtenSite, x: GraphValue, bins: int = 100, min: float = 0, ma
     text = f"(i64(min({width}, {bins - 1}.0)) if {{0}} >= {min!r} and {{0}} <= {max!r} else i64({bins}))"
     text = text.replace(f"- {min!r}", f"- ({min!r})").replace(f">= {min!r}", f">= ({min!r})")
     places = site.nodes.expression("Bin", text, [flat], [dtype], DType.I64)
-    return counted(site.nodes, places, site.nodes.constant("one", np.ones(1, dtype.numpy)), bins)
+    return sum_by_place(site.nodes, places, site.nodes.constant("one", np.ones(1, dtype.numpy)), bins)

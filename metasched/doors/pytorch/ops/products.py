@@ -102,7 +102,7 @@ def _windows(
     return {"kernel_shape": own, "strides": entries(stride) if stride else own, "pads": entries(padding) * 2}
 
 
-def _batched(site: AtenSite, x: GraphValue, rank: int) -> GraphValue:
+def _add_batch_dim(site: AtenSite, x: GraphValue, rank: int) -> GraphValue:
     return x if x.rank == rank + 2 else site.nodes.view(x, (1, *x.shape))
 
 
@@ -124,11 +124,11 @@ def max_pool(
 
 def _largest(site: AtenSite, x: GraphValue, rank: int, attributes: Mapping[str, Any]) -> Any:
     """The largest element of each window, and where it is in its channel if that is used."""
-    whole = _batched(site, x, rank)
+    whole = _add_batch_dim(site, x, rank)
     if 1 not in site.used:
         made = site.nodes.view(site.call("MaxPool", whole, **attributes), site.shape)
         return (made, None) if len(site.types) > 1 else made
-    found, places = site.nodes.several("MaxPool", whole, outputs=2, **attributes)
+    found, places = site.nodes.call_outputs("MaxPool", whole, outputs=2, **attributes)
     assert found is not None
     assert places is not None
     area = math.prod(whole.shape[2:])
@@ -166,7 +166,7 @@ def average_pool(
     attributes = _windows(x, kernel_size, stride, padding, rank)
     counts = count_include_pad or divisor_override is not None
     attributes |= {"ceil_mode": int(ceil_mode), "count_include_pad": int(counts)}
-    made = site.nodes.view(site.call("AveragePool", _batched(site, x, rank), **attributes), site.shape)
+    made = site.nodes.view(site.call("AveragePool", _add_batch_dim(site, x, rank), **attributes), site.shape)
     if divisor_override is None:
         return made
     return site.expression(f"{{0}} * {real(math.prod(attributes['kernel_shape']) / divisor_override)}", made)
@@ -179,7 +179,7 @@ def adaptive_average_pool(site: AtenSite, x: GraphValue, output_size: Sequence[i
     if any(n % m for n, m in zip(spatial, output_size, strict=True)):
         return _uneven(site, x, output_size)
     kernel = tuple(n // m for n, m in zip(spatial, output_size, strict=True))
-    made = site.call("AveragePool", _batched(site, x, rank), kernel_shape=kernel, strides=kernel)
+    made = site.call("AveragePool", _add_batch_dim(site, x, rank), kernel_shape=kernel, strides=kernel)
     return site.nodes.view(made, site.shape)
 
 

@@ -8,7 +8,7 @@ from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 
 _LSTM = 2
 # PyTorch's gates are input, forget, cell, output; ONNX's are input, output, forget, cell.
@@ -40,13 +40,13 @@ def recurrent_layer(
     if mode != _LSTM or num_layers != 1 or batch_sizes or train:
         raise Unsupported("it is no layer of an LSTM whose sequences have one length")
     steps, batch, _ = x.shape
-    weights = [_in_order(site, w, hidden_size) for w in (input_weight, hidden_weight)]
+    weights = [_reorder_gates(site, w, hidden_size) for w in (input_weight, hidden_weight)]
     biases = None
     if has_biases:
-        parts = [_in_order(site, b, hidden_size) for b in (input_bias, hidden_bias)]
+        parts = [_reorder_gates(site, b, hidden_size) for b in (input_bias, hidden_bias)]
         biases = site.call("Concat", *parts, axis=1)
     begun = [site.nodes.view(state, (1, batch, hidden_size)) for state in (hidden, cell)]
-    made = site.nodes.several(
+    made = site.nodes.call_outputs(
         "LSTM",
         x,
         *weights,
@@ -61,9 +61,9 @@ def recurrent_layer(
     return (*(site.nodes.view(value, shape) for value, shape in zip(made, shapes, strict=True) if value), None)
 
 
-def _in_order(site: AtenSite, weight: GraphValue, size: int) -> GraphValue:
+def _reorder_gates(site: AtenSite, weight: GraphValue, size: int) -> GraphValue:
     """Weights of the gates in ONNX's order, with a dimension for the direction."""
     node = site.nodes.site("Slice")
-    parts = [sliced(node, weight, {0: (gate * size, 1, size)}) for gate in _GATES]
+    parts = [slice_axes(node, weight, {0: (gate * size, 1, size)}) for gate in _GATES]
     joined = site.call("Concat", *parts, axis=0)
     return site.nodes.view(joined, (1, *joined.shape))

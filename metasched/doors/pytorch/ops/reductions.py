@@ -11,13 +11,13 @@ from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.text import real
 
 Dims: TypeAlias = int | Sequence[int] | None
 
 
-def reduced(site: AtenSite, op: str, x: GraphValue, dim: Dims, keepdim: bool) -> GraphValue:
+def reduce_dims(site: AtenSite, op: str, x: GraphValue, dim: Dims, keepdim: bool) -> GraphValue:
     """A reduction of ONNX's along dimensions; all of them where none is named."""
     dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if not x.rank:
@@ -25,16 +25,16 @@ def reduced(site: AtenSite, op: str, x: GraphValue, dim: Dims, keepdim: bool) ->
     return site.call(op, x, axes=dims or None, keepdims=int(keepdim))
 
 
-def _in_result(op: str) -> AtenOperator:
+def _result_type_reduction(op: str) -> AtenOperator:
     def run(site: AtenSite, x: GraphValue, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> GraphValue:
-        return reduced(site, op, site.value(x, site.result), dim, keepdim)
+        return reduce_dims(site, op, site.value(x, site.result), dim, keepdim)
 
     return run
 
 
-def _of_bools(op: str) -> AtenOperator:
+def _bool_reduction(op: str) -> AtenOperator:
     def run(site: AtenSite, x: GraphValue, dim: Dims = None, keepdim: bool = False) -> GraphValue:
-        return site.value(reduced(site, op, site.value(x, DType.BOOL), dim, keepdim), site.result)
+        return site.value(reduce_dims(site, op, site.value(x, DType.BOOL), dim, keepdim), site.result)
 
     return run
 
@@ -53,7 +53,7 @@ def position(site: AtenSite, x: GraphValue, dim: int | None = None, keepdim: boo
 def extremum(site: AtenSite, x: GraphValue, dim: int, keepdim: bool = False) -> tuple[GraphValue | None, ...]:
     kind = "Max" if "max" in site.name else "Min"
     place = site.call(f"Arg{kind}", x, axis=site.axis(dim, x.rank), keepdims=int(keepdim)) if 1 in site.used else None
-    return reduced(site, f"Reduce{kind}", x, dim, keepdim), place
+    return reduce_dims(site, f"Reduce{kind}", x, dim, keepdim), place
 
 
 @aten("var.correction", "var_mean.correction", "var.dim")
@@ -67,9 +67,9 @@ def variance(
     dims = tuple(range(x.rank)) if not dim and dim != 0 else (dim,) if isinstance(dim, int) else tuple(dim or ())
     kept = site.call("ReduceMean", site.value(x, wide), axes=dims, keepdims=1)
     left = max(math.prod(x.shape[n] for n in dims) - (1 if correction is None else correction), 0)
-    off = site.accumulated("({0} - {1}) * ({0} - {1})", x, kept, result=wide)
-    total = reduced(site, "ReduceSum", off, dims, keepdim)
-    made = site.accumulated("{0} / {1}", total, left, divides=True)
+    off = site.accumulate("({0} - {1}) * ({0} - {1})", x, kept, result=wide)
+    total = reduce_dims(site, "ReduceSum", off, dims, keepdim)
+    made = site.accumulate("{0} / {1}", total, left, divides=True)
     if "var_mean" not in site.name:
         return made
     return made, site.value(site.nodes.view(kept, site.types[1].shape), site.types[1].dtype)
@@ -80,12 +80,12 @@ def running(site: AtenSite, x: GraphValue, dim: int, *, dtype: Any = None) -> Gr
     if not x.rank:
         return site.value(x, site.result)
     scan = Scan("sum" if "cumsum" in site.name else "prod", site.axis(dim, x.rank))
-    return scanned(site.nodes.site("Scan"), site.value(x, site.result), scan)
+    return scan_axis(site.nodes.site("Scan"), site.value(x, site.result), scan)
 
 
 @aten("logsumexp")
 def log_sum_exp(site: AtenSite, x: GraphValue, dim: Dims, keepdim: bool = False) -> GraphValue:
-    return reduced(site, "ReduceLogSumExp", x, dim, keepdim)
+    return reduce_dims(site, "ReduceLogSumExp", x, dim, keepdim)
 
 
 @aten("linalg_vector_norm")
@@ -100,24 +100,24 @@ def vector_norm(
 ) -> GraphValue:
     x = site.value(x, site.result)
     if ord in (1, 2):
-        return reduced(site, f"ReduceL{int(ord)}", x, dim, keepdim)
+        return reduce_dims(site, f"ReduceL{int(ord)}", x, dim, keepdim)
     if math.isinf(ord):
-        return reduced(site, "ReduceMax" if ord > 0 else "ReduceMin", site.expression("abs({0})", x), dim, keepdim)
+        return reduce_dims(site, "ReduceMax" if ord > 0 else "ReduceMin", site.expression("abs({0})", x), dim, keepdim)
     if ord == 0:
-        return reduced(site, "ReduceSum", site.expression("(1.0 if {0} != 0.0 else 0.0)", x), dim, keepdim)
-    powers = site.accumulated(f"pow(abs({{0}}), {real(ord)})", x, result=site.result.compute)
-    total = reduced(site, "ReduceSum", powers, dim, keepdim)
-    return site.accumulated(f"pow({{0}}, {real(1 / ord)})", total)
+        return reduce_dims(site, "ReduceSum", site.expression("(1.0 if {0} != 0.0 else 0.0)", x), dim, keepdim)
+    powers = site.accumulate(f"pow(abs({{0}}), {real(ord)})", x, result=site.result.compute)
+    total = reduce_dims(site, "ReduceSum", powers, dim, keepdim)
+    return site.accumulate(f"pow({{0}}, {real(1 / ord)})", total)
 
 
 TABLE: Mapping[str, AtenOperator] = {
-    **{f"sum{kind}": _in_result("ReduceSum") for kind in ("", ".dim_IntList")},
-    **{f"mean{kind}": _in_result("ReduceMean") for kind in ("", ".dim")},
-    **{f"prod{kind}": _in_result("ReduceProd") for kind in ("", ".dim_int")},
-    "amax": _in_result("ReduceMax"),
-    "amin": _in_result("ReduceMin"),
-    "max": _in_result("ReduceMax"),
-    "min": _in_result("ReduceMin"),
-    **{f"any{kind}": _of_bools("ReduceMax") for kind in ("", ".dim", ".dims")},
-    **{f"all{kind}": _of_bools("ReduceMin") for kind in ("", ".dim", ".dims")},
+    **{f"sum{kind}": _result_type_reduction("ReduceSum") for kind in ("", ".dim_IntList")},
+    **{f"mean{kind}": _result_type_reduction("ReduceMean") for kind in ("", ".dim")},
+    **{f"prod{kind}": _result_type_reduction("ReduceProd") for kind in ("", ".dim_int")},
+    "amax": _result_type_reduction("ReduceMax"),
+    "amin": _result_type_reduction("ReduceMin"),
+    "max": _result_type_reduction("ReduceMax"),
+    "min": _result_type_reduction("ReduceMin"),
+    **{f"any{kind}": _bool_reduction("ReduceMax") for kind in ("", ".dim", ".dims")},
+    **{f"all{kind}": _bool_reduction("ReduceMin") for kind in ("", ".dim", ".dims")},
 }

@@ -15,7 +15,7 @@ from metasched.graph.text import broadcast
 _MODES = ("linear", "nearest", "cubic")
 _BORDERS = ("zeros", "border", "reflection")
 # The parameter of the cubic kernel, where sizes become smaller and elements are averaged.
-_AVERAGING = -0.5
+_AVERAGING_CUBIC_COEFFICIENT = -0.5
 
 
 @aten("grid_sampler_2d", "grid_sampler_3d")
@@ -55,7 +55,7 @@ def averaged_resize(
         mode="cubic" if "cubic" in site.name else "linear",
         antialias=1,
         exclude_outside=1,
-        cubic_coeff_a=_AVERAGING,
+        cubic_coeff_a=_AVERAGING_CUBIC_COEFFICIENT,
         coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
     )
 

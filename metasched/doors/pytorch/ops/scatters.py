@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from metasched.doors.indexed_places import placed
+from metasched.doors.indexed_places import scatter_at_places
 from metasched.doors.jit.promotion import limit_of
-from metasched.doors.pytorch.ops.selection import first_of, places_of
+from metasched.doors.pytorch.ops.selection import first_index_dim, places_of
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.moved_elements import sliced
-from metasched.graph.node_helpers.running_reductions import Scan, scanned
+from metasched.graph.node_helpers.moved_elements import slice_axes
+from metasched.graph.node_helpers.running_reductions import Scan, scan_axis
 from metasched.graph.text import broadcast
 
 # PyTorch's reductions as those of ScatterElements.
@@ -27,22 +27,24 @@ _REDUCTIONS = {"add": "add", "amax": "max", "amin": "min", "multiply": "mul", "p
 @along_rows
 def scatter(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any) -> GraphValue:
     """One number is put in all places; of a tensor that is larger than the indices, the first elements are."""
-    return _scattered(site, x, dim, index, src, "add" if "scatter_add" in site.name else "none")
+    return _scatter_elements(site, x, dim, index, src, "add" if "scatter_add" in site.name else "none")
 
 
 @aten("scatter.reduce", "scatter.value_reduce")
 @along_rows
 def scatter_with(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any, *, reduce: str) -> GraphValue:
-    return _scattered(site, x, dim, index, src, _REDUCTIONS[reduce])
+    return _scatter_elements(site, x, dim, index, src, _REDUCTIONS[reduce])
 
 
-def _scattered(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any, reduction: str) -> GraphValue:
+def _scatter_elements(
+    site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: Any, reduction: str
+) -> GraphValue:
     index, updates = site.row(index), site.row(site.value(src, site.result))
     if not isinstance(src, GraphValue):
         updates = site.call("Expand", updates, site.integers(index.shape))
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if extent < updates.shape[n]}
     if parts:
-        updates = sliced(site.nodes.site("Slice"), updates, parts)
+        updates = slice_axes(site.nodes.site("Slice"), updates, parts)
     return site.call("ScatterElements", x, index, updates, axis=site.axis(dim, x.rank), reduction=reduction)
 
 
@@ -58,7 +60,7 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> GraphValue:
-    return _reduced_at(site, x, dim, index, src, reduce, include_self)
+    return _scatter_reduce(site, x, dim, index, src, reduce, include_self)
 
 
 @aten("index_reduce")
@@ -76,13 +78,13 @@ def index_reduce(
     axis, source = site.axis(dim, x.rank), site.row(source)
     along = site.nodes.view(index, [index.type.size if n == axis else 1 for n in range(x.rank)])
     whole = site.call("Expand", along, site.integers(source.shape))
-    return _reduced_at(site, x, dim, whole, source, reduce, include_self)
+    return _scatter_reduce(site, x, dim, whole, source, reduce, include_self)
 
 
-def _reduced_at(
+def _scatter_reduce(
     site: AtenSite, x: GraphValue, dim: int, index: GraphValue, src: GraphValue, reduce: str, include_self: bool
 ) -> GraphValue:
-    """What elements are with those that go to them; without themselves, where something does, if so wanted."""
+    """Reduce elements with those that go to them; without themselves, where something does, if so wanted."""
     dtype = site.result
     mean = reduce == "mean"
     if mean and not dtype.is_float:
@@ -90,12 +92,12 @@ def _reduced_at(
     count = None
     if mean or not include_self:
         zeros = site.nodes.constant("zeros", np.zeros(x.shape, dtype.numpy))
-        count = _scattered(site, zeros, dim, index, 1, "add")
+        count = _scatter_elements(site, zeros, dim, index, 1, "add")
     if not include_self and count is not None:
         neutral = {"prod": 1, "amax": limit_of(dtype, largest=False), "amin": limit_of(dtype, largest=True)}
         begun = site.value(neutral.get(reduce, 0))
-        x = site.nodes.chosen(site.nodes.expression("Met", "{0} > 0", [count], [dtype], DType.BOOL), begun, x)
-    made = _scattered(site, x, dim, index, src, "add" if mean else _REDUCTIONS[reduce])
+        x = site.nodes.select(site.nodes.expression("Met", "{0} > 0", [count], [dtype], DType.BOOL), begun, x)
+    made = _scatter_elements(site, x, dim, index, src, "add" if mean else _REDUCTIONS[reduce])
     if not mean:
         return made
     return site.expression("{0} / ({1} + 1.0)" if include_self else "{0} / max({1}, 1.0)", made, count)
@@ -112,12 +114,12 @@ def index_put(
     """Places by tensors of indices that are broadcast together, or by one mask, whose elements all get one value."""
     masks = [index for index in given if index is not None and index.type.dtype.is_bool and index.constant is None]
     if masks:
-        return _masked(site, x, given, values, accumulate)
+        return _put_masked(site, x, given, values, accumulate)
     places = places_of(site, given)
-    return placed(site.nodes, x, places, first_of(places), values, "add" if accumulate else "none")
+    return scatter_at_places(site.nodes, x, places, first_index_dim(places), values, "add" if accumulate else "none")
 
 
-def _masked(
+def _put_masked(
     site: AtenSite, x: GraphValue, given: Sequence[GraphValue | None], values: GraphValue, accumulate: bool
 ) -> GraphValue:
     found = [(n, index) for n, index in enumerate(given) if index is not None]
@@ -130,7 +132,7 @@ def _masked(
         values = site.nodes.view(values, ())
     wide = site.nodes.view(mask, (*mask.shape, *(1,) * behind))
     value = site.expression("{0} + {1}", x, values) if accumulate else values
-    return site.nodes.chosen(wide, value, x)
+    return site.nodes.select(wide, value, x)
 
 
 @aten("masked_scatter")
@@ -140,7 +142,7 @@ def masked_scatter(site: AtenSite, x: GraphValue, mask: GraphValue, source: Grap
     if not source.type.size:
         raise Unsupported("there are no elements to put")
     holds = site.nodes.view(site.call("Expand", mask, site.integers(x.shape)), (size,))
-    counts = scanned(site.nodes.site("Scan"), site.nodes.cast(holds, DType.I64), Scan("sum", 0, exclusive=True))
+    counts = scan_axis(site.nodes.site("Scan"), site.nodes.cast(holds, DType.I64), Scan("sum", 0, exclusive=True))
     given = site.call("Gather", site.nodes.view(source, (source.type.size,)), counts, axis=0)
-    made = site.nodes.chosen(holds, given, site.nodes.view(x, (size,)))
+    made = site.nodes.select(holds, given, site.nodes.view(x, (size,)))
     return site.nodes.view(made, x.shape)

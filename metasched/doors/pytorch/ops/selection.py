@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from metasched.doors.indexed_places import picked
+from metasched.doors.indexed_places import gather_at_places
 from metasched.doors.pytorch.registry import aten
 from metasched.doors.pytorch.site import AtenSite, along_rows
 from metasched.graph.builder import GraphValue
-from metasched.graph.node_helpers.moved_elements import sliced
+from metasched.graph.node_helpers.moved_elements import slice_axes
 
 
 @aten("embedding")
@@ -33,7 +33,7 @@ def gather(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, *, sparse
     axis, index = site.axis(dim, x.rank), site.row(index)
     parts = {n: (0, 1, extent) for n, extent in enumerate(index.shape) if n != axis and extent < x.shape[n]}
     if parts:
-        x = sliced(site.nodes.site("Slice"), x, parts)
+        x = slice_axes(site.nodes.site("Slice"), x, parts)
     return site.nodes.view(site.call("GatherElements", x, index, axis=axis), site.shape)
 
 
@@ -41,7 +41,7 @@ def gather(site: AtenSite, x: GraphValue, dim: int, index: GraphValue, *, sparse
 def index_(site: AtenSite, x: GraphValue, given: Sequence[GraphValue | None]) -> GraphValue:
     """One tensor of indices for each of some dimensions, broadcast together."""
     places = places_of(site, given)
-    return picked(site.nodes, x, places, first_of(places))
+    return gather_at_places(site.nodes, x, places, first_index_dim(places))
 
 
 def places_of(site: AtenSite, given: Sequence[GraphValue | None]) -> dict[int, GraphValue]:
@@ -61,8 +61,8 @@ def places_of(site: AtenSite, given: Sequence[GraphValue | None]) -> dict[int, G
     return places
 
 
-def first_of(places: Mapping[int, GraphValue]) -> int:
-    """Where the dimensions of indices are: in their place if they are side by side, and first if they are not."""
+def first_index_dim(places: Mapping[int, GraphValue]) -> int:
+    """The result's first dimension of indices: in their place if they are side by side, and 0 if they are not."""
     dims = sorted(places)
     return dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
 
@@ -75,4 +75,4 @@ def top_k(
     """The first elements and their places, in order even where that is not asked for."""
     del order, named
     axis = site.axis(dim, x.rank)
-    return site.nodes.several("TopK", x, site.integers([k]), outputs=2, axis=axis, largest=int(largest))
+    return site.nodes.call_outputs("TopK", x, site.integers([k]), outputs=2, axis=axis, largest=int(largest))

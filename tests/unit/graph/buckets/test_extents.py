@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metasched.graph.buckets.extents import Extent, has_gaps, regrouped
+from metasched.graph.buckets.extents import Extent, has_gaps, regroup_dims
 
 # What a size is at the largest sizes, and in a sample.
 BATCH, SEQ = (4, 2), (12, 5)
@@ -32,7 +32,7 @@ def fixed(size: int) -> Extent:
 def test_views_regroup_sizes(
     dims: list[tuple[Extent, ...]], wanted: list[Extent], found: tuple[tuple[Extent, ...], ...] | None
 ) -> None:
-    assert regrouped(dims, wanted) == found
+    assert regroup_dims(dims, wanted) == found
 
 
 def test_first_places_have_no_gaps() -> None:

@@ -9,7 +9,7 @@ import pytest
 import metasched as ms
 from metasched.graph.buckets.bucket import Bucket, Sizes, masked_graph
 from metasched.graph.buckets.comparison import NotAlike
-from metasched.graph.buckets.masking import masked
+from metasched.graph.buckets.masking import mask_graph
 from metasched.graph.ir import Graph
 from metasched.graph.loops import unrolled
 
@@ -123,7 +123,7 @@ def test_a_view_that_takes_a_size_apart_is_refused() -> None:
     pairs = WEIGHTS.replace("int64[1] last", "int64[3] pairs = {0, 2, -1}, int64[1] last")
     made = [graph_of_with(text, pairs, {"b": 2, "n": n}) for n in (8, 6)]
     with pytest.raises(NotAlike, match="takes a size apart"):
-        masked(made[0], made[1:])
+        mask_graph(made[0], made[1:])
 
 
 def graph_of_with(text: str, weights: str, sizes: dict[str, int]) -> Graph:
@@ -231,4 +231,4 @@ def test_loops_that_go_by_sizes_in_other_ways_are_refused(
     monkeypatch.setattr(unrolled, "_MOST_PROGRAMS", 0)
     graphs = [graph_of(text, {"b": 3, "n": n}) for n in (9, 4)]
     with pytest.raises(NotAlike, match=reason):
-        masked(graphs[0], graphs[1:])
+        mask_graph(graphs[0], graphs[1:])

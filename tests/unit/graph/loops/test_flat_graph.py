@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metasched.graph.ir import Graph
-from metasched.graph.loops.flat_graph import flat, with_each_array_once
+from metasched.graph.loops.flat_graph import flat, merge_same_arrays
 from tests.support.graphs import network
 from tests.support.loops import nested
 
@@ -32,7 +32,7 @@ def test_nodes_of_bodies_are_where_their_loops_were() -> None:
     assert (outer.depth, inner.depth) == (0, 1)
     assert outer.first <= inner.first < inner.end <= outer.end == len(found.graph.nodes)
     assert found.outermost == [0]
-    assert found.inside(0) == [1]
+    assert found.inner_loops(0) == [1]
     given = {loop.counter or "" for loop in found.loops}
     given |= {state.name for loop in found.loops for state in loop.states}
     assert not names_read_before_they_are_made(found.graph, given)
@@ -47,13 +47,13 @@ def test_nodes_of_bodies_are_where_their_loops_were() -> None:
 def test_a_graph_without_loops_is_itself() -> None:
     graph = network("m (float[3] x) => (y) { y = Neg(x) }").graph
     assert flat(graph).graph is graph
-    assert with_each_array_once(flat(graph)).graph is graph
+    assert merge_same_arrays(flat(graph)).graph is graph
 
 
 def test_weights_that_are_read_around_a_loop_and_in_it_are_held_once() -> None:
     net = network(WEIGHTS_TWICE)
     found = flat(net.optimised)
     assert len(found.graph.constants) == 2
-    assert len(with_each_array_once(found).graph.constants) == 1
+    assert len(merge_same_arrays(found).graph.constants) == 1
     assert net.optimised.weight_bytes == 36
     assert net.compiled().weights.nbytes < 2 * 64

@@ -45,6 +45,6 @@ def test_what_a_call_gives_is_not_known() -> None:
 
 
 def test_too_many_elements_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", ROWS * COLUMNS - 1)
+    monkeypatch.setattr(module, "_MOST_ELEMENTS", ROWS * COLUMNS - 1)
     builder = GraphBuilder()
     assert known_elements(builder, grid(builder, numbers(builder))) is None

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metasched.graph.errors import Unsupported
-from metasched.graph.node_helpers.known_places import BoxSide, box_of, counted_places, last_along, last_at_each
+from metasched.graph.node_helpers.known_places import (
+    BoxSide,
+    box_of,
+    last_updates,
+    last_updates_along,
+    wrap_negative_places,
+)
 
 
 @given(st.data())
@@ -56,16 +62,16 @@ def test_what_is_no_box(places: list[list[int]]) -> None:
 )
 def test_conditions_of_a_side(side: BoxSide, conditions: list[str], of_updates: str) -> None:
     assert side.condition("i0", 8) == conditions
-    assert side.of_updates("i0") == of_updates
+    assert side.update_index("i0") == of_updates
 
 
 def test_places_are_counted_from_the_beginning() -> None:
-    np.testing.assert_array_equal(counted_places(np.array([[-1, 2], [0, -3]]), (4, 3, 9)), [[3, 2], [0, 0]])
+    np.testing.assert_array_equal(wrap_negative_places(np.array([[-1, 2], [0, -3]]), (4, 3, 9)), [[3, 2], [0, 0]])
     with pytest.raises(Unsupported, match="an index is 3, and there are 3 elements"):
-        counted_places(np.array([[0, 3]], np.int32), (4, 3))
+        wrap_negative_places(np.array([[0, 3]], np.int32), (4, 3))
 
 
 def test_the_last_of_several_updates_counts() -> None:
-    np.testing.assert_array_equal(last_at_each(np.array([2, 0, 2]), 4), [1, -1, 2, -1])
-    lines = last_along(np.array([[1, 0], [1, 1], [0, 1]]), 0, (2, 3))
+    np.testing.assert_array_equal(last_updates(np.array([2, 0, 2]), 4), [1, -1, 2, -1])
+    lines = last_updates_along(np.array([[1, 0], [1, 1], [0, 1]]), 0, (2, 3))
     np.testing.assert_array_equal(lines, [[2, 0, -1], [1, 2, -1]])

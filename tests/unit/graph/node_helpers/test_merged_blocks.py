@@ -33,7 +33,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("_small_blocks")
 def test_blocks_are_merged(shape: Any, k: int, axis: int, largest: bool, dtype: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("metasched.graph.node_types.sorting._OF_A_SORTED_ELEMENT", 0)
+    monkeypatch.setattr("metasched.graph.node_types.sorting._SORTED_ELEMENT_COST", 0)
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, shape).astype(dtype)  # most elements are there several times
     if x.dtype.kind == "f":

@@ -17,7 +17,7 @@ from tests.support.sorted_rows import places_in_order
 @pytest.fixture
 def _always_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of any length are looked at in blocks where that is possible, so that programs take no time to compile."""
-    monkeypatch.setattr("metasched.graph.node_types.sorting._OF_A_SORTED_ELEMENT", 1 << 40)
+    monkeypatch.setattr("metasched.graph.node_types.sorting._SORTED_ELEMENT_COST", 1 << 40)
     monkeypatch.setattr("metasched.graph.node_types.sorting.OF_A_KERNEL", 1 << 40)
 
 

@@ -34,7 +34,7 @@ def test_it_leaves_the_loops_that_do_not_change_it() -> None:
     assert [node.op for node in outer.body.computes] == ["ReduceMax", "Greater"]
     assert [node.op for node in inner.body.computes] == ["MatMul", "Tanh"]
     # Of what is not read any more, nothing is taken.
-    assert "k" not in {name for name, _ in outer.taken(LoopInputKind.WHOLE)}
+    assert "k" not in {name for name, _ in outer.inputs_of_kind(LoopInputKind.WHOLE)}
     require_equal(graph, after)
 
 

@@ -10,8 +10,8 @@ import onnx.parser
 import pytest
 
 import metasched as ms
-from metasched.graph.live_graph import without_dead_code
-from metasched.graph.loops.flat_graph import flat, with_each_array_once
+from metasched.graph.live_graph import remove_dead_code
+from metasched.graph.loops.flat_graph import flat, merge_same_arrays
 from metasched.graph.running.execution_plan import TableAction
 from metasched.graph.running.loop_planning import StateWay, loop_memory
 from metasched.graph.running.plan import Arena, arena, lifetimes, places
@@ -40,7 +40,7 @@ def require_same(found: Any, wanted: Any) -> None:
 
 
 def ways(net: ms.Network) -> list[StateWay]:
-    found = with_each_array_once(flat(net.optimised))
+    found = merge_same_arrays(flat(net.optimised))
     return list(loop_memory(found, places(found.graph)).ways.values())
 
 
@@ -161,7 +161,7 @@ def test_threads_run_one_loop_at_once_for_as_many_steps_as_each_needs() -> None:
 
 def test_what_a_loop_reads_lives_until_it_ends() -> None:
     net = nested()
-    found = with_each_array_once(flat(net.optimised))
+    found = merge_same_arrays(flat(net.optimised))
     place = places(found.graph)
     memory = loop_memory(found, place)
     workspaces = [0] * len(found.graph.nodes)
@@ -297,7 +297,7 @@ def test_a_step_may_compute_where_it_writes() -> None:
     )
     assert ways(net) == [StateWay.IN_PLACE]
     (loop,) = net.optimised.loops
-    assert without_dead_code(loop.body).nodes == loop.body.nodes
+    assert remove_dead_code(loop.body).nodes == loop.body.nodes
     x = np.float32([1, 2, 3])
     for base in (-1, 0, 1):
         wanted = np.zeros((1, 6, 3), np.float32)
