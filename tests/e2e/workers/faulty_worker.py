@@ -74,7 +74,7 @@ def early(when: str) -> None:
 
 class FaultyWorker(Worker):
     @classmethod
-    def warm(cls) -> None:
+    def warm_up(cls) -> None:
         """It needs nothing. The fault `fork` is that of the process that workers are forked from."""
         if os.environ.get("METASCHED_TEST_FAULT") == "fork":
             os.fork = no_process
