@@ -146,18 +146,23 @@ class _LoopBuilder:
     def _require_types(self) -> None:
         for state, after in zip(self._states, self._made.states, strict=True):
             if after.type != state.type:
-                raise Unsupported(f"a state begins as {state.type}, and a step makes {after.type} of it")
+                # Where the number of steps is known, each is taken apart, and makes what it makes.
+                reason = f"a state begins as {state.type}, and a step makes {after.type} of it"
+                raise Unsupported(reason, self._deciding_inputs())
         if self._made.values and self._most == ENDLESS:
-            decide = (self._frame.limit, self._frame.condition, self._goes_on)
-            depends = frozenset[str]().union(*(value.depends for value in decide if value is not None))
             reason = (
                 "what its steps give out has the size of their number, which only a call knows, and nothing says how "
                 "many there are at most: bound that number in the model by a constant, as `range(min(n, 64))` does"
             )
-            raise Unsupported(reason, tuple(sorted(depends)))
+            raise Unsupported(reason, self._deciding_inputs())
         for value in (*self._made.states, *self._made.values):
             if value.count is not None:
                 raise Unsupported(f"`{value.name}` has a size that only a call knows, and is what a step makes")
+
+    def _deciding_inputs(self) -> tuple[str, ...]:
+        """The inputs of the network that decide how many steps there are."""
+        decide = (self._frame.limit, self._frame.condition, self._goes_on)
+        return tuple(sorted(frozenset[str]().union(*(value.depends for value in decide if value is not None))))
 
     def results(self) -> LoopResults:
         loop = self._loop()

@@ -177,6 +177,23 @@ def test_what_a_loop_cannot_be_is_refused() -> None:
             ms.load_onnx(model(made, [value("x", np.zeros(2, np.float32))], ["y"], known))
 
 
+def test_a_state_that_grows_asks_for_the_number_of_steps() -> None:
+    """Steps that are known are taken apart, and may each make a longer state."""
+    graph = doubling(node("Concat", "x x", "z", axis=0), node("Identity", "on", "on2"))
+    graph.output[0].name, graph.output[1].name = "on2", "z"
+    x = np.float32([1, -2])
+    whole = model(
+        [node("Loop", "n on x", "y", body=graph)],
+        [value("x", x), value("n", np.array(3))],
+        ["y"],
+        {"on": np.array(True)},
+    )
+    with pytest.raises(ms.RefusedModel, match=r'a step makes f32\[4\] of it\n.*values=\{"n": ...\}') as told:
+        ms.load_onnx(whole)
+    assert told.value.refusals[0].unbound == ("n",)
+    np.testing.assert_array_equal(ms.load_onnx(whole, values={"n": np.array(3)})(x), np.tile(x, 8))
+
+
 def test_what_steps_give_out_of_a_loop_that_data_end_is_cut() -> None:
     known = {"n": np.array(5), "on": np.array(True)}
     graph = doubling(node("Neg", "y", "z"), outputs=("z",))
