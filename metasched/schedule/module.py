@@ -52,7 +52,7 @@ def scope_name(name: str, schedule: Schedule, args: tuple[Any, ...]) -> str:
 def rerun(
     fn: Callable[[Schedule], Any],
     program: Program,
-    trace: Trace,
+    decisions: Trace,
     policy: Policy = Policy.STRICT,
     *,
     seed: int = 0,
@@ -74,7 +74,7 @@ def rerun(
     `Schedule.repairs`. Where the module fixes a decision itself, a different decision in the trace counts as out of
     support.
     """
-    replay = Replay(trace.decisions, policy, DrawFromPrior(seed))
+    replay = Replay(decisions.decisions, policy, DrawFromPrior(seed))
     schedule = Schedule(program, target, handler=replay)
     fn(schedule)
     name = getattr(fn, "__name__", "module")

@@ -62,7 +62,7 @@ def test_running_again_with_the_decisions_of_a_trace() -> None:
     for seed in range(4):
         first = Schedule(program(), seed=seed)
         dense(first)
-        again = rerun(dense, program(), trace=first.trace)
+        again = rerun(dense, program(), decisions=first.trace)
         assert again.trace == first.trace
         assert again.func == first.func
         checked(again)
