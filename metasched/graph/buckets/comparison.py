@@ -107,10 +107,13 @@ class _Comparison:
             self.numbers[place] = small
 
     def _node(self, number: int, one: Node, two: Node) -> None:
-        kinds = type(one) is type(two) and one.op == two.op
-        arity = len(one.inputs) == len(two.inputs) and len(one.outputs) == len(two.outputs)
-        _require(kinds and arity, f"`{one.name}` is {one.op} in one, `{two.name}`, {two.op}, in the other")
-        _require(isinstance(one, Compute | ShapeView | LoopNode), f"`{one.name}` is in place")
+        _require(one.op == two.op, f"`{one.name}` is {one.op} in one, `{two.name}`, {two.op}, in the other")
+        kinds = [_WORK_OF_NODES.get(type(own), "in place") for own in (one, two)]
+        _require(kinds[0] == kinds[1], f"`{one.name}`, {one.op}, is {kinds[0]} in one, {kinds[1]} in the other")
+        for ours, theirs, ends in ((one.inputs, two.inputs, "inputs"), (one.outputs, two.outputs, "outputs")):
+            counts = f"{len(ours)} {ends} in one, {len(theirs)} in the other"
+            _require(len(ours) == len(theirs), f"`{one.name}`, {one.op}, has {counts}")
+        _require(type(one) in _WORK_OF_NODES, f"`{one.name}` is in place")
         for ours, theirs in zip((*one.inputs, *one.outputs), (*two.inputs, *two.outputs), strict=True):
             self._match_values(ours, theirs)
         if isinstance(one, Compute) and isinstance(two, Compute):
@@ -148,6 +151,8 @@ class _Comparison:
                 yield ours, array
 
 
+# What nodes that are compared do.
+_WORK_OF_NODES = {Compute: "a kernel", ShapeView: "a view", LoopNode: "a loop"}
 # What a step has one element of.
 _STEP_KINDS = (LoopInputKind.ELEMENTS, LoopOutputKind.ELEMENTS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -68,15 +68,19 @@ def simplify_guard(index: Expr, extent: Expr) -> Expr:
 
 def _extents(ctx: Context, loop: For, factors: tuple[Expr | None, ...]) -> list[Expr]:
     given: Expr = ONE
+    outermost, *inner = factors
+    _require_positive(ctx, loop, inner)
+    covers = _is_covering(factors, loop.extent)
+    if not covers:  # the outermost part of an empty loop is empty
+        _require_positive(ctx, loop, [outermost])
     for factor in factors:
         if factor is not None:
-            _require_positive(ctx, loop, factor)
             given = simplify(given * factor)
     if sum(factor is None for factor in factors) > 1:
         raise ScheduleError(OP, "more than one factor is None", (loop.var,), "leave only one open")
     outer = simplify(Binary(BinOp.CEILDIV, loop.extent, given))
     out = [outer if factor is None else simplify(factor) for factor in factors]
-    if None not in factors and not _is_covering(out, loop.extent):
+    if None not in factors and not covers:
         ctx.require(
             Binary(BinOp.GE, given, loop.extent),
             ScheduleError(
@@ -86,19 +90,23 @@ def _extents(ctx: Context, loop: For, factors: tuple[Expr | None, ...]) -> list[
     return out
 
 
-def _require_positive(ctx: Context, loop: For, factor: Expr) -> None:
-    """Require a positive factor. A rounded-up quotient is one by construction: its operands were checked before."""
-    if not (isinstance(factor, Binary) and factor.op is BinOp.CEILDIV):
-        error = ScheduleError(OP, "a factor is less than 1", (loop.var,), "every factor is at least 1")
-        ctx.require(factor >= 1, error)
+def _require_positive(ctx: Context, loop: For, factors: Sequence[Expr | None]) -> None:
+    """Require positive factors. A rounded-up quotient is one by construction: its operands were checked before."""
+    error = ScheduleError(OP, "a factor is less than 1", (loop.var,), "every factor is at least 1")
+    for factor in factors:
+        if factor is not None and not (isinstance(factor, Binary) and factor.op is BinOp.CEILDIV):
+            ctx.require(factor >= 1, error)
 
 
-def _is_covering(extents: list[Expr], whole: Expr) -> bool:
-    """Whether the outermost extent is, by construction, the loop's extent divided by the others, rounded up."""
+def _is_covering(factors: tuple[Expr | None, ...], whole: Expr) -> bool:
+    """Whether the outermost factor is, by construction, the loop's extent divided by the others, rounded up."""
     rest: Expr = ONE
-    for extent in extents[1:]:
-        rest = rest * extent
-    return extents[0] == simplify(Binary(BinOp.CEILDIV, whole, rest))
+    for factor in factors[1:]:
+        if factor is None:
+            return False
+        rest = rest * simplify(factor)
+    outermost = factors[0]
+    return outermost is not None and simplify(outermost) == simplify(Binary(BinOp.CEILDIV, whole, rest))
 
 
 def _index(names: list[str], extents: list[Expr]) -> Expr:

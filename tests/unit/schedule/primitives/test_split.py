@@ -67,6 +67,16 @@ def test_any_extent_and_any_factors(extent: int, factors: list[int | None], exte
     checked(sch)
 
 
+def test_the_tile_of_an_empty_loop() -> None:
+    """What a sampled tile gives for a loop that never runs: its outermost part is empty."""
+    sch = schedule("program never[N=8, K=0](A: f32[N]) -> C: f32[N]:\n    C[i] = A[i] if i < K else 0.0\n")
+    sch.decompose_padding(sch.get_block("C"), *loops_of(sch, "C"))
+    (loop,) = loops_of(sch, "C")
+    sch.split(loop, sch.sample_tile(loop, decision=[None, 1]))
+    assert [as_int(x.extent) for x in query.loops_above(sch.func, "C")] == [0, 1]
+    checked(sch)
+
+
 def test_a_reduction_loop() -> None:
     sch = schedule()
     k0, k1 = sch.split(loops_of(sch, "dense")[2], [2, 4])
