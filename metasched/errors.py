@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import with_hint
@@ -18,6 +20,21 @@ class MetaschedError(Exception):
     def __init__(self, message: str = "", *, hint: str = "") -> None:
         self.hint = hint
         super().__init__(with_hint(message, hint))
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _error_again, (type(self), self.args, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """The attributes of the error as another process takes them."""
+        return vars(self)
+
+
+def _error_again(kind: type[MetaschedError], args: tuple[Any, ...], state: Mapping[str, Any]) -> MetaschedError:
+    """An error as it was, without its `__init__`: that of a subclass takes what the message is made of."""
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(state)
+    return error
 
 
 @dataclass(frozen=True)
@@ -94,6 +111,10 @@ class ScheduleError(MetaschedError):
     def redraw_with(self, render: Callable[[], str]) -> None:
         """Say how to draw the program, whatever was said before."""
         self._render = render
+
+    def _state(self) -> dict[str, Any]:
+        drawn = None if self._render is None else partial(str, self._render())
+        return {**vars(self), "_render": drawn}
 
     @property
     def reason(self) -> str:

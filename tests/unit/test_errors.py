@@ -11,8 +11,9 @@ import metasched as ms
 from metasched.doors.jit.errors import SourceLine, TraceError
 from metasched.errors import BuildError, Diagnostic, KernelError, LanguageError, MetaschedError, ScheduleError
 from metasched.graph.errors import Refusal, RefusedModel
+from metasched.lang.instructions import TraceData
 from metasched.measure.records import CheckError
-from metasched.schedule.trace_check import TraceProblem
+from metasched.schedule.trace_check import InvalidTrace, TraceProblem
 
 ADD = ms.parse_program("program add(A: f32[8]) -> B: f32[8]: \n    B[i] = A[i] + 1\n")
 LINE = SourceLine("f", "nowhere.py", 3)
@@ -59,12 +60,26 @@ def test_each_mistake_of_a_text_has_its_hint() -> None:
         MetaschedError("no file", hint="name one"),
         BuildError("no file", "in the folder", hint="name one"),
         CheckError("no file", ("A", "B")),
+        LanguageError((Diagnostic(1, 1, "no `a`", "did you mean `A`?"),), "a", "x.ms"),
+        TraceError("no file", "name one", LINE),
+        ScheduleError("split", "no file", ("i",), hint="name one"),
+        InvalidTrace(TraceData("add", (), ()), (TraceProblem(3, "split(i)", "7 does not divide 64", "choose 8"),)),
+        RefusedModel("m", (Refusal("n", "Reshape", 0, (), "its shape is data", ("shape",)),)),
     ],
 )
 def test_errors_arrive_in_other_processes(error: MetaschedError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+def test_a_drawing_of_the_program_is_made_before_an_error_leaves_the_process() -> None:
+    sch = ms.Schedule(ADD)
+    with pytest.raises(ScheduleError) as caught:
+        sch.split(sch.get_loops(sch.get_block("B"))[0], [2, 2])
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert "for i in 8:" in str(again)
 
 
 def test_an_unchecked_result_says_which_arguments_to_give() -> None:
