@@ -15,6 +15,7 @@ __all__ = [
     "cos",
     "cosh",
     "erf",
+    "erfc",
     "exp",
     "exp2",
     "expm1",
@@ -68,6 +69,9 @@ def cosh(x: ValueLike) -> Value:
 
 def erf(x: ValueLike) -> Value:
     """erf, for positive x, from erfc(x) = e^-q(x)."""
+
+def erfc(x: ValueLike) -> Value:
+    """erfc: 1 - erf(x) for small x; for large, (1 + 2x) e^(x^2) erfc(x) as a polynomial in (x - c) / (x + c) (Shepherd and"""
 
 def exp(x: ValueLike) -> Value:
     """exp: e^x = 2^n e^r, r within ln(2)/2 of zero, and a polynomial for e^r (Cody and Waite 1980, chapter 6)."""

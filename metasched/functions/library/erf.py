@@ -24,8 +24,8 @@ _SINGLE = (
     0.00011763454114495033,
     -9.255543045526861e-06,
 )
-# For small x: erf(x) / x - 1, in x^2
-_DOUBLE = (
+# For small x in double precision: erf(x) / x - 1, in x^2
+NEAR_ZERO = (
     0.1283791670955126,
     -0.37612638903183754,
     0.1128379167095512,
@@ -95,7 +95,7 @@ def _evaluate_halves(f: Formula, x: Lanes, coefficients: tuple[float, ...]) -> L
 
 
 def _double(f: Formula, x: Lanes, clamped: Lanes) -> Lanes:
-    near = x * f.polynomial(x * x, _DOUBLE) + x
+    near = x * f.polynomial(x * x, NEAR_ZERO) + x
     s = (clamped - 3.0) / (clamped + 3.0)
     left = f.call("exp", -(clamped * clamped)) * f.polynomial(s, _TAIL_DOUBLE)
     return f.select(x < _SEAM, near, 1.0 - left)

@@ -15,6 +15,7 @@ from metasched.graph.text import real
 # Expressions of one operand, in the type of the result.
 _EXPRESSIONS = {
     "erf": "erf({0})",
+    "erfc": "erfc({0})",
     "hardsigmoid": "max(0.0, min(1.0, {0} / 6.0 + 0.5))",
     "hardswish": "{0} * max(0.0, min(1.0, {0} / 6.0 + 0.5))",
     "relu": "max({0}, 0)",

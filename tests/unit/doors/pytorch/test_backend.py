@@ -34,7 +34,16 @@ def forgotten() -> Any:
 OPERATORS: dict[str, Any] = {
     "arithmetic": lambda x: (x + 1, 2 - x, x * x, x / 3, torch.add(x, x, alpha=2), x**2, x.abs() ** 0.5, -x),
     "rounded": lambda x: (torch.floor(x), x // 0.5, x.remainder(0.7), torch.fmod(x, 0.7), torch.round(x), x.trunc()),
-    "functions": lambda x: (x.exp(), x.tanh(), x.sigmoid(), torch.erf(x), x.cos(), F.softplus(x), torch.expm1(x)),
+    "functions": lambda x: (
+        x.exp(),
+        x.tanh(),
+        x.sigmoid(),
+        torch.erf(x),
+        x.erfc(),
+        x.cos(),
+        F.softplus(x),
+        torch.expm1(x),
+    ),
     "activations": lambda x: (F.gelu(x), F.silu(x), F.relu6(x), F.leaky_relu(x), F.elu(x), F.hardswish(x), F.mish(x)),
     "comparisons": lambda x: (x > 0, x == x, (x > 0) & (x < 1), torch.where(x > 0, x, 0.5), x.clamp(-1, 1), x.isnan()),
     "integers": lambda x: ((x * 9).int() // 2, (x * 9).long() % 4, (x > 0).sum(), (x * 9).int() & 3, (x > 0).float()),
