@@ -10,8 +10,10 @@ The other commit needs the contest, too.
 With `--live` both tune on this machine, as `ms.tune` does there by default; codes are distinct. What each had found
 after 16, 32, 64 and 128 codes (`--trials 128` makes so many), and after as many seconds as the quicker took, is timed
 again in turns, in one process and by this checkout's compiler: so schedules are compared, not compilers. A trace that
-this one does not run is left out, and counted. How many trials it took to come within 5 % of the best of both is told
-by the times of the search itself, from its last.
+this one does not run is left out, and counted. With `--from-nothing` this checkout's searches begin with nothing that
+is known; what another commit knows is taken out of its folder by hand, such as `metasched/operators/traces` where whole
+operators are matched. How many trials it took to come within 5 % of the best of both is told by the times of the search
+itself, from its last.
 
 Lines at the end have this checkout's times over the other's (below 1: faster): geometric means over operators and
 seeds, each pair of the same seed, and where these lie in 95 % of samples of as many operators, and of as many seeds.
@@ -28,7 +30,7 @@ import numpy as np
 
 from benchmarks.contest.checkouts import ROOT, Checkout
 from benchmarks.contest.figures import Courses, paired_ratio, summary
-from benchmarks.contest.live import SEEDS, live
+from benchmarks.contest.live import SEEDS, Searches, Way, live
 from benchmarks.contest.playing import Played
 from benchmarks.contest.stored import FOLDER
 from benchmarks.registry import Options, Result
@@ -67,7 +69,8 @@ def _on_tables(checkouts: Mapping[str, Checkout], options: Options) -> Iterator[
 
 def _live(checkouts: Mapping[str, Checkout], options: Options) -> Iterator[Result]:
     lines: list[Result] = []
-    for line in live(checkouts, THERE, options):
+    own: Searches = Way(guess=False) if options.from_nothing else checkouts[HERE]
+    for line in live({**checkouts, HERE: own}, THERE, options):
         if "over_best" in line:
             lines.append(line)
         yield line
