@@ -253,7 +253,8 @@ def tables_text() -> str:
 
 COMPILER = Path(__file__).parent / "compiler.md"
 LANGUAGE = Path(__file__).parent / "language.md"
-DOORS = Path(__file__).parent / "doors.md"
+NUMPY = Path(__file__).parent / "numpy_functions.md"
+PYTORCH = Path(__file__).parent / "pytorch.md"
 
 
 def compiler_page() -> str:
@@ -282,12 +283,16 @@ def language_page() -> str:
     return replaced(LANGUAGE.read_text(encoding="utf-8"), "functions", f"`{' '.join(functions())}`")
 
 
-def doors_page() -> str:
+def numpy_page() -> str:
     """The page with its lists of what can be traced made anew."""
-    text = replaced(DOORS.read_text(encoding="utf-8"), "ufuncs", f"\n{_listed(known_ufuncs())}\n")
-    text = replaced(text, "numpy functions", f"\n{_listed(traceable())}\n")
+    text = replaced(NUMPY.read_text(encoding="utf-8"), "ufuncs", f"\n{_listed(known_ufuncs())}\n")
+    return replaced(text, "numpy functions", f"\n{_listed(traceable())}\n")
+
+
+def pytorch_page() -> str:
+    """The page with its list of operators made anew."""
     operators = sorted({name.split(".")[1] if name.startswith("aten.") else name for name in known_operators()})
-    return replaced(text, "torch operators", f"\n{_listed(operators)}\n")
+    return replaced(PYTORCH.read_text(encoding="utf-8"), "torch operators", f"\n{_listed(operators)}\n")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -312,8 +317,9 @@ if __name__ == "__main__":
     CALLS.write_text(calls_stub(), encoding="utf-8")
     COMPILER.write_text(compiler_page(), encoding="utf-8")
     DIGESTS.write_text(digests_text(), encoding="utf-8")
-    DOORS.write_text(doors_page(), encoding="utf-8")
     LANGUAGE.write_text(language_page(), encoding="utf-8")
+    NUMPY.write_text(numpy_page(), encoding="utf-8")
+    PYTORCH.write_text(pytorch_page(), encoding="utf-8")
     TABLES.write_text(tables_text(), encoding="utf-8")
     METHODS.write_text(methods_stub(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from docs.building.pages import places
+from metasched.cost.features import NAMES
+from metasched.cost.model import CostModel
+from metasched.cost.task_times import TaskTimes
+from metasched.search.strategy_registry import StrategyInputs
 from tests.support.command_line import run as run_command
 from tests.support.pages import DOCS, PAGES, README, ROOT, TUTORIALS, fenced, kept_workers, run, title
+from tests.support.toys import Bench, Toy, Toys
 
 BLOCKS = fenced(README, "python")
 PROGRAMS = [
@@ -63,6 +71,58 @@ def test_the_examples_of_every_page_run_in_order(pages: list[Path], tmp_path: Pa
             promised = re.findall(r"print\(.*?# (.*?)(?:\.\.\.\))?$", code, re.MULTILINE)
             assert promised
             assert not [text for text in promised if text not in said]
+
+
+def shown_part(page: str, name: str) -> Any:
+    """A class that a how-to page shows, by its name, without what the page does with it."""
+    code, called, _ = fenced(DOCS / "how_to" / page, "python")[0].partition("kernel = ms.tune(")
+    assert called
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names[name]
+
+
+def test_the_strategy_that_is_shown_trains_its_model_and_can_be_resumed() -> None:
+    arms = Toys([Toy(most=4000), Toy(width=3, flavour=1)])
+    bench, models = Bench(arms), [CostModel(), CostModel()]
+    whole, resumed = (shown_part("write_a_strategy.md", "Favourites")(StrategyInputs(arms, m, 0)) for m in models)
+    untrained = models[0].predict(arms[0].features(np.full((1, 4), 9)))
+    for _ in range(3):
+        batch = bench.measure(whole.propose(6))
+        whole.observe(batch)
+        resumed.observe(batch)
+    assert len(set(bench.seen)) == len(bench.seen) == 18
+    assert resumed.propose(6) == whole.propose(6)
+    assert models[0].predict(arms[0].features(np.full((1, 4), 9))) != untrained
+
+
+def test_the_model_that_is_shown_learns() -> None:
+    """It ranks as the roofline does before, and by what it has learned after; of nothing, nothing is learned."""
+    model = shown_part("write_a_model.md", "Linear")(0)
+    rng = np.random.default_rng(0)
+    features = (4 * rng.random((40, len(NAMES)))).astype(np.float32)
+    features[:, NAMES.index("all.total_cycles")] = np.linspace(20.0, 16.0, 40)
+    untrained = model.predict(features)
+    assert (np.diff(untrained) > 0).all()
+    seconds = np.exp2(-20 + features[:, 0])  # not as the roofline thinks
+    seconds[3] = np.inf
+    measured = TaskTimes(features, seconds)
+    model.fit(measured)
+    assert np.corrcoef(-model.predict(features), measured.log_seconds)[0, 1] > 0.9
+    model.fit(TaskTimes(features[:0], seconds[:0]))
+    assert np.array_equal(model.predict(features), untrained)
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own
+@pytest.mark.parametrize("page", ["pytorch.md", "how_to/compile_a_torch_module.md"])
+def test_a_compiled_module_is_tuned_as_the_page_says(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    given = "import torch\nimport metasched as ms\nmodel, x = torch.nn.Linear(256, 256).eval(), torch.randn(64, 256)\n"
+    code = re.sub(r"budget=\d+", "trials=2", "\n".join(fenced(DOCS / page, "py")))
+    code += "assert torch.allclose(y, model(x), atol=1e-3)\n"
+    code += "print('trials:', [row.trials for net in backend.networks for row in net.tasks('sqlite:///model.db')])"
+    assert "trials: [2" in run(given + code, tmp_path)
 
 
 def test_the_page_of_sessions_runs_and_goes_on(tmp_path: Path) -> None:
@@ -118,6 +178,23 @@ def leads(page: Path, file: str, anchor: str) -> bool:
     if there in MADE:
         return True
     return there.exists() and (not anchor or anchor in headings(there))
+
+
+# The front page has a table of what leads where.
+TABLES = [
+    page
+    for page in PAGES
+    if page.is_relative_to(DOCS) and page != DOCS / "index.md" and "{toctree}" in page.read_text()
+]
+
+
+@pytest.mark.parametrize("page", TABLES, ids=title)
+def test_a_table_of_contents_has_links_for_those_who_read_it_in_the_repository(page: Path) -> None:
+    name = str(page.relative_to(DOCS).with_suffix(""))
+    linked = set(re.findall(r"^- \[.*?\]\(([\w./]+)\)", prose(page), re.MULTILINE))
+    here = [entry for entry in listed(name) if (DOCS / f"{entry}.md").exists()]
+    assert here
+    assert not [entry for entry in here if os.path.relpath(DOCS / f"{entry}.md", page.parent) not in linked]
 
 
 def listed(page: str) -> list[str]:

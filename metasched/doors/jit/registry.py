@@ -71,7 +71,8 @@ def call(trace: ArrayTrace, function: Any, args: tuple[Any, ...], kwargs: Mappin
     if known is None:
         raise TraceError(
             f"np.{name} cannot be traced",
-            "compute it outside of the function, and give it the result; docs/doors.md lists what can be traced",
+            "compute it outside of the function, and give it the result; docs/numpy_functions.md lists what can be "
+            "traced",
         )
     run, form = known
     given = {key: value for key, value in kwargs.items() if not _is_default(key, value)}
