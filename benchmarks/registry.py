@@ -109,7 +109,7 @@ _ALL = (
     Benchmark("neighbours", "small parallel regions beside busy processes, against one thread and against OpenMP's"),
     Benchmark("region_start", "what it costs to start a parallel region, and a barrier in one, against OpenMP's"),
     Benchmark("regions", "six small nests that depend on one another: in one parallel region, in six, on one thread"),
-    Benchmark("tiles", "cycles of 150 small nests on one core beside what the hand-made estimate says of them"),
+    Benchmark("tiles", "cycles of 130 small nests on one core beside what the hand-made estimate says of them"),
     Benchmark("model_quality", "how well the cost models rank measured candidates of operators that they never saw"),
     Benchmark("tensor_quality", "the same of candidates with tensor instructions, that were timed on a CPU with AMX"),
     Benchmark("strategies", "every strategy on a frozen table of measured codes; `--live`: the best of them by tuning"),

@@ -1,6 +1,6 @@
 """How right the hand-made estimate is about register tiles: cycles of small nests, on one core, beside what it says.
 
-Some 150 nests that the first two caches hold: products in tiles of several shapes, with operands that are neighbours in
+130 nests that the first two caches hold: products in tiles of several shapes, with operands that are neighbours in
 memory, broadcast or gathered, under masks, with short and long reductions, sums and maxima in lanes and in rows, math
 functions. A line each, then the mean size of the error by kind, in log2.
 """
