@@ -14,6 +14,7 @@ from metasched import operators
 from metasched.measure.records import Limits
 from metasched.measure.timing import TimingPlan
 from metasched.search.budget.stagnation import least_gain
+from metasched.search.task import MOST_KNOWN, MOST_NEIGHBOURS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -139,6 +140,8 @@ def test_pages_have_the_limits_of_the_code() -> None:
     assert f"{replaced} {limits.recycle_bytes >> 30} GiB between two" in measuring
     assert f"holds more than {limits.memory_bytes >> 30} GiB is killed" in measuring
     assert f"takes more than {plan.long_call_s * 1e3:g} ms" in measuring
+    known, neighbours = ({3: "three", 5: "five"}[most] for most in (MOST_KNOWN, MOST_NEIGHBOURS))
+    assert f"up to {known} other schedules that are known (up to {neighbours}" in sessions
     least, most = least_gain(0.0), least_gain(1.0)
     assert f"({least:.0%}, or twice the deviation that repetitions show, up to {most:.0%})" in sessions.replace(
         " %", "%"

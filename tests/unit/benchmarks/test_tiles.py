@@ -3,16 +3,26 @@ virtual Sapphire Rapids."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import metasched as ms
-from benchmarks.tiles import elementwise, product, reduction
+from benchmarks.registry import BENCHMARKS
+from benchmarks.tiles import elementwise, nests, product, reduction
 from metasched.cost.expectation import expectation_of
 from tests.support.cross import AVX2, WIDE
 
 TARGET = ms.Target("sapphirerapids", frozenset((*AVX2, *WIDE)), 1, 48 << 10, 2 << 20, 480 << 20)
 # The estimate is at most so many times the measurement, and the measurement so many times the estimate.
 FACTOR = 1.3
+
+
+def test_as_many_nests_are_timed_as_is_said() -> None:
+    said = f"{len(list(nests()))} small nests"
+    page = Path(__file__).parents[3] / "docs" / "cost.md"
+    assert said in BENCHMARKS["tiles"].summary
+    assert said in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
