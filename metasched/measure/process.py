@@ -121,7 +121,8 @@ class WorkerProcess:
     @property
     def pid(self) -> int | None:
         """The process in place now, if there is one."""
-        return self._started.process.pid if self._started is not None else None
+        started = self._started  # another thread may end it meanwhile
+        return None if started is None else started.process.pid
 
     def usage(self) -> WorkerUsage:
         return WorkerUsage(self.name, self._starts, self._requests)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator, Set
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from metasched.errors import ResourceError
 from metasched.lang import parse_program
 from metasched.measure.cores import CoreShare, share_of
 from metasched.measure.job import turn_order
 from metasched.measure.machines import require_able
 from metasched.measure.process import Loss, WorkerLost, WorkerRole, WorkerSpec
 from metasched.measure.protocol import Message, MessageKind
-from metasched.measure.records import Failure
+from metasched.measure.records import CheckError, Failure
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.target import Target, TargetError
@@ -229,6 +231,55 @@ def test_equal_code_may_be_compiled_by_two_builders_at_once(monkeypatch: pytest.
             while len(futures) == 1 and runner._ahead and time.monotonic() < until:
                 time.sleep(1e-3)
         assert [future.result(_S).seconds for future in futures] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (
+            RuntimeError("can't start new thread"),
+            ResourceError,
+            "measuring candidates failed: no thread can be started\n  hint: raise the limit",
+        ),
+        (OSError(errno.ENXIO, "of no resource"), OSError, "of no resource"),
+    ],
+)
+@pytest.mark.parametrize("what", ["begins to build", "sets builders apart", "checks wholes"])
+def test_what_ends_a_batch_is_raised_to_who_waits_and_the_next_is_measured(
+    monkeypatch: pytest.MonkeyPatch, what: str, fault: Exception, error: type[Exception], message: str
+) -> None:
+    def fail(*given: object) -> Any:
+        raise fault
+
+    share = CoreShare(frozenset({0, 1}), frozenset({2, 3}))
+    with runner_of(Journal(), monkeypatch, share) as runner:
+        with monkeypatch.context() as patch:
+            if what == "begins to build":
+                patch.setattr(runner._building, "submit", fail)
+            elif what == "sets builders apart":
+                patch.setattr(FakeProcess, "run_on", fail)
+            else:
+                patch.setattr(runner, "_check_wholes", fail)
+            futures = [runner.submit(PROGRAM, name, "t") for name in ("packs", "packs too")]
+            for future in futures:
+                with pytest.raises(error, match=message):
+                    future.result(_S)
+        assert runner.submit(PROGRAM, "packs", "t").result(_S).seconds == 0.5
+
+
+def test_a_thread_that_cannot_be_had_is_told_when_a_runner_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name == "metasched-build_1":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    with pytest.raises(
+        ResourceError, match="starting workers failed: no thread can be started\n  hint: raise the limit"
+    ):
+        runner_of(Journal(), monkeypatch, None)
 
 
 def pairs(cpu: int) -> list[int]:
