@@ -228,9 +228,10 @@ class BatchMeasuring:
                 waiting[code] = (proposal, found)
             else:
                 break
-        in_time = self._measure_claimed(now, waiting, beside)
-        same += [(proposal, code) for code, (proposal, _) in waiting.items()]
-        shared = [(p, code) for p, code in same if self._search.known.of_code(code) is not None]
+        in_time = self._measure_claimed(now, dict(waiting), beside)
+        # Others may have measured the code of another trace meanwhile.
+        same += [(p, code) for code, (p, _) in waiting.items() if not p.is_settled(self._search.known)]
+        shared = [(p, code) for p, code in same if self._is_of_known_code(p, code)]
         duplicates = [Duplicate(str(p.trace), code, now.batch, p.place) for p, code in shared]
         if duplicates:
             self._search.database.add_duplicates(self._search.key, duplicates)
@@ -238,15 +239,16 @@ class BatchMeasuring:
         return in_time
 
     def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
-        """Whether it need not be measured because its code was. A guess is measured anyway."""
-        return not proposal.role.is_guess and self._search.known.of_code(code) is not None
+        """Whether it need not be measured because its code was; a guess's in this very space, whose baseline it is."""
+        known = self._search.known
+        return known.is_recorded(code) if proposal.role.is_guess else known.of_code(code) is not None
 
     def _measure_claimed(self, now: _Round, waiting: dict[str, _Waiting], beside: Sequence[_Waiting]) -> bool:
         """Measure what no other process is measuring, and wait for the rest, until every result is known, or the time
         is up. Returns whether there was time.
 
         What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
-        What stays `waiting` has a record of its code in this search: a guess may be another trace of the same code.
+        What waits for nothing any more is taken out of `waiting`.
         """
         repeats = self._due_repeats(now.room)
         while waiting or beside:
@@ -268,6 +270,7 @@ class BatchMeasuring:
 
     def _claim(self, waiting: Mapping[str, _Waiting], room: Room) -> _Claim:
         """Claim this process's share of what waits, as far as trials are wanted; guesses are wanted in any case."""
+                    self._search.known.pick_up()  # what was recorded by others, which have left by now
         database, key, claimant = self._search.database, self._search.key, self._search.claimant
         others = database.others(key, claimant)
         under_way = database.under_way(key, claimant) if others else 0
