@@ -55,12 +55,13 @@ class Loss(Enum):
 
 
 class WorkerLost(Exception):
-    """A worker that died, or had to be killed, over a request."""
+    """A worker that died, or had to be killed, over a request, `seconds` after it was sent."""
 
     def __init__(self, how: Loss, reason: str, detail: str) -> None:
         self.how = how
         self.reason = reason
         self.detail = detail
+        self.seconds = 0.0
         super().__init__(how, reason, detail)
 
     def failure(self, timeout: Reason) -> Failure:
@@ -192,12 +193,14 @@ class WorkerProcess:
         `memory_bytes` is what the worker may hold meanwhile, by default what its limits say.
         """
         self.await_ready()
-        deadline = time.monotonic() + timeout_s
+        sent = time.monotonic()
+        deadline = sent + timeout_s
         self._allowed = memory_bytes or self._limits.memory_bytes
         try:
             self._send(message.encode(), deadline)
             answer = self._receive(deadline)
-        except WorkerLost:
+        except WorkerLost as lost:
+            lost.seconds = time.monotonic() - sent
             self.start()
             raise
         self._served += 1

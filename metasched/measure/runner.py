@@ -314,7 +314,7 @@ class LocalRunner:
         except WorkerLost as lost:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was lowered") from lost
-            return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT))
+            return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT), {"phases": {"build": lost.seconds}})
         if answer.kind is not MessageKind.DONE:
             return Lowered(candidate, None, _failure(answer, candidate))
         code = str(answer.body["code"])
@@ -368,6 +368,7 @@ class LocalRunner:
                 job.failure = _failure(answer, job.candidate)
         except WorkerLost as lost:
             job.failure = lost.failure(Reason.BUILD_TIMEOUT)
+            job.count({"build": lost.seconds})
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
             job.fail(error)
 
@@ -516,6 +517,7 @@ class LocalRunner:
         job.failure = lost.failure(timeout)
         job.finish()
 
+        job.count({"build" if timeout is Reason.BUILD_TIMEOUT else "run": lost.seconds})
     def _data_of(self, job: Job) -> str:
         """Where the data is that a job is checked on."""
         return str(self._expected.file_of(job.program, job.arithmetic).result())

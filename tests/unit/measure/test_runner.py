@@ -282,6 +282,32 @@ def test_a_thread_that_cannot_be_had_is_told_when_a_runner_is_made(monkeypatch: 
         runner_of(Journal(), monkeypatch, None)
 
 
+def test_what_a_lost_worker_took_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(process: FakeProcess, message: Message, *given: object) -> Message:
+        if message.kind is not lost_over[0]:
+            return request(process, message, 0.0)
+        lost = WorkerLost(Loss.TIMEOUT, "timeout", "")
+        lost.seconds = 20.0
+        raise lost
+
+    request = FakeProcess.request
+    monkeypatch.setattr(FakeProcess, "request", lose)
+    with runner_of(Journal(), monkeypatch, None) as runner:
+        for kind, reason, phase in (
+            (MessageKind.BUILD, "build-timeout", "build"),
+            (MessageKind.LOWER, "build-timeout", "build"),
+            (MessageKind.RUN, "run-timeout", "run"),
+            (MessageKind.BUILD_WHOLE, "build-timeout", "build"),
+            (MessageKind.CHECK, "run-timeout", "run"),
+        ):
+            lost_over = [kind]
+            name = f"packs {kind.value}"
+            lowered = runner.lower(PROGRAM, name, "t").result(_S) if kind is MessageKind.LOWER else None
+            found = runner.submit(PROGRAM, name, "t", lowered=lowered).result(_S)
+            assert found.failure == Failure(reason, "")
+            assert dict(found.phases)[phase] == 20.0
+
+
 def pairs(cpu: int) -> list[int]:
     return [cpu & ~1, cpu | 1]
 
