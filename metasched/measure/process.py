@@ -318,12 +318,11 @@ class WorkerProcess:
         if code is None:
             process.kill()
             code = process.wait()
+        self.kill()
         if process.lack is not None:
-            self.kill()
             raise process.lack
         # One that was not forked ended with the server.
         tail = _tail(self._server.stderr if process.pid is None else self._stderr)
-        self.kill()
         if code == -signal.SIGKILL and not self._closed.is_set():
             return WorkerLost(Loss.KILLED, Reason.OUT_OF_MEMORY.value, "killed by the system")
         if _NO_MEMORY.search(tail):
@@ -346,7 +345,12 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
 
 
 def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
+    """The end of a file; nothing where there is none, as of a worker that ended before it made its own."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return b""
+    with file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - _TAIL_BYTES))
         return file.read()
