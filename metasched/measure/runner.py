@@ -376,6 +376,8 @@ class LocalRunner:
         """Visit what was built in turns until each has had its visits, or has lost the race, and report."""
         for job in batch:
             self._try(job, self._await_expected)
+        for job in batch:
+            self._expected.forget_failed(job.program, job.arithmetic)
         if all(job.future.done() for job in batch):
             return
         with self._turns.timing(), kept_apart(self._builders, self._share):
@@ -515,9 +517,9 @@ class LocalRunner:
         if self._closed.is_set():
             raise RunnerClosed("the runner was closed while this was measured") from lost
         job.failure = lost.failure(timeout)
+        job.count({"build" if timeout is Reason.BUILD_TIMEOUT else "run": lost.seconds})
         job.finish()
 
-        job.count({"build" if timeout is Reason.BUILD_TIMEOUT else "run": lost.seconds})
     def _data_of(self, job: Job) -> str:
         """Where the data is that a job is checked on."""
         return str(self._expected.file_of(job.program, job.arithmetic).result())

@@ -282,6 +282,35 @@ def test_a_thread_that_cannot_be_had_is_told_when_a_runner_is_made(monkeypatch: 
         runner_of(Journal(), monkeypatch, None)
 
 
+def test_an_expected_result_that_failed_is_computed_once_a_batch_and_anew_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[MessageKind] = []
+    lacks = threading.Event()
+
+    def answer(process: FakeProcess, message: Message, *given: object) -> Message:
+        if message.kind is not MessageKind.PREPARE:
+            return request(process, message, 0.0)
+        asked.append(message.kind)
+        if lacks.is_set():
+            return Message(MessageKind.FAILED, {"reason": "out-of-memory", "detail": ""})
+        return Message(MessageKind.DONE, {})
+
+    request = FakeProcess.request
+    monkeypatch.setattr(FakeProcess, "request", answer)
+    with runner_of(Journal(), monkeypatch, None) as runner:
+        lacks.set()
+        futures = [runner.submit(PROGRAM, f"now {n}", "t") for n in range(3)]
+        for future in futures:
+            with pytest.raises(CheckError, match="end what holds memory"):
+                future.result(_S)
+        assert len(asked) == 1
+        lacks.clear()
+        assert runner.submit(PROGRAM, "now 0", "t").result(_S).seconds == 0.5
+        assert runner.submit(PROGRAM, "now 1", "t").result(_S).seconds == 0.5
+    assert len(asked) == 2
+
+
 def test_what_a_lost_worker_took_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(process: FakeProcess, message: Message, *given: object) -> Message:
         if message.kind is not lost_over[0]:
