@@ -140,6 +140,28 @@ def test_what_version_3_timed_with_prologues_is_of_another_version(tmp_path: Pat
             assert len(db.duplicates(SearchKey(stats.task, "", version))) == 1
 
 
+def test_what_version_7_wrote_stays_with_its_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with open_database(url_of(path)) as db:
+        db.add_all([RECORD, FAILED, timed(0.5, 0.25)])
+        records, summaries = db.records(TASK), db.summaries(TASK)
+    old = old_file(tmp_path / "7.db", 7)
+    old.execute("ATTACH ? AS new", (str(path),))
+    for table in ("tasks", "records"):
+        columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})").fetchall())
+        old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    old.execute("DELETE FROM main.records WHERE id = 2")
+    old.commit()
+    old.close()
+    url = url_of(tmp_path / "7.db")
+    with open_database(url, Access.READ) as db:
+        assert (db.records(TASK), db.summaries(TASK)) == (records[::2], summaries[::2])
+    with open_database(url) as db:
+        assert (db.records(TASK), db.summaries(TASK)) == (records[::2], summaries[::2])
+        db.remove(records[2:])
+        assert db.add_all([FAILED]) == [4]
+
+
 def test_what_is_run_once_is_kept_beside_the_times(tmp_path: Path) -> None:
     with open_database(url_of(tmp_path / "p.db")) as db:
         db.add(replace(RECORD, prologue_seconds=0.25))
