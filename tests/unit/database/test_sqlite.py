@@ -295,6 +295,30 @@ def test_a_locked_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert db.count(TASK) == 1
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_removed_is_no_failure_where_another_process_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    """Only the file stays as large as it was."""
+    monkeypatch.setattr(backend, "_BUSY_SECONDS", 0.05)
+    path = tmp_path / "l.db"
+    with open_database(url_of(path)) as db:
+        db.add_all([RECORD, timed(0.5)])
+        if damaged:
+            change(path, "UPDATE records SET place = -1 WHERE id = 1")
+        other = sqlite3.connect(path, isolation_level=None)
+        assert isinstance(db, backend.SQLiteDatabase)
+        db._connection.set_trace_callback(lambda query: other.execute("BEGIN IMMEDIATE") if query == "VACUUM" else None)
+        if damaged:
+            db.remove_damaged()
+        else:
+            db.remove([RECORD])
+        db._connection.set_trace_callback(None)
+        assert other.in_transaction
+        other.close()
+        assert db.records(TASK) == [timed(0.5)]
+
+
 def change(path: Path, statement: str) -> None:
     """What somebody did to a database behind our back."""
     connection = sqlite3.connect(path)
