@@ -18,7 +18,7 @@ import pytest
 from metasched.errors import ResourceError
 from metasched.lang import parse_program
 from metasched.measure import temporary
-from metasched.measure.records import CheckError, Failure, Limits, Measurement
+from metasched.measure.records import CheckError, Failure, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from tests.support.kept_workers import BRIEFLY
 
@@ -47,9 +47,7 @@ def left(tmp_path: Path) -> list[Path]:
 
 
 def settings() -> RunnerSettings:
-    return RunnerSettings(
-        threads=1, builders=1, limits=Limits(build_s=5, run_s=5), plan=BRIEFLY, worker="faulty_worker"
-    )
+    return RunnerSettings(threads=1, builders=1, plan=BRIEFLY, worker="faulty_worker")
 
 
 def measure(runner: LocalRunner, *traces: str) -> list[Measurement]:

@@ -11,7 +11,6 @@ import math
 from metasched.functions.declaration import double, math_function
 from metasched.functions.formula import Formula, Lanes
 from metasched.functions.library import erf
-from metasched.ir.nodes import Const
 
 # For small x: erf(x) / x - 1, in x^2
 _NEAR_ZERO = {
