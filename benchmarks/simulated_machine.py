@@ -64,7 +64,8 @@ class SimulatedMachine:
         time.sleep(self.build_s)
         self._note("build", candidate)
         if self.fails_on is not None and self.fails_on in candidate.trace:
-            return Message(MessageKind.FAILED, {"reason": "made-up", "detail": "it was to fail"})
+            phases = {"build": self.build_s}
+            return Message(MessageKind.FAILED, {"reason": "made-up", "detail": "it was to fail", "phases": phases})
         code = None if lowered is None else lowered.code
         return Message(MessageKind.DONE, {"code": code, "phases": {"build": self.build_s}}, b"machine code")
 

@@ -40,7 +40,7 @@ from metasched.database.rows import (
     values_of,
     with_trace,
 )
-from metasched.database.sqlite_errors import explain_errors
+from metasched.database.sqlite_errors import explain_errors, is_busy
 from metasched.database.sqlite_reading import connect_to_read, in_memory, text_of
 from metasched.database.sqlite_schema import SCHEMA_VERSION, migrate
 from metasched.database.sqlite_tasks import (
@@ -97,8 +97,7 @@ class SQLiteDatabase(BaseDatabase):
             for record in records:
                 connection.execute(f"DELETE FROM records WHERE {_IDENTICAL}", _identity(record))
             drop_unused(connection)
-        with self._session() as connection:
-            connection.execute("VACUUM")
+        self._free_space()
 
     def add_duplicates(self, search: SearchKey, duplicates: Sequence[Duplicate]) -> None:
         with self._transaction() as connection:
@@ -187,8 +186,16 @@ class SQLiteDatabase(BaseDatabase):
             for record_id, _ in _damaged_records(connection):
                 connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
             drop_unused(connection)
+        self._free_space()
+
+    def _free_space(self) -> None:
+        """Give the space of removed records back to the disk; where another process writes, a later removal does."""
         with self._session() as connection:
-            connection.execute("VACUUM")
+            try:
+                connection.execute("VACUUM")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error):
+                    raise
 
     def count(self, task: TaskKey) -> int:
         with self._session() as connection:

@@ -45,11 +45,19 @@ def explain_errors(url: str, waited_s: float) -> Iterator[None]:
         raise DatabaseError(f"`{url}` cannot hold a value that it was given: {error}") from error
 
 
-def _explain_error(url: str, error: Exception, waited_s: float) -> DatabaseError:
+def is_busy(error: Exception) -> bool:
+    """Whether SQLite gave up waiting for another connection."""
+    return _primary_code(error) in _BUSY_CODES
+
+
+def _primary_code(error: Exception) -> int:
     # Errors that Python's module raises itself, over a text that is not UTF-8 say, have no code.
-    code = int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR))
-    primary = code & 0xFF
-    if primary in _BUSY_CODES:
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
+
+
+def _explain_error(url: str, error: Exception, waited_s: float) -> DatabaseError:
+    primary = _primary_code(error)
+    if is_busy(error):
         return DatabaseError(
             f"`{url}` is locked by another process (waited {waited_s:g} s)",
             hint="end that process, or give each run its own `db=`",

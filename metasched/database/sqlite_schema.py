@@ -235,6 +235,45 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
     ),
     # What the model expected of a candidate before it was measured.
     ("ALTER TABLE records ADD COLUMN expected_seconds REAL",),
+    (
+        # A record has its number alone, also when it is removed: a search that goes on knows records by their numbers.
+        """CREATE TABLE new_records (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            task INTEGER NOT NULL REFERENCES tasks (id),
+            program TEXT NOT NULL,
+            params TEXT NOT NULL,
+            trace TEXT NOT NULL,
+            visits TEXT NOT NULL,
+            seconds REAL,
+            failure TEXT,
+            raced INTEGER NOT NULL,
+            phases TEXT NOT NULL,
+            timestamp REAL NOT NULL,
+            seed INTEGER NOT NULL,
+            trial INTEGER NOT NULL,
+            batch INTEGER NOT NULL,
+            place INTEGER NOT NULL,
+            code TEXT NOT NULL,
+            role TEXT NOT NULL,
+            space TEXT NOT NULL,
+            code_version TEXT NOT NULL,
+            structure TEXT NOT NULL,
+            decisions TEXT NOT NULL,
+            search_seconds REAL,
+            settled INTEGER NOT NULL,
+            turns INTEGER NOT NULL,
+            repeats INTEGER NOT NULL,
+            written INTEGER NOT NULL,
+            prologue_seconds REAL,
+            permissions TEXT NOT NULL,
+            expected_seconds REAL
+        ) STRICT""",
+        "INSERT INTO new_records SELECT * FROM records ORDER BY id",
+        "DROP TABLE records",
+        "ALTER TABLE new_records RENAME TO records",
+        "CREATE INDEX records_by_code ON records (task, code)",
+        f"CREATE INDEX records_in_short ON records (task, {IN_SHORT.removeprefix('id, ')})",
+    ),
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

@@ -224,7 +224,7 @@ class Network(NetworkBase):
         graph, codes = self._graph_and_kernels()
         made = executable(graph, codes, self.target, self.weights)
         self._let_go(graph)
-        if self._cached is not None and self._is_as_loaded:
+        if self._cached is not None and self._is_as_loaded and not any(code.is_stopgap for code in codes.values()):
             note = self._note()
             if note is not None:
                 self._cached.put(self.signature, made, self.weights, note)

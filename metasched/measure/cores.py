@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from metasched.support.data_classes import dataclass
 
@@ -47,7 +50,10 @@ def siblings_of(cpu: int) -> Iterable[int]:
 
 
 def pin(process: int, cpus: Set[int]) -> None:
-    """Have all threads of a process run on these CPUs. A thread, or a process, that has ended is passed over."""
+    """Have all threads of a process run on these CPUs. A thread, or a process, that has ended is passed over.
+
+    Where the system has taken all these CPUs from us meanwhile, threads stay where it put them.
+    """
     try:
         threads = [int(task.name) for task in Path(f"/proc/{process}/task").iterdir()]
     except FileNotFoundError:
@@ -57,3 +63,31 @@ def pin(process: int, cpus: Set[int]) -> None:
             os.sched_setaffinity(thread, cpus)
         except ProcessLookupError:
             continue
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return
+
+
+class RunsOnCores(Protocol):
+    """What runs on some CPUs, and may be told to run on others."""
+
+    def run_on(self, cpus: Set[int]) -> None: ...
+
+
+@contextmanager
+def kept_apart(builders: Sequence[RunsOnCores], share: CoreShare | None) -> Iterator[None]:
+    """Keep builders to their own cores while the body runs, where there are any."""
+    if share is None:
+        yield
+        return
+    _spread(builders, share.building)
+    try:
+        yield
+    finally:
+        _spread(builders, os.sched_getaffinity(0))
+
+
+def _spread(builders: Sequence[RunsOnCores], cpus: Set[int]) -> None:
+    for builder in builders:
+        builder.run_on(cpus)

@@ -77,6 +77,17 @@ class ExpectedResults:
                 self._files[key, arithmetic] = self._begin(lambda: self._compute_file(program, arithmetic, data))
             return self._files[key, arithmetic]
 
+    def forget_failed(self, program: Program, arithmetic: AllowedArithmetic) -> None:
+        """Have a file that could not be made be made anew for who asks next: what was lacking may be there by then.
+
+        Until then whoever waits for it gets the same error, and it is made once.
+        """
+        key = (str(program), program.params), arithmetic
+        with self._lock:
+            file = self._files.get(key)
+            if file is not None and file.done() and file.exception() is not None:
+                del self._files[key]
+
     def _compute_file(self, program: Program, arithmetic: AllowedArithmetic, inputs: Inputs | None) -> Path:
         """Have a worker compute a program's data and expected results."""
         text = str(program)

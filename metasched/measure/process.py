@@ -55,12 +55,13 @@ class Loss(Enum):
 
 
 class WorkerLost(Exception):
-    """A worker that died, or had to be killed, over a request."""
+    """A worker that died, or had to be killed, over a request, `seconds` after it was sent."""
 
     def __init__(self, how: Loss, reason: str, detail: str) -> None:
         self.how = how
         self.reason = reason
         self.detail = detail
+        self.seconds = 0.0
         super().__init__(how, reason, detail)
 
     def failure(self, timeout: Reason) -> Failure:
@@ -121,7 +122,8 @@ class WorkerProcess:
     @property
     def pid(self) -> int | None:
         """The process in place now, if there is one."""
-        return self._started.process.pid if self._started is not None else None
+        started = self._started  # another thread may end it meanwhile
+        return None if started is None else started.process.pid
 
     def usage(self) -> WorkerUsage:
         return WorkerUsage(self.name, self._starts, self._requests)
@@ -191,12 +193,14 @@ class WorkerProcess:
         `memory_bytes` is what the worker may hold meanwhile, by default what its limits say.
         """
         self.await_ready()
-        deadline = time.monotonic() + timeout_s
+        sent = time.monotonic()
+        deadline = sent + timeout_s
         self._allowed = memory_bytes or self._limits.memory_bytes
         try:
             self._send(message.encode(), deadline)
             answer = self._receive(deadline)
-        except WorkerLost:
+        except WorkerLost as lost:
+            lost.seconds = time.monotonic() - sent
             self.start()
             raise
         self._served += 1
@@ -314,12 +318,11 @@ class WorkerProcess:
         if code is None:
             process.kill()
             code = process.wait()
+        self.kill()
         if process.lack is not None:
-            self.kill()
             raise process.lack
         # One that was not forked ended with the server.
         tail = _tail(self._server.stderr if process.pid is None else self._stderr)
-        self.kill()
         if code == -signal.SIGKILL and not self._closed.is_set():
             return WorkerLost(Loss.KILLED, Reason.OUT_OF_MEMORY.value, "killed by the system")
         if _NO_MEMORY.search(tail):
@@ -342,7 +345,12 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
 
 
 def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
+    """The end of a file; nothing where there is none, as of a worker that ended before it made its own."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return b""
+    with file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - _TAIL_BYTES))
         return file.read()

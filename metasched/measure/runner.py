@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, field, replace
@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 
 from metasched.errors import ResourceError
 from metasched.ir.program import Program
-from metasched.measure.cores import CoreShare, shared_cores
+from metasched.measure.cores import CoreShare, kept_apart, shared_cores
 from metasched.measure.expected_results import MEMORY_HINT, ExpectedResults, memory_for_expected_results
 from metasched.measure.inputs import Inputs
 from metasched.measure.job import Job, turn_order
@@ -44,6 +44,7 @@ from metasched.measure.worker_server import WorkerServer
 from metasched.support.cached import cached_property
 from metasched.support.data_classes import dataclass
 from metasched.support.messages import listing
+from metasched.support.started_threads import start_threads
 from metasched.target import Target, TargetError
 
 WORKER_MODULE = "metasched.measure.worker"
@@ -153,6 +154,7 @@ class LocalRunner:
         self._coordinator = threading.Thread(target=self._coordinate, name="metasched-measure", daemon=True)
         try:
             with explaining("starting workers"):
+                start_threads(self._building, settings.builders)
                 for worker in (*self._builders, self._runner):
                     worker.start()
                 self._coordinator.start()
@@ -259,15 +261,27 @@ class LocalRunner:
 
     def _coordinate(self) -> None:
         while (first := self._jobs.get()) is not None:
-            self._visit_all(self._build_batch(first))
+            self._measure_batch(first)
         while not self._jobs.empty():
             left = self._jobs.get()
             if left is not None:
                 left.fail(RunnerClosed("the runner was closed before this was measured"))
 
-    def _build_batch(self, job: Job) -> list[Job]:
-        """Build this job and all that come in until every one is built."""
+    def _measure_batch(self, first: Job) -> None:
+        """Measure a job, and all that come in while it is built. What goes wrong with none of them alone is raised to
+        whoever waits for any; the next batch may fare better.
+        """
         batch: list[Job] = []
+        try:
+            with explaining("measuring candidates"):
+                self._build_batch(first, batch)
+                self._visit_all(batch)
+        except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurements
+            for job in (first, *batch):
+                job.fail(error)
+
+    def _build_batch(self, job: Job, batch: list[Job]) -> None:
+        """Build this job and all that come in until every one is built, and add them to a batch."""
         under_way: list[Future[Any]] = []
         more: Job | None = job
         while more is not None:
@@ -278,7 +292,6 @@ class LocalRunner:
             more = self._next_job(under_way) if len(batch) < _MAX_BATCH else None
         while not all(job.future.done() for job in batch) and wait(under_way, _TICK_S).not_done:
             pass  # what is given up meanwhile is not waited for
-        return batch
 
     def _next_job(self, under_way: list[Future[Any]]) -> Job | None:
         """The next job, while an earlier one is still building; None when there is none by then."""
@@ -301,7 +314,7 @@ class LocalRunner:
         except WorkerLost as lost:
             if self._closed.is_set():
                 raise RunnerClosed("the runner was closed while this was lowered") from lost
-            return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT))
+            return Lowered(candidate, None, lost.failure(Reason.BUILD_TIMEOUT), {"phases": {"build": lost.seconds}})
         if answer.kind is not MessageKind.DONE:
             return Lowered(candidate, None, _failure(answer, candidate))
         code = str(answer.body["code"])
@@ -355,6 +368,7 @@ class LocalRunner:
                 job.failure = _failure(answer, job.candidate)
         except WorkerLost as lost:
             job.failure = lost.failure(Reason.BUILD_TIMEOUT)
+            job.count({"build": lost.seconds})
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits for the measurement
             job.fail(error)
 
@@ -362,28 +376,13 @@ class LocalRunner:
         """Visit what was built in turns until each has had its visits, or has lost the race, and report."""
         for job in batch:
             self._try(job, self._await_expected)
+        for job in batch:
+            self._expected.forget_failed(job.program, job.arithmetic)
         if all(job.future.done() for job in batch):
             return
-        with self._turns.timing(), self._builders_apart():
+        with self._turns.timing(), kept_apart(self._builders, self._share):
             self._visit_in_turns(batch)
         self._check_wholes([job for job in batch if job.is_timed])
-
-    @contextmanager
-    def _builders_apart(self) -> Iterator[None]:
-        """Keep builders to their own cores while the body runs, where there are any."""
-        share = self._share
-        if share is None:
-            yield
-            return
-        self._spread_builders(share.building)
-        try:
-            yield
-        finally:
-            self._spread_builders(os.sched_getaffinity(0))
-
-    def _spread_builders(self, cpus: Set[int]) -> None:
-        for builder in self._builders:
-            builder.run_on(cpus)
 
     def _visit_in_turns(self, batch: list[Job]) -> None:
         left = [job for job in batch if not job.future.done()]
@@ -518,6 +517,7 @@ class LocalRunner:
         if self._closed.is_set():
             raise RunnerClosed("the runner was closed while this was measured") from lost
         job.failure = lost.failure(timeout)
+        job.count({"build" if timeout is Reason.BUILD_TIMEOUT else "run": lost.seconds})
         job.finish()
 
     def _data_of(self, job: Job) -> str:

@@ -170,13 +170,16 @@ class BatchMeasuring:
     def _first_of(self, left: list[Proposal], room: Room) -> list[Proposal]:
         """The proposals that there is time for, guesses in any case.
 
-        Before anything was measured, one tells how long the others take, unless there is plenty of time.
+        Before anything was measured, one tells how long the others take, unless there is plenty of time. As long as all
+        have failed, one is tried after the other: those that took long may not be like the next.
         """
         fitting = len(left)
         if room.until is not None:
             fitting = self._pace.candidates_within(room.left_s) - len(self._due_repeats(room))
             if not self._pace.is_known and fitting < _PLENTY_FACTOR * len(left):
                 fitting = min(fitting, 1)
+            if self._is_untimed and room.left_s > 0:
+                fitting = max(fitting, 1)
         guesses = sum(proposal.role.is_guess for proposal in left)
         return left[: max(fitting, guesses)]
 
@@ -202,16 +205,21 @@ class BatchMeasuring:
         with self._search.phases.timed(Phase.MEASURE):
             for proposal, future in zip(proposals, futures, strict=True):
                 try:
-                    found.append((proposal, self._search.waiting.result(future, self._patience(now.room))))
+                    found.append((proposal, self._search.waiting.result(future, self._patience(proposal, now.room))))
                 except OutOfTime:
                     break
         for future in futures[len(found) :]:
             future.cancel()
         return found
 
-    def _patience(self, room: Room) -> float | None:
-        """How long to wait: for the first time, as long as it takes."""
-        return None if self._search.known.fastest_s() is None else room.patience_s
+    @property
+    def _is_untimed(self) -> bool:
+        """Whether no candidate has a time yet."""
+        return self._search.known.fastest_s() is None
+
+    def _patience(self, proposal: Proposal, room: Room) -> float | None:
+        """How long to wait for a proposal: for a guess, where nothing has a time, as long as it takes."""
+        return None if proposal.role.is_guess and self._is_untimed else room.patience_s
 
     def _measure_new(self, now: _Round, lowered: Sequence[_Waiting]) -> bool:
         """Measure each code once; a proposal with another's code is a duplicate. Returns whether there was time."""
@@ -228,9 +236,10 @@ class BatchMeasuring:
                 waiting[code] = (proposal, found)
             else:
                 break
-        in_time = self._measure_claimed(now, waiting, beside)
-        same += [(proposal, code) for code, (proposal, _) in waiting.items()]
-        shared = [(p, code) for p, code in same if self._search.known.of_code(code) is not None]
+        in_time = self._measure_claimed(now, dict(waiting), beside)
+        # Others may have measured the code of another trace meanwhile.
+        same += [(p, code) for code, (p, _) in waiting.items() if not p.is_settled(self._search.known)]
+        shared = [(p, code) for p, code in same if self._is_of_known_code(p, code)]
         duplicates = [Duplicate(str(p.trace), code, now.batch, p.place) for p, code in shared]
         if duplicates:
             self._search.database.add_duplicates(self._search.key, duplicates)
@@ -238,15 +247,16 @@ class BatchMeasuring:
         return in_time
 
     def _is_of_known_code(self, proposal: Proposal, code: str) -> bool:
-        """Whether it need not be measured because its code was. A guess is measured anyway."""
-        return not proposal.role.is_guess and self._search.known.of_code(code) is not None
+        """Whether it need not be measured because its code was; a guess's in this very space, whose baseline it is."""
+        known = self._search.known
+        return known.is_recorded(code) if proposal.role.is_guess else known.of_code(code) is not None
 
     def _measure_claimed(self, now: _Round, waiting: dict[str, _Waiting], beside: Sequence[_Waiting]) -> bool:
         """Measure what no other process is measuring, and wait for the rest, until every result is known, or the time
         is up. Returns whether there was time.
 
         What is to be measured `beside` it in any case, and a repetition that is due, are submitted with the first part.
-        What stays `waiting` has a record of its code in this search: a guess may be another trace of the same code.
+        What waits for nothing any more is taken out of `waiting`.
         """
         repeats = self._due_repeats(now.room)
         while waiting or beside:
@@ -260,6 +270,7 @@ class BatchMeasuring:
                 case _NextAction.WAIT:
                     self._search.waiting.sleep(_POLL_S)
                 case ended:
+                    self._search.known.pick_up()  # what was recorded by others, which have left by now
                     return ended is _NextAction.END
             if claim.others or len(claim.mine) < len(waiting):
                 self._search.known.pick_up()
@@ -322,20 +333,23 @@ class BatchMeasuring:
 
     def _collect(self, futures: list[tuple[Proposal, Future[Measurement]]], batch: int, room: Room) -> bool:
         """Record measurements as they finish. On Ctrl-C, and when the time is up, finished ones are recorded and the
-        rest is given up. Returns whether there was time.
+        rest is given up, but for the guesses where nothing has a time. Returns whether there was time.
         """
         try:
             while futures:
-                self._record(futures[0][0], self._search.waiting.result(futures[0][1], self._patience(room)), batch)
+                self._record(futures[0][0], self._search.waiting.result(futures[0][1], room.patience_s), batch)
                 del futures[0]
         except KeyboardInterrupt:
             self._give_up(futures, batch)
             raise
         except OutOfTime:
-            self._give_up(futures, batch)
-            for _, future in futures:
+            awaited = [one for one in futures if self._patience(one[0], room) is None]
+            late = [one for one in futures if self._patience(one[0], room) is not None]
+            self._give_up(late, batch)
+            for _, future in late:
                 if not future.cancelled() and future.done():
                     future.result()  # raises what ended a measurement: it is no lack of time
+            self._collect(awaited, batch, ANY_ROOM)  # alone now: visited in turns, they waited for the others
             return False
         return True
 

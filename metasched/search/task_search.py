@@ -32,6 +32,7 @@ from metasched.search.batch import BatchMeasuring, Meanwhile, SearchContext
 from metasched.search.budget.goal import Goal
 from metasched.search.budget.pace import Pace, build_seconds
 from metasched.search.budget.room import Room
+from metasched.search.budget.stagnation import Stagnation
 from metasched.search.budget.wider_strategy import WiderStrategy
 from metasched.search.contest import contest, contest_seconds, in_turns, last_repeats, turns_seconds, undecided_records
 from metasched.search.phases import Phase, Phases
@@ -140,6 +141,7 @@ class TaskSearch:
         self._started = time.perf_counter()
         self._first_s = 0.0
         self._goal = Goal()
+        self._spent_patience: Stagnation | None = None
         self.is_out_of_time = False
         self._proposing_s = 0.0
         self._settling: tuple[object, tuple[float, float]] = (None, (0.0, 0.0))
@@ -172,7 +174,7 @@ class TaskSearch:
 
     def begin_run(self, goal: Goal) -> None:
         """A run with a new goal begins."""
-        self._goal, self.is_out_of_time = goal, False
+        self._goal, self.is_out_of_time, self._spent_patience = goal, False, None
 
     def trials_left(self, goal: Goal) -> int:
         """The number of trials to be made, as long as none of them is faster than the best by more than noise."""
@@ -300,7 +302,7 @@ class TaskSearch:
 
         A batch that reaches the goal is cut short.
         """
-        self._goal = goal
+        self._goal, self._spent_patience = goal, None
         parts, room = self._parts, self._room(goal)
         runner = self._runner()
         self._has_joined = True
@@ -440,6 +442,9 @@ class TaskSearch:
         """Find the best: time the guesses and the `most` fastest in turns, with the repetitions that a short run has
         left. More turns follow where these leave it open. Nothing is done that would take longer than `until`.
         """
+        # What is timed again tells more of noise, by which the last gain may have been another than patience went by.
+        if self._spent_patience is None and self.is_out_of_patience(self._goal):
+            self._spent_patience = self.known.stagnation()
         room = Room(until=until, deadline=until)
         seconds = None if until is None else room.left_s
         again = contest(self.known.contenders(), most, seconds)
@@ -497,8 +502,8 @@ class TaskSearch:
             over_guess=None if best is None or guess is None or best == guess else comparison(guess, best),
             noise=self.known.noise(),
             roles=self.known.roles(),
-            stagnation=self.known.stagnation(),
-            out_of_patience=self.is_out_of_patience(self._goal),
+            stagnation=self._spent_patience or self.known.stagnation(),
+            out_of_patience=self._spent_patience is not None,
             task=self.task.program.key,
             source=RecordSource.of_search(self._parts.database, self.key),
             default=self._better_default(best),

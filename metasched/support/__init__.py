@@ -15,6 +15,7 @@ Its files, in reading order:
   content
 - `single_flight`: Work that several callers may want at once, done once: the first caller has it done, and the others
   wait for it
+- `started_threads`: The threads of a pool, all started before there is work for them
 - `first_use`: Modules that are imported at their first use, once
 - `numba_internals`: What metasched uses of Numba and llvmlite that is not their public face: all of it, and only here
 - `python_file`: Reading a Python file that a person wrote for metasched: rules, or a strategy

@@ -1,5 +1,6 @@
-"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy, an executor, a
-database and a file of knowledge. Installed with pip, each is there by name, and nothing of it is imported before.
+"""A package of somebody else's that adds one of each: a rule, a preset, an operator, a strategy, a task scheduler, an
+executor, a database and a file of knowledge. Installed with pip, each is there by name, and nothing of it is imported
+before.
 """
 
 from __future__ import annotations
@@ -74,23 +75,26 @@ def test_an_operator_of_it_is_there_with_its_trace(run: Run) -> None:
     assert "parallel" in shown
 
 
-def test_tuning_with_all_six(run: Run, folder: Path) -> None:
-    """The preset's rules on the operator, searched by the strategy, measured by the executor, kept in the database."""
+def test_tuning_with_all_of_them(run: Run, folder: Path) -> None:
+    """The preset's rules on the operator, searched by the strategy in the scheduler's order, measured by the executor,
+    kept in the database.
+    """
     code = """
 import metasched as ms
 if __name__ == "__main__":
     program = ms.operator("toy_swish")
-    task = ms.Task(program, "toy_cpu")
-    with ms.TuningSession([task], db="toy:///.", runner="toy://notes.txt", strategy="toy_first") as session:
-        (report,) = session.run(2)
-    print(report.best is not None)
+    tasks = [ms.Task(program, "toy_cpu"), ms.Task(ms.operator("toy_swish", M=32), "toy_cpu")]
+    parts = dict(db="toy:///.", runner="toy://notes.txt", strategy="toy_first", scheduler="toy_last")
+    with ms.TuningSession(tasks, **parts) as session:
+        print([report.best is not None for report in session.run(2)])
     kernel = ms.compile(program, db="toy:///.")
     print(kernel.origin.value)
 """
     lines = run("-c", code).splitlines()
-    assert lines == ["True", "measured"]
+    assert lines == ["[True, True]", "measured"]
     assert (folder / "toy.db").is_file()
-    assert set((folder / "notes.txt").read_text().splitlines()) == {"toy_swish[M=64, N=48]"}
+    measured = (folder / "notes.txt").read_text().splitlines()
+    assert list(dict.fromkeys(measured)) == ["toy_swish[M=32, N=48]", "toy_swish[M=64, N=48]"]
     more = ("--db", "toy:///.", "--strategy", "toy_first", "--trials", "1", "--rules", "+toy_lanes", "--json")
     result = json.loads(run("-m", "metasched", "tune", "op:toy_swish", *more).splitlines()[-1])
     assert result["best_ms"] > 0
@@ -130,7 +134,11 @@ for asked in (dict(rules="toy_cpy"), dict(strategy="toy_frist"), dict(runner="to
         ms.tune(program, 1, **{"db": "sqlite:///:memory:", **asked})
     except ms.MetaschedError as error:
         print(error.hint)
+try:
+    ms.TuningSession([ms.Task(program, "cpu")], db="sqlite:///:memory:", scheduler="toy_lats")
+except ms.MetaschedError as error:
+    print(error.hint)
 """
     lines = run("-c", code).splitlines()
-    for line, near in zip(lines, ("toy_cpu", "toy_first", "toy", "toy"), strict=True):
+    for line, near in zip(lines, ("toy_cpu", "toy_first", "toy", "toy", "toy_last"), strict=True):
         assert f"did you mean `{near}`" in line

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -43,7 +43,8 @@ def test_a_kernel_is_tuned_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     env = {**os.environ, "TMPDIR": str(temporary)}
-    worker = subprocess.Popen([*WORKER, place, "--builders", "1"], stderr=subprocess.PIPE, text=True, env=env)
+    command = [*WORKER, place, "--builders", "1", "--name", "bench"]
+    worker = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
     assert worker.stderr is not None
     program = ms.parse_program(PROGRAM)
     given = {"A": lambda rng, shape, dtype: rng.uniform(1, 2, shape).astype(dtype), "B": (0.0, 1.0)}
@@ -53,6 +54,7 @@ def test_a_kernel_is_tuned_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
     assert {name for name, _ in kernel.report.best.phases} >= {"replay", "lower", "compile", "reference", "check"}
     a, b = np.ones((24, 16), np.float32), np.ones((16, 24), np.float32)
     assert np.allclose(kernel(a, b), np.maximum(a @ b, 0))
+    assert worker_names(cluster) == ["bench"]
     worker.terminate()
     said = worker.stderr.read()
     worker.stderr.close()
@@ -63,6 +65,14 @@ def test_a_kernel_is_tuned_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
     assert any(temporary.glob("metasched-*/dask-scratch-space"))
     remove_abandoned(temporary)
     assert not list(temporary.glob("metasched-*"))
+
+
+def worker_names(cluster: Cluster) -> list[str]:
+    """What the scheduler knows its workers by."""
+    with closing(Connection(cluster.address, 10.0)) as connection:
+        client = connection._client
+        found = client.sync(client.scheduler.identity, n_workers=-1)
+    return [worker["name"] for worker in found["workers"].values()]
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the command openssl, which makes certificates, is missing")

@@ -18,7 +18,7 @@ import pytest
 from metasched.errors import ResourceError
 from metasched.lang import parse_program
 from metasched.measure import temporary
-from metasched.measure.records import CheckError, Limits, Measurement
+from metasched.measure.records import CheckError, Failure, Measurement
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from tests.support.kept_workers import BRIEFLY
 
@@ -47,9 +47,7 @@ def left(tmp_path: Path) -> list[Path]:
 
 
 def settings() -> RunnerSettings:
-    return RunnerSettings(
-        threads=1, builders=1, limits=Limits(build_s=5, run_s=5), plan=BRIEFLY, worker="faulty_worker"
-    )
+    return RunnerSettings(threads=1, builders=1, plan=BRIEFLY, worker="faulty_worker")
 
 
 def measure(runner: LocalRunner, *traces: str) -> list[Measurement]:
@@ -97,6 +95,18 @@ def test_processes_killed_while_idle_cost_nothing(breaking: Breaking) -> None:
                 process.send_signal(signal.SIGKILL)
             wait_for_end([server, *workers] if server in killed else workers)
             assert [m.failure for m in measure(runner, "good")] == [None]
+
+
+def test_a_worker_that_dies_after_its_output_was_removed(breaking: Breaking, tmp_path: Path) -> None:
+    """As by what cleans folders for temporary files, or where it never had any."""
+    with LocalRunner(settings()) as runner:
+        measure(runner, "good")
+        (folder,) = left(tmp_path)
+        for output in folder.glob("*.stderr"):
+            output.unlink()
+        lost, after = measure(runner, "build:exit 3", "good")
+    assert lost.failure == Failure("crash exit 3", "")
+    assert after.failure is None
 
 
 def wait_for_end(processes: list[psutil.Process]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,7 @@ import metasched as ms
 from tests.support.rulework import rule
 
 FOLDER = Path(__file__).parents[2] / "examples" / "pipelines"
-sys.path.insert(0, str(FOLDER))
-from local_laplacian import local_laplacian  # noqa: E402
-
+local_laplacian = runpy.run_path(str(FOLDER / "local_laplacian.py"))["local_laplacian"]
 Image = NDArray[Any]
 GREY = (0.299, 0.587, 0.114)
 

@@ -78,6 +78,7 @@ def test_features_of_rows_are_those_of_the_replayed_traces(name: str) -> None:
     for sketch in sketches(name):
         rows = sketch.repair(sketch.sample(rng, 9))
         rows = rows[sketch.mask(rows)][:2]
+        assert len(rows) == 2
         found = FeatureProgram(sketch.func, sketch.columns, AVX512)(rows)
         for row, features in zip(rows, found, strict=True):
             concrete = features_of(sketch.trace_of(row).apply_to(program(name)).func, AVX512)

@@ -170,10 +170,13 @@ def test_wide_programs_are_legal_or_refused_for_64_bits() -> None:
     assert told["legal"] > 10
 
 
-@pytest.mark.parametrize("number", range(25))
-def test_the_reference_computes_what_the_text_says(number: int) -> None:
-    with suppress(LanguageError, CheckError):
-        assert Oracle(wide(np.random.default_rng([SEED, number]))).wrong_meaning() is None
+def test_the_reference_computes_what_the_text_says() -> None:
+    compared = 0
+    for number in range(25):
+        with suppress(LanguageError, CheckError):
+            assert Oracle(wide(np.random.default_rng([SEED, number]))).wrong_meaning() is None, f"program {number}"
+            compared += 1
+    assert compared > 10
 
 
 def test_a_reference_that_is_wrong_is_seen() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 import metasched as ms
@@ -80,11 +80,10 @@ def test_a_traced_expression_gives_what_numpy_gives(function: Any, data: st.Data
         with np.errstate(all="ignore"):
             wanted = function(*arrays)
     except (ValueError, TypeError, IndexError, OverflowError):
-        return  # NumPy has no such expression
-    if wanted.dtype == np.uint64 or wanted.dtype == np.uint16:
-        return
+        reject()  # NumPy has no such expression: another one is tried instead
+    assume(wanted.dtype not in (np.uint64, np.uint16))
     try:
         check(function, *arrays, tolerance=1e-2 if wanted.dtype == np.float16 else 1e-4)
     except ms.TraceError as error:
-        if "no element type" not in str(error):
-            raise
+        assume("no element type" not in str(error))
+        raise

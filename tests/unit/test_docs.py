@@ -56,9 +56,23 @@ def test_the_tables_of_math_functions_are_made_of_their_files() -> None:
     assert made.LANGUAGE.read_text(encoding="utf-8") == made.language_page(), "run `make docs`"
 
 
+# What is wrong in it is said; what a kernel reports is what it asserts.
 CALLER = """
+from typing import assert_type
 import metasched as ms
-sch = ms.Schedule(ms.parse_program("program p(A: f32[8]) -> B: f32[8]: B[i] = A[i]"))
+from metasched.database import Record
+from metasched.schedule.handlers import Repairs
+program = ms.parse_program("program p(A: f32[8]) -> B: f32[8]: B[i] = A[i]")
+tuned, given = ms.tune(program), ms.compile(program, trace=ms.parse_trace("trace 1 of p:"))
+assert_type(tuned.report, ms.TuningReport)
+assert_type(given.report, Repairs)
+assert_type(ms.compile(program).report, ms.Guess)
+assert_type(ms.compile(program, db="sqlite:///t.db").report, Record)
+assert_type(ms.compile(program, trials=1, db="sqlite:///t.db").report, ms.TuningReport)
+kernels: list[ms.Kernel] = [tuned, given]
+assert_type(kernels[0].report, object)
+ms.compile(program, inputs={"A": (0.1, 2.0)})
+sch = ms.Schedule(program)
 block = sch.get_block("B")
 (i,) = sch.get_loops(block)
 t0, t1 = sch.sample_tile(i, parts=2, name="t")
@@ -97,8 +111,10 @@ def test_a_type_checker_knows_the_methods(tmp_path: Path) -> None:
         'Unexpected keyword argument "lane" for "vectorize" of "PrimitiveMethods"',
         '"Schedule" has no attribute "paralel"',
         'Argument 2 to "compute_at" of "PrimitiveMethods" has incompatible type',
+        'No overload variant of "compile" matches argument types "Program", "dict[str, tuple[float, float]]"',
     ):
         assert expected in out
+    assert "[assert-type]" not in out, out
 
 
 def replays(name: str, **params: int) -> bool:

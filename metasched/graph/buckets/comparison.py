@@ -114,8 +114,8 @@ class _Comparison:
             counts = f"{len(ours)} {ends} in one, {len(theirs)} in the other"
             _require(len(ours) == len(theirs), f"`{one.name}`, {one.op}, has {counts}")
         _require(type(one) in _WORK_OF_NODES, f"`{one.name}` is in place")
-        for ours, theirs in zip((*one.inputs, *one.outputs), (*two.inputs, *two.outputs), strict=True):
-            self._match_values(ours, theirs)
+        for large, small in zip((*one.inputs, *one.outputs), (*two.inputs, *two.outputs), strict=True):
+            self._match_values(large, small)
         if isinstance(one, Compute) and isinstance(two, Compute):
             for place, value in self._program(one.name, one.program, two.program).items():
                 at = type(place)(**{**vars(place), "node": number})

@@ -79,7 +79,8 @@ class BuilderProcesses:
     def build(self, wanted: Mapping[str, WantedCode], target: Target, made: Callable[[str, TaskCode], None]) -> None:
         """Have machine code of tasks made; `made` is called with each, in this thread.
 
-        A task over which two processes end is built as it is written, with a BuildWarning. An interrupt loses nothing
+        A task over which two processes end is built as it is written, with a BuildWarning: a stopgap, as another time
+        may be better. An interrupt loses nothing
         that was handed over. Raises ScheduleError and BuildError where a chosen schedule cannot be applied or compiled,
         ResourceError where there can be no processes.
         """
@@ -144,7 +145,7 @@ def _build_code(worker: WorkerProcess, wanted: WantedCode, target: Target) -> Ta
         stacklevel=callers_level(),
     )
     as_written = Choice(None, ScheduleOrigin.AS_WRITTEN, lost.reason)
-    return _request_code(worker, replace(wanted, choice=as_written), target)
+    return replace(_request_code(worker, replace(wanted, choice=as_written), target), is_stopgap=True)
 
 
 def _request_code(worker: WorkerProcess, wanted: WantedCode, target: Target) -> TaskCode:

@@ -47,7 +47,8 @@ def kernels(
 ) -> dict[str, TaskCode]:
     """Machine code of every kernel of a graph, by the kernels' keys.
 
-    What is not in the cache (by default the user's own) is made, in builder processes where it is much, and kept there.
+    What is not in the cache (by default the user's own) is made, in builder processes where it is much, and kept there
+    but for stopgaps.
     `builders` are those of the caller; they do not build again afterwards.
 
     Raises ScheduleError and BuildError where a choice cannot be applied or compiled.
@@ -65,7 +66,8 @@ def kernels(
 
     def store_code(key: str, code: TaskCode) -> None:
         found[key] = code
-        cache.put(keys[key], code)
+        if not code.is_stopgap:
+            cache.put(keys[key], code)
 
     if _is_worth_processes(one.program for one in missing.values()):
         with builders or BuilderProcesses() as own:
@@ -85,7 +87,9 @@ def _is_worth_processes(programs: Iterable[Program]) -> bool:
 
 
 def _set_origin(code: TaskCode, choice: Choice | None) -> TaskCode:
-    return code if choice is None or choice.trace is None else replace(code, origin=choice.told)
+    if choice is None or choice.trace is None or code.is_stopgap:
+        return code
+    return replace(code, origin=choice.told)
 
 
 def _cache_key(kernel: str, wanted: WantedCode, target: Target) -> str:

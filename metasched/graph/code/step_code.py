@@ -47,6 +47,8 @@ class TaskCode:
         prologue: what is run once for the constants of each node, where there is something to compute of them alone.
         origin: where the schedule comes from.
         trace: the schedule as text; None is the program as it is written.
+        is_stopgap: whether it stands in for the code of the schedule, which could not be made this time; it is not kept
+            on disk then.
 
     """
 
@@ -54,3 +56,4 @@ class TaskCode:
     prologue: StepCode | None
     origin: str
     trace: str | None
+    is_stopgap: bool = False

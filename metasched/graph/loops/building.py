@@ -17,7 +17,7 @@ from metasched.graph.value_type import ValueType
 from metasched.support.data_classes import dataclass
 
 # What is in names of nodes in place of the number of a step.
-_STEP = "step"
+STEP = "step"
 _GOES_ON = "goes_on"
 _NUMBER = ValueType(DType.I64, ())
 
@@ -134,7 +134,7 @@ class _LoopBuilder:
             for x in self._wholes
         ]
         with builder.body() as nodes:
-            self._made = run(_STEP, self._counter, self._states, self._elements)
+            self._made = run(STEP, self._counter, self._states, self._elements)
         self._nodes = tuple(nodes)
         self._most = frame.most
         self._goes_on = self._made.goes_on

@@ -43,10 +43,14 @@ def mul(site: NodeSite) -> Results:
 @node_type("Div")
 def div(site: NodeSite) -> Results:
     x, y = _require_same_types(site)
-    dtype = x.type.dtype
+    return (site.elementwise(quotient(x.type.dtype), x, y),)
+
+
+def quotient(dtype: DType) -> str:
+    """The expression of the quotient of `{0}` and `{1}` of a type: of integers, rounded towards zero."""
     if dtype.is_float:
-        return (site.elementwise("{0} / {1}", x, y),)
-    return (site.elementwise("{0} // {1}" if dtype.is_unsigned else _TRUNCATING_DIVISION, x, y),)
+        return "{0} / {1}"
+    return "{0} // {1}" if dtype.is_unsigned else _TRUNCATING_DIVISION
 
 
 @node_type("Mod")

@@ -11,7 +11,8 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue, ValueCount
 from metasched.graph.counted.size_arithmetic import number_of, sizes_of
 from metasched.graph.errors import Unsupported
-from metasched.graph.loops.building import LoopFrame, StepResults, add_loop
+from metasched.graph.ir import Node
+from metasched.graph.loops.building import STEP, LoopFrame, StepResults, add_loop
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite, RunBody
 from metasched.graph.text import at, indices, number
@@ -38,19 +39,35 @@ def build_branch(site: NodeSite, condition: GraphValue, runs: Sequence[RunBody])
     Along one dimension they may differ in how many elements there are, which only a call knows then.
     Raises Unsupported where they do not make values of the same types otherwise.
     """
-    with site.builder.body():  # to see of what types they are
-        made = [run([], "types") for run in runs]
-    frames = [_frame(one, other) for one, other in zip(*made, strict=True)]
+    made = [_import_branch(site, run) for run in runs]
+    frames = [_frame(one, other) for one, other in zip(*(branch.values for branch in made), strict=True)]
     # The second loop takes its step where the first does not, so nobody sees what the first begins with.
     kinds = [frame.type for frame in frames] + [_NUMBER for frame in frames if frame.axis is not None]
     found: Results = tuple(site.constant(np.zeros(x.shape, x.dtype.numpy), x.dtype) for x in kinds)
-    for wanted, run in zip((condition, site.elementwise("not {0}", condition)), runs, strict=True):
-        found = _if(site, wanted, _fit_to_frames(site, run, frames), found)
+    for wanted, branch in zip((condition, site.elementwise("not {0}", condition)), made, strict=True):
+        found = _if(site, wanted, branch, frames, found)
     counts = iter(found[len(frames) :])
     return tuple(
         value if frame.axis is None else replace(value, count=ValueCount(next(counts), frame.axis))
         for value, frame in zip(found, frames, strict=False)
     )
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A branch that is imported: its nodes, and what it makes."""
+
+    nodes: Sequence[Node]
+    values: Sequence[GraphValue]
+
+
+def _import_branch(site: NodeSite, run: RunBody) -> _Branch:
+    """Import a branch, once: its types are known before the loop is, and one in another would be imported again for
+    each that it is in.
+    """
+    with site.builder.body() as nodes:
+        values = run([], STEP)
+    return _Branch(nodes, values)
 
 
 @dataclass(frozen=True)
@@ -73,18 +90,14 @@ def _frame(one: GraphValue, other: GraphValue) -> _Frame:
     raise Unsupported(f"data choose between {one.type} and {other.type}")
 
 
-def _fit_to_frames(site: NodeSite, run: RunBody, frames: Sequence[_Frame]) -> RunBody:
-    """A branch whose values have room for those of the other, and beside them how many elements there are."""
-
-    def framed(given: Sequence[GraphValue], name: str) -> list[GraphValue]:
-        values, numbers = list[GraphValue](), list[GraphValue]()
-        for value, frame in zip(run(given, name), frames, strict=True):
-            values.append(value if frame.axis is None else _extend_to_room(site, value, frame.type, frame.axis))
-            if frame.axis is not None:
-                numbers.append(number_of(site, sizes_of(value)[frame.axis]))
-        return [*values, *numbers]
-
-    return framed
+def _fit_to_frames(site: NodeSite, made: Sequence[GraphValue], frames: Sequence[_Frame]) -> list[GraphValue]:
+    """What a branch makes with room for what the other does, and beside it how many elements there are."""
+    values, numbers = list[GraphValue](), list[GraphValue]()
+    for value, frame in zip(made, frames, strict=True):
+        values.append(value if frame.axis is None else _extend_to_room(site, value, frame.type, frame.axis))
+        if frame.axis is not None:
+            numbers.append(number_of(site, sizes_of(value)[frame.axis]))
+    return [*values, *numbers]
 
 
 def _extend_to_room(site: NodeSite, value: GraphValue, type_: ValueType, axis: int) -> GraphValue:
@@ -99,7 +112,13 @@ def _extend_to_room(site: NodeSite, value: GraphValue, type_: ValueType, axis: i
     return site.single([stage], type_, A=value)
 
 
-def _if(site: NodeSite, condition: GraphValue, run: RunBody, otherwise: Results) -> Results:
+def _if(
+    site: NodeSite, condition: GraphValue, branch: _Branch, frames: Sequence[_Frame], otherwise: Results
+) -> Results:
     """What a branch makes where a condition holds."""
-    frame = LoopFrame(otherwise, most=1, condition=condition)
-    return add_loop(site, frame, lambda name, *_: StepResults(run([], name), ())).states
+
+    def step(*_: object) -> StepResults:
+        site.builder.adopt(branch.nodes)
+        return StepResults(_fit_to_frames(site, branch.values, frames), ())
+
+    return add_loop(site, LoopFrame(otherwise, most=1, condition=condition), step).states

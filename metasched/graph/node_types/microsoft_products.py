@@ -47,8 +47,10 @@ def _apply_activation(site: NodeSite, x: GraphValue, parameters: Sequence[float]
     if name == "Clip" and len(parameters) == 2:
         return site.elementwise(f"min(max({{0}}, {real(parameters[0])}), {real(parameters[1])})", x)
     known = _ACTIVATIONS.get(name)
-    if known is None or (parameters and len(parameters) < len(known)):
+    if known is None:
         raise Unsupported(f"its activation is {name} of {len(parameters)} numbers")
+    if len(parameters) < len(known):
+        raise Unsupported(f"its activation is {name} of {len(parameters)} numbers, and it takes {' and '.join(known)}")
     return call_node(site, name, x, **dict(zip(known, parameters, strict=False)))
 
 

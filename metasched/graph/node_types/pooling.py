@@ -8,6 +8,7 @@ from metasched.dtypes import DType
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
 from metasched.graph.node_helpers.windows import Windows, windows_of
+from metasched.graph.node_types.gathering import is_inside
 from metasched.graph.node_types.padding import pad_tensor
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
@@ -102,7 +103,12 @@ def _pool_with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_:
     full = ValueType(x.type.dtype, (*type_.shape, *windows.kernel))
     steps = [math.prod(windows.kernel[dim + 1 :]) for dim in range(rank)]
     left, element = at("Q", ("n", "c", *over)), at("W", ("n", "c", *over, *inner))
-    found = [f"({left} // {step} % {extent})" for step, extent in zip(steps, windows.kernel, strict=True)]
+    # In a window of -inf alone all are equal, its border too: the first that is no border is meant.
+    first = [_first_inside(windows, dim, name) for dim, name in enumerate(over)]
+    found = [
+        f"max({left} // {step} % {extent}, {least})" if least else f"({left} // {step} % {extent})"
+        for step, extent, least in zip(steps, windows.kernel, first, strict=True)
+    ]
     order = range(rank) if not site.flag("storage_order") else reversed(range(rank))
     position = "0"
     for dim in order:
@@ -116,6 +122,12 @@ def _pool_with_positions(site: NodeSite, x: GraphValue, windows: Windows, type_:
         f"{at('I', ('n', 'c', *over))} = (n * {x.shape[1]} + c) * {area} + {position}",
     ]
     return site.program(stages, {"Y": type_, "I": ValueType(DType.I64, type_.shape)}, A=x)
+
+
+def _first_inside(windows: Windows, dim: int, over: str) -> str:
+    """The first element of a window along a dimension that is in the input; '' where that is its first."""
+    before, dilation = windows.before[dim], windows.dilations[dim]
+    return f"({before + dilation - 1} - {over} * {windows.strides[dim]}) // {dilation}" if before else ""
 
 
 @node_type("AveragePool", "LpPool")
@@ -132,7 +144,7 @@ def average_pool(site: NodeSite) -> Results:
         p = int(site.attribute("p", 2))
         element, result = _norm(element, p), _root(at("T", left), p)
     else:
-        result = f"{at('T', left)} / {_count(windows, padding_counts=site.flag('count_include_pad'))}"
+        result = f"{at('T', left)} / {_count(windows, wide, padding_counts=site.flag('count_include_pad'))}"
     stages = [
         declare_buffer("T", type_),
         f"{at('T', left)} = sum[{ranges}{met}]({element})",
@@ -149,8 +161,10 @@ def _root(total: str, p: int) -> str:
     return f"sqrt({total})" if p == 2 else total if p == 1 else f"pow({total}, {1 / p!r})"
 
 
-def _count(windows: Windows, *, padding_counts: bool) -> str:
-    """How many elements a window's mean is of: a number, or an expression of its place where windows differ."""
+def _count(windows: Windows, dtype: DType, *, padding_counts: bool) -> str:
+    """How many elements a window's mean is of, as a float of a type: a number, or an expression of its place where
+    windows differ.
+    """
     factors, constant = [], 1
     for dim, extent in enumerate(windows.inputs):
         low = windows.before[dim] if not padding_counts else 0
@@ -166,7 +180,7 @@ def _count(windows: Windows, *, padding_counts: bool) -> str:
         factors.append(f"({after} - {before})")
     if not factors:
         return f"{constant}.0"
-    return f"f32({' * '.join([*factors, str(constant)])})"
+    return f"{dtype}({' * '.join([*factors, str(constant)])})"
 
 
 @node_type("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -197,8 +211,8 @@ def global_pool(site: NodeSite) -> Results:
 
 @node_type("MaxUnpool")
 def max_unpool(site: NodeSite) -> Results:
-    """The elements at the positions that are given, zeros elsewhere: each output looks for the element whose position
-    is its own.
+    """The elements at the positions that are given, zeros elsewhere: each output looks for the last element whose
+    position is its own, as windows that overlap may have found the same one.
     """
     x, index = site.operand(0), site.operand(1)
     kernel = tuple(int(n) for n in site.require_attribute("kernel_shape"))
@@ -216,8 +230,13 @@ def max_unpool(site: NodeSite) -> Results:
     flat, spots = (site.view(t, (*x.shape[:2], count)) for t in (x, index))
     zero = number(0, x.type.dtype)
     channel = f"(i0 * {x.shape[1]} + i1) * {places} + i2"
-    stage = f"Y[i0, i1, i2] = sum[r0 < {count}](A[i0, i1, r0] if I[i0, i1, r0] == {channel} else {zero})"
-    made = site.view(site.single([stage], ValueType(x.type.dtype, (*x.shape[:2], places)), A=flat, I=spots), shape)
+    over, whole = "i0, i1, i2", (*x.shape[:2], places)
+    stages = [
+        declare_buffer("L", ValueType(DType.I64, whole)),
+        f"L[{over}] = max[r0 < {count} if I[i0, i1, r0] == {channel}](r0)",
+        f"Y[{over}] = A[i0, i1, L[{over}]] if {is_inside(f'L[{over}]', count)} else {zero}",
+    ]
+    made = site.view(site.single(stages, ValueType(x.type.dtype, whole), A=flat, I=spots), shape)
     # Positions count in the shape that the kernel gives; a larger one has zeros after it.
     borders = {dim: (0, int(n) - have) for dim, (n, have) in enumerate(zip(given, shape, strict=True))}
     if any(after < 0 for _, after in borders.values()):

@@ -12,6 +12,7 @@ from metasched.graph.builder import GraphValue
 from metasched.graph.counted.absent_elements import fill_absent
 from metasched.graph.counted.rows import run_on_rows
 from metasched.graph.errors import Unsupported
+from metasched.graph.node_types.arithmetic import quotient
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, declare_buffer, index_ranges, indices, limits, number
@@ -23,15 +24,16 @@ Results = tuple[GraphValue | None, ...]
 
 @dataclass(frozen=True)
 class _Reduction:
-    """A reduction of `term` ({0} is the element), and what is made of it: `{0}`, and `{n}` elements in all.
+    """A reduction of `term` ({0} is the element), and what is made of it: `{0}`.
 
-    `empty` is the result where there are no elements.
+    `empty` is the result where there are no elements. `is_mean`: what is made is divided by the number of elements.
     """
 
     reducer: str
     term: str
     result: str
     empty: float
+    is_mean: bool = False
 
 
 _REDUCTIONS = {
@@ -39,7 +41,7 @@ _REDUCTIONS = {
     "ReduceL2": _Reduction("sum", "{0} * {0}", "sqrt({0})", 0.0),
     "ReduceLogSum": _Reduction("sum", "{0}", "log({0})", -np.inf),
     "ReduceMax": _Reduction("max", "{0}", "{0}", -np.inf),
-    "ReduceMean": _Reduction("sum", "{0}", "{0} / {n}", np.nan),
+    "ReduceMean": _Reduction("sum", "{0}", "{0}", np.nan, is_mean=True),
     "ReduceMin": _Reduction("min", "{0}", "{0}", np.inf),
     "ReduceProd": _Reduction("prod", "{0}", "{0}", 1.0),
     "ReduceSum": _Reduction("sum", "{0}", "{0}", 0.0),
@@ -62,12 +64,12 @@ def _reduce_counted(site: NodeSite) -> Results | None:
     if x.count is None or axes is None or x.count.axis not in axes or not x.type.size:
         return None
     how, others = _REDUCTIONS[site.op], [axis for axis in axes if axis != x.count.axis]
-    if "{n}" not in how.result:
+    if not how.is_mean:
         return (_reduce(site, fill_absent(site, x, _neutral(how, x.type.dtype)), axes, site.op, how),)
     if not x.type.dtype.is_float:
         raise Unsupported(f"it is the mean of whole numbers, and data decide how many elements {x.type} has")
     wide, dtype = x.type.dtype.compute, x.type.dtype
-    plain = replace(how, result="{0}")
+    plain = replace(how, is_mean=False)
     given = fill_absent(site, replace(site.cast(x, wide), count=x.count), _neutral(plain, wide))
     total = _reduce(site, given, axes, site.op, plain)
     rest = prod(x.shape[axis] for axis in others)
@@ -85,9 +87,10 @@ def _neutral(how: _Reduction, dtype: DType) -> str:
 def _reduce_operand(site: NodeSite) -> Results:
     x, how = site.operand(0), _REDUCTIONS[site.op]
     axes = reduced_axes(site, x)
-    if axes is None:
-        return (x if how.term == "{0}" and how.result == "{0}" else _reduce(site, x, (), site.op, how),)
-    return (_reduce(site, x, axes, site.op, how),)
+    if axes is not None:
+        return (_reduce(site, x, axes, site.op, how),)
+    is_itself = how.term == "{0}" and how.result == "{0}" and not how.is_mean
+    return (x if is_itself else _reduce(site, x, (), site.op, how),)
 
 
 def reduced_axes(site: NodeSite, x: GraphValue) -> tuple[int, ...] | None:
@@ -129,10 +132,10 @@ def _reduce(site: NodeSite, x: GraphValue, axes: tuple[int, ...], op: str, how: 
     if axes:
         term = f"{how.reducer}[{index_ranges([f'r{axis}' for axis in axes], [x.shape[axis] for axis in axes])}]({term})"
     division = f"{count}.0" if wide.is_float else str(count)
-    result = how.result.replace(" / ", " / " if wide.is_float else " // ")
+    result = quotient(wide) if how.is_mean else how.result
     if result == "{0}" and wide is dtype:
         return _final(site, site.single([f"{at('Y', over)} = {term}"], type_, A=x), x, axes)
-    text = result.format(at("T", over), n=division)
+    text = result.format(at("T", over), division)
     text = text if wide is dtype else f"{dtype}({text})"
     stages = [declare_buffer("T", ValueType(wide, shape)), f"{at('T', over)} = {term}", f"{at('Y', over)} = {text}"]
     return _final(site, site.single(stages, type_, A=x), x, axes)

@@ -13,6 +13,7 @@ from metasched.graph.builder import DataSize, GraphValue
 from metasched.graph.counted.size_arithmetic import Size, sizes_of_input
 from metasched.graph.errors import Unsupported
 from metasched.graph.ir import Array
+from metasched.graph.reading.old_resizing import OLD_COORDINATES, OLD_NEAREST
 from metasched.graph.registry import node_type
 from metasched.graph.site import NodeSite
 from metasched.graph.text import at, cast, indices, real
@@ -92,7 +93,8 @@ def resize(site: NodeSite) -> Results:
     x = site.operand(0)
     axes, sizes, scales = _sizes(site, x)
     mode = site.require_one_of("mode", "nearest", ("nearest", "linear", "cubic"))
-    how = site.require_one_of("coordinate_transformation_mode", "half_pixel", _COORDINATES)
+    by_default = OLD_COORDINATES if site.op == "Upsample" else "half_pixel"
+    how = site.require_one_of("coordinate_transformation_mode", by_default, _COORDINATES)
     parts = _parts(site, x, axes) if how == "tf_crop_and_resize" else {}
     outside = float(site.attribute("extrapolation_value", 0.0)) if parts else None
     resampled, all_inside = dict[int, _Taps](), []
@@ -167,7 +169,10 @@ def _parts(site: NodeSite, x: GraphValue, axes: tuple[int, ...]) -> dict[int, tu
 
 def _taps(site: NodeSite, axis: _Axis, places: Array, mode: str) -> _Taps:
     if mode == "nearest":
-        how = site.require_one_of("nearest_mode", "round_prefer_floor", tuple(_ROUNDINGS))
+        by_default = OLD_NEAREST if site.op == "Upsample" else "round_prefer_floor"
+        how = site.require_one_of("nearest_mode", by_default, (*_ROUNDINGS, OLD_NEAREST))
+        if how == OLD_NEAREST:
+            how = "ceil" if axis.scale < 1 else "floor"
         chosen = np.clip(_ROUNDINGS[how](places), 0, axis.extent - 1)
         return _Taps(chosen.astype(np.int64)[:, None], np.ones((axis.outputs, 1)))
     narrowed = min(float(axis.scale), 1.0) if site.flag("antialias") else 1.0

@@ -166,7 +166,12 @@ def _scatter_rows(site: NodeSite, count: ValueCount | None, known: Array | None)
     flat = site.view(x, (math.prod(x.shape[:depth]), length))
     update = site.view(updates, (rows, length))
     strides = [math.prod(x.shape[dim + 1 : depth]) for dim in range(depth)]
-    target = " + ".join(f"{_target(f'I[j0, {dim}]', x, dim)} * {stride}" for dim, stride in enumerate(strides))
+    targets = [_target(f"I[j0, {dim}]", x, dim) for dim in range(depth)]
+    target = " + ".join(f"{own} * {stride}" for own, stride in zip(targets, strides, strict=True))
+    if depth > 1 and known is None:
+        # Along one dimension what is not there would be in the next row.
+        inside = " and ".join(is_inside(own, extent) for own, extent in zip(targets, x.shape, strict=False))
+        target = f"{target} if {inside} else -1"
     number_ = None if x.count is None else site.view(x.count.number, ())
     given = site.view(index, (rows, depth))
     place = site.single([f"Y[j0] = {target or '0'}"], ValueType(DType.I64, (rows,)), I=given, N=number_)

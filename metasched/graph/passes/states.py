@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from metasched.dtypes import DType
@@ -35,7 +35,7 @@ def states(graph: Graph, context: PassContext) -> Graph:
 
 def _position_apart(graph: Graph, output: str) -> Graph | None:
     """The graph in which a node of its own computes the position of an update; None where nothing computes one."""
-    made = _source(graph, output)
+    made = _source(_viewed(graph), output)
     computed = _find_maker(graph, made)
     found = None if computed is None else position_apart(computed[1].program)
     if computed is None or found is None:
@@ -60,15 +60,16 @@ def _position_apart(graph: Graph, output: str) -> Graph | None:
 
 def _update_in_place(graph: Graph, state: str, output: str, context: PassContext) -> Graph | str:
     """The graph with a state updated in place, or why it is not."""
-    made = _source(graph, output)
+    viewed = _viewed(graph)
+    made = _source(viewed, output)
     computed = _find_maker(graph, made)
     update = None if computed is None else stretch_update(computed[1].program)
     if computed is None or update is None:
         return f"`{output}` is not `{state}` with a stretch replaced at a position"
     number, node = computed
     values = node.input_values()
-    whole, position = values[update.whole], _source(graph, values[update.position])
-    if _source(graph, whole) != state or made in graph.parts:
+    whole, position = values[update.whole], _source(viewed, values[update.position])
+    if _source(viewed, whole) != state or made in graph.parts:
         return f"`{output}` is not `{state}` with a stretch replaced"
     if not context.in_loop and (position not in graph.inputs or position in graph.states):
         return f"the position, `{position}`, is no input of the network"
@@ -76,7 +77,7 @@ def _update_in_place(graph: Graph, state: str, output: str, context: PassContext
         return f"the position, `{position}`, is {graph.types[position].dtype}"
     if context.in_loop and update.count > 1:
         return f"{update.count} places are written at once, of which some may not be there in a later step"
-    views = {state, *(other.output for other in _views(graph) if _source(graph, other.output) == state)}
+    views = {state, *(name for name in viewed if _source(viewed, name) == state)}
     readers = [other.name for other in _others(graph, node) if views.intersection(other.inputs)]
     if readers or any(name in views for _, name in graph.outputs):
         return f"what it was before is read by others, too: {', '.join(readers)}"
@@ -89,8 +90,9 @@ def _find_maker(graph: Graph, value: str) -> tuple[int, Compute] | None:
     return next(found, None)
 
 
-def _views(graph: Graph) -> Iterator[ShapeView]:
-    return (node for node in graph.nodes if isinstance(node, ShapeView))
+def _viewed(graph: Graph) -> dict[str, str]:
+    """What each view of a graph is of."""
+    return {node.output: node.input for node in graph.nodes if isinstance(node, ShapeView)}
 
 
 def _others(graph: Graph, node: Compute) -> Iterator[Node]:
@@ -98,11 +100,10 @@ def _others(graph: Graph, node: Compute) -> Iterator[Node]:
     return (other for other in graph.nodes if other is not node and not isinstance(other, ShapeView))
 
 
-def _source(graph: Graph, name: str) -> str:
-    """The value that another is a view of."""
-    views = {node.output: node.input for node in _views(graph)}
-    while name in views:
-        name = views[name]
+def _source(viewed: Mapping[str, str], name: str) -> str:
+    """The value that another is a view of, however many views are between."""
+    while name in viewed:
+        name = viewed[name]
     return name
 
 
@@ -110,7 +111,7 @@ def _place_update(graph: Graph, number: int, node: Compute, update: StretchUpdat
     """The graph with an update that computes what is new where it lies in the state."""
     values = node.input_values()
     output = node.outputs[0]
-    state, whole = _source(graph, values[update.whole]), graph.types[values[update.whole]]
+    state, whole = _source(_viewed(graph), values[update.whole]), graph.types[values[update.whole]]
     strides = packed_strides(whole.shape)
     new = fresh_name(f"{output}.new", graph.types)
     step = strides[update.axis]

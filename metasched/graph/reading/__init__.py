@@ -7,6 +7,7 @@ Its files, in reading order:
   afterwards
 - `tensors`: Arrays of a model's file: their sizes are checked before memory is taken
 - `channel_slopes`: Slopes of `PRelu` before opset 7, which ONNX's converter leaves as they are
+- `old_resizing`: Where `Resize` and `Upsample` looked before opset 11, when nodes did not say it
 - `model_file`: A model's file, read as data
 - `size_expressions`: Sizes that a model says by others: `past_sequence_length + 1`
 - `functions`: Bodies of node types that ONNX defines by other node types, and of a model's own functions

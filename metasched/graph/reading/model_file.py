@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from metasched.graph.errors import NetworkError
 from metasched.graph.reading.channel_slopes import BROADCAST_OPSET, align_slopes_to_channels
 from metasched.graph.reading.mapped_files import MappedFile, message_of_file
+from metasched.graph.reading.old_resizing import PLACES_OPSET, keep_old_places
 from metasched.support.data_classes import dataclass
 from metasched.support.imports import imports
 from metasched.support.messages import listing
@@ -106,6 +107,8 @@ def _convert_opset(model: ModelFile) -> ModelFile:
         made = converter.convert_version(model.proto, OLDEST_OPSET)
         changed = _changed_inputs(model.proto, made)
         if not changed:
+            if opset < PLACES_OPSET:
+                keep_old_places(made.graph)
             return replace(model, proto=made if opset >= BROADCAST_OPSET else align_slopes_to_channels(made))
         reason = f"it gives {listing(changed)} another type"  # as of `Scan` of opset 8
     except (converter.ConvertError, RuntimeError) as error:

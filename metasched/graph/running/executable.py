@@ -15,7 +15,14 @@ import numpy as np
 
 from metasched.graph.ir import Array
 from metasched.graph.loop_node import ENDLESS
-from metasched.graph.running.execution_plan import FIRST, ExecutionPlan, ResultCount, StepInfo, TableAction
+from metasched.graph.running.execution_plan import (
+    FIRST,
+    ExecutionPlan,
+    KeptState,
+    ResultCount,
+    StepInfo,
+    TableAction,
+)
 from metasched.graph.running.memory import MappedMemory
 from metasched.graph.running.output_memory import OutputMemory
 from metasched.graph.running.plan import Arena
@@ -71,6 +78,7 @@ class Executable:
         self._written = [memory for result, memory in pairs if result.written is not None]
         # Whether what is written is what a call returns, just so.
         self._is_plain = all(result.written is not None and result.count is None for result in plan.results)
+        self._overwritten = {state.root for state in plan.kept}
 
     @property
     def arena(self) -> Arena:
@@ -93,8 +101,10 @@ class Executable:
             failed = memory.call.run((*taken, *new), most)
             if failed:
                 require_success(failed, self._names)
+            # A result may be what a state was before this call.
+            results = new if self._is_plain else self._outputs(memory.roots, new)
             self._keep_states(memory.roots)
-            return new if self._is_plain else self._outputs(memory.roots, new)
+            return results
         finally:
             self._free.append(memory)
 
@@ -135,9 +145,20 @@ class Executable:
             return _CallMemory(arena, roots, self._table.call(roots, FIRST, len(plan.inputs) + len(self._written)))
 
     def _keep_states(self, roots: Roots) -> None:
-        """Copy what states are next to where they are, as far as it was not computed there."""
-        for state in self.plan.kept:
-            ctypes.memmove(roots[state.root], roots[state.found.root] + state.found.offset, state.nbytes)
+        """Copy what states are next to where they are, as far as it was not computed there.
+
+        What lies in another state, which is overwritten, too, is read before any of them is.
+        """
+        found = [self._find_next(roots, state) for state in self.plan.kept]
+        for state, source in zip(self.plan.kept, found, strict=True):
+            ctypes.memmove(roots[state.root], source, state.nbytes)
+
+    def _find_next(self, roots: Roots, state: KeptState) -> int | bytes:
+        """The address of what a state is next; the bytes themselves, where they lie in a state that is copied to."""
+        address = roots[state.found.root] + state.found.offset
+        if state.found.root not in self._overwritten:
+            return address
+        return bytes((ctypes.c_char * state.nbytes).from_address(address))
 
     def _outputs(self, roots: Roots, new: list[Array]) -> list[Array]:
         found: list[Array] = []

@@ -8,6 +8,7 @@ again that nobody has any longer.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from metasched.graph.ir import Array
 from metasched.graph.value_type import ValueType
@@ -18,8 +19,15 @@ from metasched.runtime.child_locks import lock_of_calls
 _LARGE_BYTES = 128 << 10
 # While a caller reads what one call gave, or hands it to the next, that one writes another.
 _MOST_KEPT_PIECES = 2
-# Who refers to memory that nobody else has: the list of it, the loop that looks at it, and the call that counts.
-_OURS = 3
+
+
+def _count_references(pieces: Sequence[object]) -> list[int]:
+    """How many references there are to each piece, with those of this function, which depend on Python's version."""
+    return [sys.getrefcount(piece) for piece in pieces]
+
+
+# How many references there are to what only a list has.
+(_OURS,) = _count_references([object()])
 
 
 class OutputMemory:
@@ -32,14 +40,14 @@ class OutputMemory:
         self._lock = lock_of_calls()
 
     def array(self) -> Array:
-        """An array that nobody else has, nor a view of it, with anything in it. Takes up to a microsecond."""
+        """An array that nobody else has, nor a view of it, with anything in it. Takes about a microsecond."""
         shape, dtype = self._shape, self._dtype
         if not self._is_large:
             return aligned_empty(shape, dtype)
         with self._lock:
-            for room in self._kept:
-                if sys.getrefcount(room) == _OURS:
-                    return array_at_cache_line(room, shape, dtype)
+            counts = _count_references(self._kept)
+            if _OURS in counts:
+                return array_at_cache_line(self._kept[counts.index(_OURS)], shape, dtype)
             room = cache_line_buffer(self._type.nbytes)
             self._kept = [*self._kept, room][-_MOST_KEPT_PIECES:]
             return array_at_cache_line(room, shape, dtype)

@@ -76,41 +76,53 @@ class _Packing:
 
 
 class WeightStore:
-    """Weights of several networks by what they are: code that computes them, and the contents of constants."""
+    """Weights of several networks by what they are: code that computes them, and the contents of constants.
+
+    Networks are compiled while another is written to disk, so each method holds the lock. Who holds it longer, `lock`,
+    finds things as they were.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._known: dict[str, tuple[MappedMemory, int]] = {}
         self._files: dict[int, tuple[str, str, MappedMemory]] = {}
 
     @property
     def nbytes(self) -> int:
         """Memory of all of them."""
-        return sum(len(memory.bytes) for memory in {id(m): m for m, _ in self._known.values()}.values())
+        with self.lock:
+            memories = {id(memory): memory for memory, _ in self._known.values()}
+        return sum(len(memory.bytes) for memory in memories.values())
 
     def get(self, key: str) -> tuple[MappedMemory, int] | None:
         """The memory that holds a weight, and its offset there."""
-        return self._known.get(key)
+        with self.lock:
+            return self._known.get(key)
 
     def put(self, key: str, memory: MappedMemory, offset: int) -> None:
-        self._known[key] = memory, offset
+        with self.lock:
+            self._known[key] = memory, offset
 
     def offsets_in_memory(self, memory: MappedMemory) -> dict[str, int]:
         """The weights in a piece of memory, with their offsets there."""
-        return {key: offset for key, (other, offset) in self._known.items() if other is memory}
+        with self.lock:
+            return {key: offset for key, (other, offset) in self._known.items() if other is memory}
 
     def is_in_file(self, memory: MappedMemory, key: str, weights_hash: str) -> None:
         """Remember that a piece of memory is what a network's file on disk has, by its key there and its SHA-256."""
-        self._files[memory.address] = key, weights_hash, memory
+        with self.lock:
+            self._files[memory.address] = key, weights_hash, memory
 
     def file_of(self, memory: MappedMemory) -> tuple[str, str] | None:
         """The key and the SHA-256 of what is on disk of a piece of memory."""
-        found = self._files.get(memory.address)
+        with self.lock:
+            found = self._files.get(memory.address)
         return None if found is None else found[:2]
 
     def memory_of_file(self, weights_hash: str) -> MappedMemory | None:
         """The piece of memory that is what a file has, if there is one."""
-        return next((memory for _, digest, memory in self._files.values() if digest == weights_hash), None)
+        with self.lock:
+            return next((memory for _, digest, memory in self._files.values() if digest == weights_hash), None)
 
     def key(self, packing: _Packing | None, arrays: Sequence[Array]) -> str:
         """What tells a weight from all others: the code that computes it, and the contents of constants."""

@@ -86,7 +86,8 @@ class ThisMachine(LocalRunner):
             with self._builder() as builder:
                 return builder.request(request, self._settings.limits.build_s)
         except WorkerLost as lost:
-            return Message(MessageKind.FAILED, asdict(lost.failure(Reason.BUILD_TIMEOUT)))
+            failed = asdict(lost.failure(Reason.BUILD_TIMEOUT))
+            return Message(MessageKind.FAILED, {**failed, "phases": {"build": lost.seconds}})
 
     def measure_built(self, built: Sequence[Built], inputs: Inputs | None) -> list[Measurement | BaseException]:
         """Check and time candidates of one program in turns."""

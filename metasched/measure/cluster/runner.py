@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import field, replace
 from functools import partial
@@ -393,7 +393,8 @@ class ClusterRunner:
             job.artefact = answer
         elif answer.kind is MessageKind.FAILED:
             failure = Failure(str(answer.body["reason"]), str(answer.body["detail"]))
-            _settle(job.future, Measurement(job.candidate, (), False, failure, _phases(_body(job)), _code(job)))
+            phases = (*_phases(_body(job)), *_phases(answer.body))
+            _settle(job.future, Measurement(job.candidate, (), False, failure, _summed(phases), _code(job)))
         else:
             _fail(job.future, ResourceError(f"building a candidate failed on {sent.member.address}: {answer.body}"))
         self._work.note_built(job)
@@ -425,10 +426,8 @@ class ClusterRunner:
             _fail(job.future, error)
         else:
             building = (*_phases(_body(job)), *_phases({} if job.artefact is None else job.artefact.body))
-            phases: dict[str, float] = {}
-            for name, seconds in (*building, *measured.phases):
-                phases[name] = phases.get(name, 0.0) + seconds
-            _settle(job.future, replace(measured, phases=tuple(phases.items()), code=measured.code or _code(job)))
+            phases = _summed((*building, *measured.phases))
+            _settle(job.future, replace(measured, phases=phases, code=measured.code or _code(job)))
 
     # --- machines that are lost
 
@@ -529,3 +528,11 @@ def _code(job: MeasureJob) -> str | None:
 def _phases(body: dict[str, Any]) -> tuple[tuple[str, float], ...]:
     """The seconds of phases that a worker's answer has."""
     return tuple((str(name), float(seconds)) for name, seconds in dict(body.get("phases", {})).items())
+
+
+def _summed(phases: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """Phases, each once, with the seconds of all parts of that name."""
+    found: dict[str, float] = {}
+    for name, seconds in phases:
+        found[name] = found.get(name, 0.0) + seconds
+    return tuple(found.items())

@@ -75,8 +75,7 @@ class _Member:
         roots = (ctypes.c_int64 * len(addresses))(*addresses)
         status = self._run(self._table, len(self._names), roots, _NO_TIME_LIMIT_NS)
         if not status:
-            for root, (found, offset), nbytes in self._kept:
-                ctypes.memmove(roots[root], roots[found] + offset, nbytes)
+            # Results come first: one may be what a state was before this call.
             for n, (array, (_, _, _, copied, count)) in enumerate(zip(made, self._results, strict=True)):
                 if copied is not None:
                     ctypes.memmove(_array_address(array), roots[copied[0]] + copied[1], array.nbytes)
@@ -84,10 +83,24 @@ class _Member:
                     (root, offset), axis = count
                     number = ctypes.c_int64.from_address(roots[root] + offset).value
                     made[n] = np.ascontiguousarray(array[(*(slice(None),) * axis, slice(number))])
+            self._keep_states(roots)
         self._arenas.append(arena)
         if status:
             raise self._status_error(*divmod(status, _STATUSES_PER_STEP))
         return made
+
+    def _keep_states(self, roots: ctypes.Array[ctypes.c_int64]) -> None:
+        """Copy what states are next to where they are. What lies in another state, which is overwritten, too, is read
+        before any of them is.
+        """
+        overwritten = {root for root, _, _ in self._kept}
+        found: list[int | bytes] = []
+        for _, (root, offset), nbytes in self._kept:
+            address = roots[root] + offset
+            is_apart = root not in overwritten
+            found.append(address if is_apart else bytes((ctypes.c_char * nbytes).from_address(address)))
+        for (root, _, nbytes), source in zip(self._kept, found, strict=True):
+            ctypes.memmove(roots[root], source, nbytes)
 
     def _arena(self) -> Array:
         """Memory for values between steps, which no other call has."""

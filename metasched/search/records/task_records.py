@@ -256,6 +256,11 @@ class TaskRecords:
     def of_code(self, code: str) -> Summary | None:
         return self._by_code.get(code)
 
+    def is_recorded(self, code: str) -> bool:
+        """Whether this very search has a record of a code, whatever other spaces have."""
+        found = self._by_code.get(code)
+        return found is not None and found.space == self._search.space
+
     def is_duplicate(self, trace: str) -> bool:
         """Whether the trace is noted as a proposal whose code had been measured."""
         return outline_of(trace) in self._duplicates

@@ -42,12 +42,17 @@ def test_a_clock_that_changes_does_not_matter(counter: CycleCounter) -> None:
     assert counter.call_cycles(lambda: next(seconds), samples=3) == 7.0
 
 
-def test_each_iteration_of_a_loop_takes_about_as_long_however_many_there_are() -> None:
+def test_a_loop_has_as_many_iterations_as_a_sample_takes_and_the_cycles_are_of_one(
+    counter: CycleCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counts: list[int] = []
 
-    def loop(count: int) -> None:
+    def loop(count: int) -> float:
+        """An iteration takes a second, by the times that are made up."""
         counts.append(count)
-        sum(range(count))
+        return float(count)
 
-    assert CycleCounter(Target.detect(threads=1)).iteration_cycles(loop, samples=2) > 0
-    assert counts[-1] == counts[-2] >= 64
+    monkeypatch.setattr(cycles, "_SAMPLE_S", 1000.0)
+    CHAINS[:] = [2.0] * 4
+    assert counter.iteration_cycles(loop, samples=2) == 0.5
+    assert counts == [64, 256, 1000, 1000]

@@ -11,7 +11,7 @@ import pytest
 
 from metasched.cli.command import Console
 from metasched.cli.main import main
-from metasched.database import Record, TaskKey, Visit, open_database
+from metasched.database import Record, TaskKey, Visit, code_version, open_database
 from metasched.lang import parse_program
 from metasched.target import Target
 from tests.support import command_line
@@ -169,6 +169,13 @@ def test_pruning(there: Path) -> None:
     assert "0 records removed" in run("prune", "--keep-best", "1")
     assert "1 record removed from sqlite:///metasched.db; 0 left" in run("prune", "--older-than", "30")
     assert "holds no records yet" in run("stats")
+
+
+def test_pruning_what_other_versions_have_measured(there: Path) -> None:
+    with open_database("sqlite:///metasched.db") as database:
+        database.add(replace(record(2, (5e-3,), None), code_version=code_version()))
+    assert "2 records removed from sqlite:///metasched.db; 1 left" in run("prune", "--other-versions")
+    assert json.loads(run("stats", "--json"))["code_versions"] == [code_version()]
 
 
 @pytest.mark.parametrize(

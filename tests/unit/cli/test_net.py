@@ -12,6 +12,7 @@ import pytest
 from onnx import helper
 
 from tests.support import command_line
+from tests.support.fake_runner import LevelRunner
 from tests.support.onnx_models import model, node, random, value
 
 W = random(4, 3, seed=1)
@@ -83,6 +84,8 @@ def test_a_model_runs_on_given_arrays_and_is_compared(folder: Path) -> None:
     assert data["ms"] > 0
     assert 0.05 < data["differences"]["y"] < 0.1
     assert data["outputs"]["y"]["shape"] == [2, 3]
+    status, out, _ = run(*call, "--expect", str(folder / "other.npz"), "--tolerance", "0.2")
+    assert (status, "from what is expected, within 0.2" in out) == (0, True)
 
 
 def test_the_error_against_float32_is_printed_where_it_is_asked_for(folder: Path) -> None:
@@ -112,6 +115,44 @@ def test_a_model_is_tuned_and_runs_from_the_database(tmp_path: Path) -> None:
     status, _, err = run("run", file, "--db", f"sqlite:///{tmp_path}/none.db")
     assert status == 2
     assert "none.db" in err
+
+
+@pytest.fixture
+def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The file of a product that is large enough to be tuned, of which nothing is run."""
+    monkeypatch.setattr("metasched.measure.executors.local.LocalRunner", lambda _: LevelRunner())
+    onnx.save(
+        model([node("MatMul", "x w", "y")], [value("x", random(32, 64))], ["y"], {"w": random(64, 48)}),
+        tmp_path / "big.onnx",
+    )
+    return str(tmp_path / "big.onnx")
+
+
+def test_what_ends_tuning_and_what_its_order_goes_by(product: str) -> None:
+    def tuned(*options: str) -> int:
+        """How many trials there are in the end."""
+        call = ("tune", product, "--db", "sqlite:///:memory:", "--strategy", "random", "--json")
+        status, out, err = run(*call, *options)
+        assert status == 0, err
+        return int(json.loads(out.splitlines()[-1])["trials"])
+
+    # A network that is as fast as it has to be is left alone by the scheduler that goes by that.
+    fast = ("--objective", "latency=60", "--trials", "20")
+    assert tuned(*fast, "--scheduler", "gradient") < tuned(*fast, "--scheduler", "round_robin") == 20
+    assert tuned("--patience", "3") == 4
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--scheduler", "gradent"), "there is no task scheduler `gradent`\n  hint: did you mean `gradient`"),
+        (("--objective", "latency"), "there is no objective `latency`; there are sum, "),
+        (("--knowledge", "none.knowledge"), "none.knowledge"),
+    ],
+)
+def test_what_tuning_cannot_go_by_is_said(product: str, option: tuple[str, ...], message: str) -> None:
+    status, _, err = run("tune", product, "--trials", "1", "--db", "sqlite:///:memory:", *option)
+    assert (status, message in err) == (2, True)
 
 
 def test_a_model_is_profiled(folder: Path) -> None:

@@ -170,6 +170,17 @@ def test_what_the_rule_did_and_what_it_added() -> None:
     assert "func dense_relu(" in render_spaces("dense_relu", both, whole=True)
 
 
+@pytest.mark.parametrize("more", [(), ("--sketches",)])
+def test_the_sketches_are_printed_whole_where_that_is_asked_for(
+    more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules_try, "run_trial", lambda *_: Trial(report(1.0), report(1.0), None))
+    out = io.StringIO()
+    assert main(["rules", "try", "my.py:rows", "p.ms", *more], Console(out, io.StringIO())) == 0
+    assert "1 of them new" in out.getvalue()
+    assert ("func dense_relu(" in out.getvalue()) == bool(more)
+
+
 def test_a_rule_that_never_applies_is_not_measured() -> None:
     out = io.StringIO()
     assert main(["rules", "try", "my.py:idle", "p.ms"], Console(out, io.StringIO())) == 1

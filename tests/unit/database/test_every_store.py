@@ -109,6 +109,14 @@ def test_records_are_given_other_visits_and_removed(db: Database) -> None:
     assert db.damaged() == []
 
 
+def test_the_number_of_a_removed_record_is_not_given_to_another(db: Database) -> None:
+    """A search that is under way takes what has a number that it knows for known."""
+    numbers = db.add_all([RECORD, replace(RECORD, trial=8)])
+    db.remove([replace(RECORD, trial=8)])
+    assert db.add(replace(RECORD, trial=9)) > max(numbers)
+    assert [s.trial for s in db.summaries(TASK, after=max(numbers))] == [9]
+
+
 def test_records_whose_trace_does_not_parse_are_told_and_removed(db: Database) -> None:
     sound = timed(3.0, 3.0, trial=1)
     db.add_all([sound, replace(timed(1.0, 1.0, trial=2), trace="no trace")])

@@ -140,6 +140,28 @@ def test_what_version_3_timed_with_prologues_is_of_another_version(tmp_path: Pat
             assert len(db.duplicates(SearchKey(stats.task, "", version))) == 1
 
 
+def test_what_version_7_wrote_stays_with_its_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with open_database(url_of(path)) as db:
+        db.add_all([RECORD, FAILED, timed(0.5, 0.25)])
+        records, summaries = db.records(TASK), db.summaries(TASK)
+    old = old_file(tmp_path / "7.db", 7)
+    old.execute("ATTACH ? AS new", (str(path),))
+    for table in ("tasks", "records"):
+        columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})").fetchall())
+        old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    old.execute("DELETE FROM main.records WHERE id = 2")
+    old.commit()
+    old.close()
+    url = url_of(tmp_path / "7.db")
+    with open_database(url, Access.READ) as db:
+        assert (db.records(TASK), db.summaries(TASK)) == (records[::2], summaries[::2])
+    with open_database(url) as db:
+        assert (db.records(TASK), db.summaries(TASK)) == (records[::2], summaries[::2])
+        db.remove(records[2:])
+        assert db.add_all([FAILED]) == [4]
+
+
 def test_what_is_run_once_is_kept_beside_the_times(tmp_path: Path) -> None:
     with open_database(url_of(tmp_path / "p.db")) as db:
         db.add(replace(RECORD, prologue_seconds=0.25))
@@ -271,6 +293,30 @@ def test_a_locked_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         other.close()
         db.add(RECORD)
         assert db.count(TASK) == 1
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_removed_is_no_failure_where_another_process_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    """Only the file stays as large as it was."""
+    monkeypatch.setattr(backend, "_BUSY_SECONDS", 0.05)
+    path = tmp_path / "l.db"
+    with open_database(url_of(path)) as db:
+        db.add_all([RECORD, timed(0.5)])
+        if damaged:
+            change(path, "UPDATE records SET place = -1 WHERE id = 1")
+        other = sqlite3.connect(path, isolation_level=None)
+        assert isinstance(db, backend.SQLiteDatabase)
+        db._connection.set_trace_callback(lambda query: other.execute("BEGIN IMMEDIATE") if query == "VACUUM" else None)
+        if damaged:
+            db.remove_damaged()
+        else:
+            db.remove([RECORD])
+        db._connection.set_trace_callback(None)
+        assert other.in_transaction
+        other.close()
+        assert db.records(TASK) == [timed(0.5)]
 
 
 def change(path: Path, statement: str) -> None:

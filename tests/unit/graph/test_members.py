@@ -13,8 +13,8 @@ import metasched as ms
 from metasched.graph.growing_network import GrowingNetwork
 from metasched.graph.tuning.networks import tune_networks
 from tests.support.decoders import Decoder
+from tests.support.fake_runner import FakeRunner
 from tests.unit.graph.test_network_of_sizes import MODEL, WIDE, inputs
-from tests.unit.graph.tuning.test_graphs import FakeRunner
 
 DECODER = Decoder(layers=1)
 IDS = np.random.default_rng(3).integers(0, DECODER.words, DECODER.room)

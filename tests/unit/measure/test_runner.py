@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator, Set
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from metasched.errors import ResourceError
 from metasched.lang import parse_program
 from metasched.measure.cores import CoreShare, share_of
 from metasched.measure.job import turn_order
 from metasched.measure.machines import require_able
 from metasched.measure.process import Loss, WorkerLost, WorkerRole, WorkerSpec
 from metasched.measure.protocol import Message, MessageKind
-from metasched.measure.records import Failure
+from metasched.measure.records import CheckError, Failure
 from metasched.measure.runner import LocalRunner, RunnerSettings
 from metasched.measure.timing import TimingPlan
 from metasched.target import Target, TargetError
@@ -229,6 +231,110 @@ def test_equal_code_may_be_compiled_by_two_builders_at_once(monkeypatch: pytest.
             while len(futures) == 1 and runner._ahead and time.monotonic() < until:
                 time.sleep(1e-3)
         assert [future.result(_S).seconds for future in futures] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (
+            RuntimeError("can't start new thread"),
+            ResourceError,
+            "measuring candidates failed: no thread can be started\n  hint: raise the limit",
+        ),
+        (OSError(errno.ENXIO, "of no resource"), OSError, "of no resource"),
+    ],
+)
+@pytest.mark.parametrize("what", ["begins to build", "sets builders apart", "checks wholes"])
+def test_what_ends_a_batch_is_raised_to_who_waits_and_the_next_is_measured(
+    monkeypatch: pytest.MonkeyPatch, what: str, fault: Exception, error: type[Exception], message: str
+) -> None:
+    def fail(*given: object) -> Any:
+        raise fault
+
+    share = CoreShare(frozenset({0, 1}), frozenset({2, 3}))
+    with runner_of(Journal(), monkeypatch, share) as runner:
+        with monkeypatch.context() as patch:
+            if what == "begins to build":
+                patch.setattr(runner._building, "submit", fail)
+            elif what == "sets builders apart":
+                patch.setattr(FakeProcess, "run_on", fail)
+            else:
+                patch.setattr(runner, "_check_wholes", fail)
+            futures = [runner.submit(PROGRAM, name, "t") for name in ("packs", "packs too")]
+            for future in futures:
+                with pytest.raises(error, match=message):
+                    future.result(_S)
+        assert runner.submit(PROGRAM, "packs", "t").result(_S).seconds == 0.5
+
+
+def test_a_thread_that_cannot_be_had_is_told_when_a_runner_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name == "metasched-build_1":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    with pytest.raises(
+        ResourceError, match="starting workers failed: no thread can be started\n  hint: raise the limit"
+    ):
+        runner_of(Journal(), monkeypatch, None)
+
+
+def test_an_expected_result_that_failed_is_computed_once_a_batch_and_anew_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[MessageKind] = []
+    lacks = threading.Event()
+
+    def answer(process: FakeProcess, message: Message, *given: object) -> Message:
+        if message.kind is not MessageKind.PREPARE:
+            return request(process, message, 0.0)
+        asked.append(message.kind)
+        if lacks.is_set():
+            return Message(MessageKind.FAILED, {"reason": "out-of-memory", "detail": ""})
+        return Message(MessageKind.DONE, {})
+
+    request = FakeProcess.request
+    monkeypatch.setattr(FakeProcess, "request", answer)
+    with runner_of(Journal(), monkeypatch, None) as runner:
+        lacks.set()
+        futures = [runner.submit(PROGRAM, f"now {n}", "t") for n in range(3)]
+        for future in futures:
+            with pytest.raises(CheckError, match="end what holds memory"):
+                future.result(_S)
+        assert len(asked) == 1
+        lacks.clear()
+        assert runner.submit(PROGRAM, "now 0", "t").result(_S).seconds == 0.5
+        assert runner.submit(PROGRAM, "now 1", "t").result(_S).seconds == 0.5
+    assert len(asked) == 2
+
+
+def test_what_a_lost_worker_took_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(process: FakeProcess, message: Message, *given: object) -> Message:
+        if message.kind is not lost_over[0]:
+            return request(process, message, 0.0)
+        lost = WorkerLost(Loss.TIMEOUT, "timeout", "")
+        lost.seconds = 20.0
+        raise lost
+
+    request = FakeProcess.request
+    monkeypatch.setattr(FakeProcess, "request", lose)
+    with runner_of(Journal(), monkeypatch, None) as runner:
+        for kind, reason, phase in (
+            (MessageKind.BUILD, "build-timeout", "build"),
+            (MessageKind.LOWER, "build-timeout", "build"),
+            (MessageKind.RUN, "run-timeout", "run"),
+            (MessageKind.BUILD_WHOLE, "build-timeout", "build"),
+            (MessageKind.CHECK, "run-timeout", "run"),
+        ):
+            lost_over = [kind]
+            name = f"packs {kind.value}"
+            lowered = runner.lower(PROGRAM, name, "t").result(_S) if kind is MessageKind.LOWER else None
+            found = runner.submit(PROGRAM, name, "t", lowered=lowered).result(_S)
+            assert found.failure == Failure(reason, "")
+            assert dict(found.phases)[phase] == 20.0
 
 
 def pairs(cpu: int) -> list[int]:

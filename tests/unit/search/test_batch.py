@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ import pytest
 from metasched.database.base import Database
 from metasched.database.claims import Claimant
 from metasched.database.database_registry import open_database
-from metasched.database.record import VisitKind
+from metasched.database.record import Duplicate, VisitKind
 from metasched.search.contest import REPEATS
 from metasched.search.proposal import Guesses
 from tests.support.toy_search import ToyRunner, ToySpace, key, tuned
@@ -106,6 +107,43 @@ def test_what_another_process_has_begun_is_waited_for_and_not_begun_again(databa
     assert theirs not in runner.traces
     assert report.records == 16
     assert len(runner.traces) == 15
+
+
+def test_a_guess_of_recorded_code_waits_for_nobody(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody measures its code any more: two processes would each wait for the other to leave."""
+    first = ToyRunner(ToySpace())
+    tuned(database, 4, first)
+    database.join(key(), Claimant(socket.gethostname(), 1, psutil.Process(1).create_time()))
+    monkeypatch.setattr(
+        "metasched.search.several_tasks.waiting.Waiting.sleep", lambda self, seconds: pytest.fail("it waits")
+    )
+    runner = ToyRunner(ToySpace())
+    runner.codes = lambda trace: first.traces[0] if trace == SLOW else trace
+    report = tuned(database, 20, runner, guesses=Guesses(SLOW, SLOW))
+    assert report.records == 20
+    assert SLOW not in runner.traces
+    assert [duplicate.trace for duplicate in database.duplicates(key())] == [SLOW]
+
+
+def test_code_that_another_process_measured_of_another_trace_is_a_duplicate(database: Database) -> None:
+    other = Claimant(socket.gethostname(), 1, psutil.Process(1).create_time())
+    alone = ToyRunner(ToySpace())
+    with open_database("sqlite:///:memory:") as fresh:
+        tuned(fresh, 16, alone)
+        (found,) = (record for record in fresh.records(key().task) if record.trace == alone.traces[3])
+    database.join(key(), other)
+    assert database.claim(key(), [found.code], 9, other) == [found.code]
+
+    def record(seconds: float) -> None:
+        database.add(replace(found, trace="[0, 3, 3, 3, 3]"))
+        database.leave(key(), other)
+
+    runner = ToyRunner(ToySpace())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metasched.search.several_tasks.waiting.Waiting.sleep", lambda self, seconds: record(seconds))
+        tuned(database, 16, runner)
+    assert found.trace not in runner.traces
+    assert database.duplicates(key())[0] == Duplicate(found.trace, found.code, found.batch, found.place)
 
 
 def test_claims_of_a_process_that_ended_cost_nothing(database: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 
 import metasched as ms
 from metasched.database.database_registry import DEFAULT_DATABASE
+from metasched.graph.tuning import settling
+from tests.support.fake_runner import AllFaster, FakeRunner
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 B = np.ones((3, 2), np.float32)
@@ -190,6 +193,27 @@ def test_tuning_is_of_the_network_that_arguments_run(monkeypatch: pytest.MonkeyP
     given = {"seed": 7, "patience": 5, "rules": [], "allow": {"fastmath"}, "progress": False}
     f.tune(A, B, trials=2, **given)
     assert seen == [(f.network(A, B), (2, DEFAULT_DATABASE), {"budget": None, **given})]
+
+
+def test_what_was_tuned_is_found_in_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metasched.measure.executors.local.LocalRunner", lambda _: FakeRunner())
+    monkeypatch.setattr(settling, "_time_in_turns", lambda *_: AllFaster())
+
+    def layer(x: Any, w: Any) -> Any:
+        return np.maximum(x @ w, 0)
+
+    rng, url = np.random.default_rng(0), f"sqlite:///{tmp_path}/t.db"
+    x, w = rng.random((32, 64), np.float32), rng.random((64, 48), np.float32)
+    first, second = ms.jit(layer), ms.jit(layer)
+    expected = first(x, w)
+    net = first.tune(x, w, trials=4, db=url, progress=False)
+    again = second.network(x, w).use(url)
+    assert net.choices
+    assert {key: choice.trace for key, choice in again.choices.items()} == {
+        key: choice.trace for key, choice in net.choices.items()
+    }
+    np.testing.assert_allclose(first(x, w), expected, rtol=1e-4)
+    np.testing.assert_array_equal(second(x, w), first(x, w))
 
 
 def test_zeros_have_signs_and_no_number_is_one_number() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,10 @@ from metasched.doors.pytorch import backend as backend_module
 from metasched.doors.pytorch import lowering
 from metasched.doors.pytorch.backend import TorchBackend, explain_torch
 from metasched.doors.pytorch.registry import known_operators
+from metasched.graph.tuning import settling
+from tests.support.fake_runner import AllFaster, FakeRunner
+from tests.support.pages import PAGES, fenced, title
+from tests.support.pages import run as run_code
 from tests.support.torch_models import ReferenceNetwork, run, run_whole
 
 torch = pytest.importorskip("torch")
@@ -308,6 +314,52 @@ def test_the_backend_is_found_by_name_and_its_kernels_run() -> None:
         have = torch.compile(bf16, backend="metasched")(x.bfloat16())
         torch.testing.assert_close(have, bf16(x.bfloat16()), rtol=2e-2, atol=2e-2)
     assert isinstance(ms.TorchBackend(), TorchBackend)
+
+
+def test_networks_are_tuned_and_later_compilations_run_what_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "_time_in_turns", lambda *_: AllFaster())
+    layer, x, url = torch.nn.Linear(64, 48), torch.randn(32, 64), f"sqlite:///{tmp_path}/t.db"
+    expected = layer(x).detach()
+
+    def networks() -> tuple[Any, list[ms.Network]]:
+        torch._dynamo.reset()
+        backend = TorchBackend()
+        fast = torch.compile(layer, backend=backend)
+        fast(x)
+        return fast, backend.networks
+
+    with torch.inference_mode():
+        fast, (net,) = networks()
+        net.tune(4, url, runner=FakeRunner(), progress=False)
+        torch.testing.assert_close(fast(x), expected)
+        assert net.choices
+        fast, (again,) = networks()
+        assert not again.choices
+        again.use(url)
+        torch.testing.assert_close(fast(x), expected)
+        assert {key: one.trace for key, one in again.choices.items()} == {
+            key: one.trace for key, one in net.choices.items()
+        }
+
+
+# Examples that are marked `py`, since most tests do without PyTorch, and what they have before them.
+EXAMPLES = {title(page): examples for page in PAGES if "torch.compile(" in (examples := "\n".join(fenced(page, "py")))}
+BEFORE = """
+import torch
+import metasched as ms
+
+model, x = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU()), torch.randn(32, 64)
+"""
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_the_examples_of_the_documentation_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metasched.measure.executors.local.LocalRunner", lambda _: FakeRunner())
+    examples = re.sub(r"budget=\d+", "trials=4", EXAMPLES[page])
+    said = run_code(f"{BEFORE}{examples}\ntorch.testing.assert_close(y, model(x), check_stride=False)\n", tmp_path)
+    assert "operators run in 1 network" in said
 
 
 @pytest.mark.usefixtures("by_reference")

@@ -57,6 +57,7 @@ def test_a_task_over_which_builders_end_runs_as_it_is_written() -> None:
         build({"chosen": WantedCode(PROGRAM, BY_HAND)}, found.__setitem__, "tests.e2e.workers.ending_task_builder")
     assert found["chosen"].trace is None
     assert found["chosen"].origin == "as written: crash exit 3"
+    assert found["chosen"].is_stopgap
 
 
 def test_an_interrupt_ends_the_builders() -> None:

@@ -10,6 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import metasched as ms
+from metasched.graph.builder import GraphBuilder, NodeOrigin
 
 HEAD = '<ir_version: 10, opset_import: ["": 22]>\n'
 CHOOSING = """m (float[3] x, float[3] z) => (y, w) <float zero = {0.0}, float[3] tens = {10, 20, 30}> {
@@ -57,6 +58,36 @@ def test_the_branch_that_data_choose_is_what_comes_out(x: Any) -> None:
     taken = {name.rpartition("/")[2]: count for name, count in calls.items()}
     # What is not chosen is not computed.
     assert (taken["a"], taken["c"]) == ((1, 0) if x is X else (0, 1))
+
+
+def chain(length: int) -> str:
+    """A chain of conditions, in the branch where none before holds: the first that does chooses what is added to x."""
+    made, last = f"r{length} = Neg(x)", f"r{length}"
+    for n in reversed(range(length)):
+        condition = f"i{n} = Constant<value_int = {n}>()  c{n} = Equal(which, i{n})  k{n} = Cast<to = 1>(i{n})"
+        made = f"""{condition}  r{n} = If(c{n}) <
+            then_branch = first{n} () => (float[3] t{n}) {{ t{n} = Add(x, k{n}) }},
+            else_branch = other{n} () => (float[3] {last}) {{ {made} }}>"""
+        last = f"r{n}"
+    return f"m (float[3] x, int64 which) => ({last}) {{ {made} }}"
+
+
+@pytest.mark.parametrize("which", [0, 4, 9])
+def test_a_chain_of_conditions_takes_what_holds_first(which: int) -> None:
+    compared(chain(6), X, np.array(which))
+
+
+def test_a_branch_in_others_is_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    run = GraphBuilder.program
+
+    def program(builder: GraphBuilder, origin: NodeOrigin, *rest: Any) -> Any:
+        imported.append(origin.op)
+        return run(builder, origin, *rest)
+
+    monkeypatch.setattr(GraphBuilder, "program", program)
+    ms.load_onnx(onnx.parser.parse_model(HEAD + chain(16)))
+    assert (imported.count("Add"), imported.count("Neg")) == (16, 1)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9])

@@ -42,6 +42,17 @@ def test_an_activation_that_is_not_known_is_refused() -> None:
         run("FusedConv", random(1, 3, 6, 6), random(4, 3, 3, 3), activation="Spiral", activation_params=[1.0])
 
 
+@pytest.mark.parametrize(("activation", "given"), [("LeakyRelu", []), ("HardSigmoid", []), ("HardSigmoid", [0.2])])
+def test_an_activation_without_its_numbers_is_refused(activation: str, given: list[float]) -> None:
+    message = f"its activation is {activation} of {len(given)} numbers, and it takes"
+    parameters = {"activation_params": given} if given else {}
+    with pytest.raises(ms.RefusedModel, match=message):
+        run("FusedConv", random(1, 3, 6, 6), random(4, 3, 3, 3), activation=activation, **parameters)
+    named = dict(zip(["activation_alpha", "activation_beta"], given, strict=False))
+    with pytest.raises(ms.RefusedModel, match=message):
+        run("FusedGemm", random(4, 5), random(5, 6), activation=activation, **named)
+
+
 def test_gemm_with_an_activation() -> None:
     a, b, c = random(4, 5), random(6, 5, seed=1), random(6, seed=2)
     wanted = 0.5 * a @ b.T + 2 * c

@@ -60,6 +60,48 @@ def test_what_was_pooled_goes_back_to_its_places() -> None:
     assert made[..., 4:, :].sum() == made[..., 4:].sum() == 0
 
 
+def test_what_several_windows_found_is_there_once() -> None:
+    x = np.float32([[[[1, 2, 1], [2, 9, 2], [1, 2, 3]]]])
+    largest, places = run("MaxPool", x, outputs=2, kernel_shape=[2, 2])
+    expected = np.zeros_like(x)
+    expected[0, 0, 1, 1] = 9
+    np.testing.assert_array_equal(run("MaxUnpool", largest, places, kernel_shape=[2, 2]), expected)
+    # Where they differ, the last one is there.
+    largest = np.float32([[[[-5, 6], [-7, -8]]]])
+    expected[0, 0, 1, 1] = -8
+    np.testing.assert_array_equal(run("MaxUnpool", largest, places, kernel_shape=[2, 2]), expected)
+
+
+@pytest.mark.parametrize("storage_order", [0, 1])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+        {"kernel_shape": [3, 2], "pads": [3, 1, 2, 0], "dilations": [2, 1], "strides": [1, 2]},
+    ],
+)
+def test_the_largest_of_minus_infinity_alone_is_the_first_that_is_no_border(
+    settings: dict[str, Any], storage_order: int
+) -> None:
+    x = np.full((1, 2, 4, 5), -np.inf, np.float32)
+    largest, places = run("MaxPool", x, outputs=2, storage_order=storage_order, **settings)
+    assert (largest == -np.inf).all()
+    strides, dilations = (settings.get(name, [1, 1]) for name in ("strides", "dilations"))
+    for n, c, *window in np.ndindex(*largest.shape):
+        begin = [h * s - p for h, s, p in zip(window, strides, settings["pads"], strict=False)]
+        row, column = (next(i for i in range(b, 9, d) if i >= 0) for b, d in zip(begin, dilations, strict=True))
+        within = column * 4 + row if storage_order else row * 5 + column
+        assert places[n, c, *window] == c * 20 + within
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_means_of_windows_that_are_cut_off_in_each_type(dtype: Any) -> None:
+    x = np.array([[[1, 2, 3, 6]]], dtype)
+    made = run("AveragePool", x, kernel_shape=[3], pads=[1, 1])
+    assert made.dtype == dtype
+    np.testing.assert_allclose(made, [[[1.5, 2, 11 / 3, 4.5]]], rtol=1e-3 if dtype is np.float16 else 1e-6)
+
+
 def test_a_window_that_is_cut_off_counts_where_ceil_mode_says_so() -> None:
     x = random(1, 1, 6)
     np.testing.assert_array_equal(

@@ -34,6 +34,13 @@ def test_reductions(op: str, axes: tuple[int, ...]) -> None:
     np.testing.assert_allclose(made, REDUCTIONS[op](x.astype(np.float64), axes), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+def test_means_of_whole_numbers_are_rounded_towards_zero(dtype: Any) -> None:
+    x = integers(5, 6, 4, low=-40 if np.issubdtype(dtype, np.signedinteger) else 0, high=41, dtype=dtype)
+    made = run("ReduceMean", x, np.array([1], np.int64), constants=(1,), keepdims=0)
+    np.testing.assert_array_equal(made, np.trunc(x.astype(np.float64).mean(axis=1)).astype(dtype))
+
+
 def test_nothing_is_reduced_or_everything() -> None:
     assert run("ReduceSum", X, keepdims=0).shape == ()
     np.testing.assert_array_equal(run("ReduceSum", X, np.zeros(0, np.int64), constants=(1,), noop_with_empty_axes=1), X)

@@ -110,6 +110,23 @@ def test_places_that_are_no_box_are_looked_up(mode: str) -> None:
     assert is_searched(network) == (mode == "add")
 
 
+@pytest.mark.parametrize("mode", ["none", "add"])
+def test_a_place_that_is_not_there_is_none_of_another_row(mode: str) -> None:
+    x, updates = random(3, 4), random(6, seed=1)
+    index = ints(0, 5, 2, -1, 1, -5, 3, 0, -4, 3, -3, 0).reshape(6, 2)
+    expected = x.copy()
+    for place, update in (((2, 3), updates[1]), ((0, 0), updates[5])):
+        expected[place] = update + (expected[place] if mode == "add" else 0)
+    np.testing.assert_allclose(run("ScatterND", x, index, updates, reduction=mode), expected, rtol=1e-6)
+    # One of each batch: rows along the dimension behind.
+    rows = random(6, 4, seed=2)
+    wide = np.repeat(x[..., None], 4, axis=2)
+    expected = wide.copy()
+    for place, update in (((2, 3), rows[1]), ((0, 0), rows[5])):
+        expected[place] = update + (expected[place] if mode == "add" else 0)
+    np.testing.assert_allclose(run("ScatterND", wide, index, rows, reduction=mode), expected, rtol=1e-6)
+
+
 def test_elements_of_lines_are_looked_up() -> None:
     x, index, updates = random(3, 40, 2), integers(2, 12, 2, low=-40, high=39, dtype=np.int64), random(2, 12, 2, seed=1)
     given = [value("X", x), value("U", updates)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +16,10 @@ from metasched.graph.errors import NetworkError
 from metasched.graph.ir import InPlace
 from metasched.graph.network import Network
 from metasched.graph.running.state import with_states
+from metasched.runtime.export.network_loader import ExportedNetwork
 from tests.support.decoders import Decoder
 from tests.support.graphs import network as network_of
+from tests.support.graphs import parsed
 
 DECODER = Decoder()
 IDS = np.random.default_rng(3).integers(0, DECODER.words, DECODER.room)
@@ -97,6 +102,32 @@ def test_what_a_state_was_may_be_read() -> None:
     np.testing.assert_array_equal(held(u, at(1)), expected)
     np.testing.assert_array_equal(held(u, at(1)), np.zeros((1, 4, 2)))
     assert not updated_in_place(held), "its new elements would be read for the old"
+
+
+SHIFTED = [
+    # The result is what a state was before the call.
+    ("y = Identity(a)  a2 = Add(a, x)  b2 = Add(b, a)", lambda x, a, b: (a, a + x, b + a)),
+    # A line of delays: each state is next what the one before it was.
+    ("y = Add(a, b)  a2 = Identity(x)  b2 = Identity(a)", lambda x, a, b: (a + b, x, a)),
+    ("y = Add(a, x)  a2 = Identity(b)  b2 = Identity(a)", lambda x, a, b: (a + x, b, a)),
+]
+
+
+@pytest.mark.parametrize("exported", [False, True], ids=["in process", "exported"])
+@pytest.mark.parametrize(("body", "step"), SHIFTED)
+def test_states_and_results_are_of_what_states_were_before_the_call(
+    body: str, step: Callable[..., Any], exported: bool, tmp_path: Path
+) -> None:
+    given = parsed(f"m (float[3] x, float[3] a, float[3] b) => (y, a2, b2) {{ {body} }}")
+    net: Any = ms.load_onnx(given, states={"a": "a2", "b": "b2"}, target=ms.Target.detect(threads=1))
+    net = ExportedNetwork(net.export(tmp_path / "net")) if exported else net
+    a, b = np.float32([1, 2, 3]), np.float32([4, 5, 6])
+    net.state["a"][...], net.state["b"][...] = a, b
+    for x in np.float32([[1, 0, 2], [3, 5, 0], [7, 7, 7]]):
+        expected, a, b = step(x, a, b)
+        np.testing.assert_array_equal(net(x), expected)
+        np.testing.assert_array_equal(net.state["a"], a)
+        np.testing.assert_array_equal(net.state["b"], b)
 
 
 def test_sessions_have_states_of_their_own(step: ms.Network) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.errors import BuildWarning
 from metasched.graph import loading
+from metasched.graph.code import kernels
+from metasched.graph.code.building import BuilderProcesses
 from metasched.graph.code.choices import Choice, ScheduleOrigin
 from metasched.graph.precision.choice import ProductPrecision
 from metasched.graph.saved.network_archive import network_bytes, network_of
@@ -82,6 +86,29 @@ def test_a_network_from_disk_is_whole(cache: NetworkCache, path: Path) -> None:
     assert str(second.graph) == str(first.graph)
     assert str(second.tasks()) == str(first.tasks())
     np.testing.assert_array_equal(second(x=X), first(X))
+
+
+def test_a_network_of_stopgaps_is_not_kept(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where builders end over schedules, as under a lack of memory, a later process is to build them."""
+    weights = {f"w{n}": random(64, 64 + 16 * n, seed=n) for n in range(4)}
+    given = random(64, 64)
+    nodes = [node("MatMul", f"x {name}", f"y{name}") for name in weights]
+    path = tmp_path / "m.onnx"
+    made = model(nodes, [value("x", given)], [f"y{name}" for name in weights], weights)
+    path.write_bytes(made.SerializeToString())
+    net = ms.load_onnx(path)
+    with monkeypatch.context() as losing:
+        losing.setattr(kernels, "BuilderProcesses", partial(BuilderProcesses, "tests.e2e.workers.ending_task_builder"))
+        with pytest.warns(BuildWarning, match="runs as it is written"):
+            net.compile()
+    assert {step.origin for step in net.steps} == {"as written: crash exit 3"}
+    assert cache.folder is not None
+    assert not list(cache.folder.iterdir())
+    found = ms.load_onnx(path).compile()
+    assert all(step.schedule is not None for step in found.steps)
+    assert file_of(cache)
 
 
 def test_weights_without_elements_are_kept(cache: NetworkCache, tmp_path: Path) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -24,60 +22,13 @@ from metasched.graph.tuning.strip_turns import StripSettlement
 from metasched.graph.tuning.view import NetworkProgress
 from metasched.ir.program import Program
 from metasched.lang import parse_program
-from metasched.measure.inputs import Inputs
-from metasched.measure.records import Lowered, MeasureCandidate, Measurement
-from metasched.measure.timing import Surroundings, TimingPlan
+from metasched.measure.timing import Surroundings
 from metasched.search.report import TuningReport
 from metasched.search.session import TuningSession
+from tests.support.fake_runner import AllFaster, FakeRunner
 from tests.support.onnx_models import model, node, random, value
 
 X, W, V = random(32, 64), random(64, 64, seed=1), random(64, 32, seed=2)
-
-
-class FakeRunner:
-    """Times that depend on the trace alone; nothing runs."""
-
-    def __init__(self, stop_at: int | None = None) -> None:
-        self.submitted = 0
-        self.stop_at = stop_at
-        self.constants: set[str] = set()
-
-    def lower(self, program: Program, trace: str, target: str) -> Future[Lowered]:
-        future: Future[Lowered] = Future()
-        future.set_result(Lowered(MeasureCandidate(str(program), program.params, trace, target), trace))
-        return future
-
-    def submit(
-        self,
-        program: Program,
-        trace: str,
-        target: str,
-        best_s: float | None = None,
-        *,
-        lowered: Lowered | None = None,
-        plan: TimingPlan | None = None,
-    ) -> Future[Measurement]:
-        self.submitted += 1
-        plan = plan or TimingPlan()
-        self.constants.add(plan.surroundings)
-        future: Future[Measurement] = Future()
-        if self.submitted == self.stop_at:
-            future.set_exception(KeyboardInterrupt())
-            return future
-        seconds = self.seconds_of(program, trace)
-        candidate = MeasureCandidate(str(program), program.params, trace, target)
-        future.set_result(Measurement(candidate, ((seconds,),) * plan.visits, False, None, (), trace))
-        return future
-
-    def seconds_of(self, program: Program, trace: str) -> float:
-        del program
-        return 1e-5 * (1 + crc32(trace.encode()) % 1000 / 1000)
-
-    def prepare(self, program: Program, inputs: Inputs | None = None) -> None:
-        """Nothing is checked."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class SlowGuesses(FakeRunner):
@@ -121,13 +72,6 @@ def tuned(net: ms.Network, url: str, trials: int, runner: FakeRunner | None = No
 def tuned_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the network's own call every kernel takes what the fake runner says of the tuned ones: less than before."""
     monkeypatch.setattr(settling, "_time_in_turns", lambda first, second, inputs: AllFaster())
-
-
-class AllFaster:
-    seconds = 2e-3, 1e-3
-
-    def seconds_of_steps(self, numbers: list[int]) -> tuple[float, float]:
-        return 2e-6 * len(numbers), 1e-6 * len(numbers)
 
 
 class AllSlower(AllFaster):

@@ -157,6 +157,7 @@ def test_failures_are_the_candidates_own(cluster: Cluster) -> None:
     finally:
         runner.close()
     assert [result.failure and result.failure.reason for result in results] == [None, "made-up"]
+    assert [name for name, _ in results[1].phases] == ["lower", "build"]
 
 
 def test_nothing_of_the_target_is_an_error_that_says_what_there_is(cluster: Cluster) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from metasched.database.database_registry import open_database
+from metasched.measure.records import MeasureCandidate, Measurement
+from metasched.measure.timing import TimingPlan
 from metasched.report.progress import Progress
 from metasched.report.progress_text import progress_line
 from metasched.search.budget.stagnation import Stagnation, least_gain, stagnation_of
@@ -49,6 +51,29 @@ def test_patience_ends_a_run_after_so_many_trials_without_a_gain(tmp_path: Path)
             assert (report.records, report.measured, report.out_of_patience) == (records, measured, True)
             assert f"nothing better in the last {patience} trials: patience is over" in str(report)
             assert report.stagnation == Stagnation(patience, records, 0.02)
+
+
+class Noisy(ToyRunner):
+    """The first trials take what is said; what is timed again takes a third longer now and then."""
+
+    TIMES = (1.0, 0.97, 0.91, 0.895)
+
+    def measured(self, candidate: MeasureCandidate, code: str, plan: TimingPlan) -> Measurement:
+        number = self.traces.index(code)
+        seconds = self.TIMES[number] if number < len(self.TIMES) else 2.0
+        self.fixed[code] = seconds * (1 + len(self.again) % 2 / 3)
+        return super().measured(candidate, code, plan)
+
+
+def test_noise_that_the_turns_at_the_end_show_does_not_hide_why_a_run_ended(tmp_path: Path) -> None:
+    """By the noise that is known after them the last trial that was faster is another."""
+    with (
+        open_database(f"sqlite:///{tmp_path}/t.db") as database,
+        toy_session(database, Noisy(ToySpace()), guesses=Guesses(BEST, BEST)) as session,
+    ):
+        (report,) = session.run(patience=4)
+        assert session._searches[0].known.stagnation().since == 3
+    assert (report.records, report.out_of_patience, report.stagnation) == (7, True, Stagnation(4, 7, 0.02))
 
 
 def test_a_search_that_has_stagnated_says_so(tmp_path: Path) -> None:

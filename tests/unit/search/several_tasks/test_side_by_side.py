@@ -22,16 +22,24 @@ from metasched.search.session import TuningSession
 from metasched.search.several_tasks.side_by_side import SideBySide
 from metasched.search.several_tasks.waiting import Waiting
 from metasched.search.short_list import SHORT_LIST
-from metasched.search.task_search import TaskSearch
 from tests.support.toy_search import TEXT, ToyRunner, ToySpace, ToyTask, strategy
 
 GUESSES = Guesses("[0, 1, 64, 1, 64]", "[0, 1, 64, 1, 64]")
 
 
 class Machines(ToyRunner):
-    """Machines that measure in threads, a candidate each at a time, after a random delay."""
+    """Machines that measure in threads, a candidate each at a time, after a random delay. Until so many are at work as
+    once have to `meet`, those that are wait for the others.
+    """
 
-    def __init__(self, machines: int, delay_s: float = 0.0, seed: int = 0, error: BaseException | None = None) -> None:
+    def __init__(
+        self,
+        machines: int,
+        delay_s: float = 0.0,
+        seed: int = 0,
+        error: BaseException | None = None,
+        meet: int = 0,
+    ) -> None:
         super().__init__(ToySpace())
         self.batches_at_once = machines
         self._threads = ThreadPoolExecutor(machines)
@@ -41,7 +49,8 @@ class Machines(ToyRunner):
         self._lock = threading.Lock()
         self._at_work = 0
         self.most_at_work = 0
-        self.programs: set[str] = set()
+        self._meet = meet
+        self._have_met = threading.Event()
 
     def submit(self, program: Any, trace: str, target: str, *args: Any, **more: Any) -> Future[Measurement]:
         done = super().submit(program, trace, target, *args, **more)
@@ -56,6 +65,9 @@ class Machines(ToyRunner):
         with self._lock:
             self._at_work += 1
             self.most_at_work = max(self.most_at_work, self._at_work)
+            if self.most_at_work >= self._meet:
+                self._have_met.set()
+        assert self._have_met.wait(60)
         time.sleep(wait_s)
         with self._lock:
             self._at_work -= 1
@@ -89,7 +101,7 @@ def test_what_is_measured_does_not_depend_on_what_was_done_first(goal: dict[str,
 
 
 def test_each_task_is_searched_as_on_one_machine() -> None:
-    runner = Machines(3, 0.001)
+    runner = Machines(3, meet=3)
     assert run(runner, trials=28)[0] == run(ToyRunner(ToySpace()), trials=28)[0]
     assert runner.most_at_work == 3
 
@@ -116,14 +128,16 @@ def test_a_total_leaves_room_for_as_many_batches_as_fit_into_it(monkeypatch: pyt
 
 def test_what_is_done_is_settled_beside_the_steps_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     beside: list[int] = []
-    settle_one = TuningSession._settle_one
+    settled_beside = TuningSession._settled_beside
 
-    def noting(session: TuningSession, search: TaskSearch) -> int:
-        beside.append(len(session._under_way) - 1)
-        return settle_one(session, search)
+    def noting(session: TuningSession, goal: Callable[[], Goal]) -> Callable[[], int] | None:
+        turns = settled_beside(session, goal)
+        if turns is not None:
+            beside.append(len(session._under_way) - 1)
+        return turns
 
-    monkeypatch.setattr(TuningSession, "_settle_one", noting)
-    _, reports = run(Machines(3, 0.002), trials=16)
+    monkeypatch.setattr(TuningSession, "_settled_beside", noting)
+    _, reports = run(Machines(3), trials=16)
     assert len(beside) == 5
     assert max(beside) > 0
     assert all(report.best is not None and report.noise is not None for report in reports)
@@ -237,9 +251,9 @@ def test_what_is_back_from_waiting_goes_on_before_what_begins() -> None:
         with waiting.computing():
             both.append(threads.submit(second))
             begins.wait()
-            time.sleep(0.05)  # it waits for its turn by then
             done.set_result(1)
-            time.sleep(0.15)  # and this one has seen its result
+            while not waiting._turn._back:
+                time.sleep(1e-3)
         for thread in both:
             thread.result()
     assert order == ["back", "begun"]

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from metasched.search.strategies.annealing import Annealing, AnnealingConfig
 from metasched.search.strategy_helpers.walk_states import EPOCH
 from metasched.search.strategy_registry import StrategyInputs
-from tests.support.peaks import PEAK, Knows, Peaked, batches
+from tests.support.peaks import Knows, Peaked, batches
 from tests.support.toys import Toys
 
 
-def annealing(arms: Toys, model: Knows, seed: int = 0, **changes: float) -> Annealing:
-    return Annealing(StrategyInputs(arms, model, seed), AnnealingConfig(fresh=16, **changes))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_chains_walk_to_rows_that_were_never_drawn_and_to_the_best(seed: int) -> None:
-    arms, model = Toys([Peaked()]), Knows()
-    found = [c.row for batch in batches(annealing(arms, model, seed), arms, 4) for c in batch]
-    assert PEAK in found
-    assert len(model.asked - arms[0].drawn) > 500
+def annealing(arms: Toys, model: Knows, **changes: float) -> Annealing:
+    return Annealing(StrategyInputs(arms, model), AnnealingConfig(fresh=16, **changes))  # type: ignore[arg-type]
 
 
 def test_a_hot_walk_wanders_and_a_cold_one_climbs() -> None:
@@ -54,9 +44,3 @@ def test_chains_go_on_where_they_stopped_and_begin_anew_after_an_epoch() -> None
         kept.append(sum(arms[0].seconds(tuple(row)) for row in rows.tolist()))
     assert kept[:EPOCH] == sorted(kept[:EPOCH], reverse=True)
     assert kept[EPOCH] > kept[EPOCH - 1]
-
-
-def test_chains_change_to_the_better_structure() -> None:
-    arms = Toys([Peaked(3), Peaked()])
-    found = [c.arm for batch in batches(annealing(arms, Knows()), arms, 4) for c in batch]
-    assert found[8:].count(1) > len(found[8:]) * 0.8

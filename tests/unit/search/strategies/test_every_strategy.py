@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from metasched.cost.model import CostModel
+from metasched.cost.features import Features
+from metasched.cost.footprint import Array
+from metasched.cost.model import CostModel, Model
+from metasched.cost.task_times import TaskTimes
 from metasched.database.database_registry import open_database
 from metasched.errors import MetaschedError
 from metasched.lang.instructions import Decision
 from metasched.search.space_protocol import Candidate, LooksAhead, Observation, Strategy
-from metasched.search.strategy_registry import GROUP, STRATEGIES, StrategyInputs, strategy_of
+from metasched.search.strategy_registry import GROUP, STRATEGIES, MakeStrategy, StrategyInputs, strategy_of
+from tests.support.pages import ROOT, fenced
 from tests.support.toy_search import ToyRunner, ToySpace, tuned
 from tests.support.toys import Bench, Fixed, Toy, Toys
 
 ARMS = Toys([Toy(most=4000), Toy(width=3, flavour=1)])
 
 
-def made(name: str, seed: int = 0, arms: Toys = ARMS) -> Strategy:
-    return STRATEGIES.get(name)(StrategyInputs(arms, CostModel(seed), seed))
+# Stands for the strategy that this page shows how to write.
+PAGE = "docs/how_to/write_a_strategy.md"
+
+
+@cache
+def maker(name: str) -> MakeStrategy:
+    """What makes one of ours, or the one of the page."""
+    if name != PAGE:
+        return STRATEGIES.get(name)
+    example = ast.parse("\n".join(fenced(ROOT / PAGE, "python")))
+    example.body = [one for one in example.body if isinstance(one, ast.Import | ast.ImportFrom | ast.ClassDef)]
+    (written,) = [one.name for one in example.body if isinstance(one, ast.ClassDef)]
+    names: dict[str, Any] = {}
+    exec(compile(example, PAGE, "exec"), names)
+    return STRATEGIES.require_fit(PAGE, names[written])
+
+
+def made(name: str, seed: int = 0, arms: Toys = ARMS, model: Model | None = None) -> Strategy:
+    return maker(name)(StrategyInputs(arms, CostModel(seed) if model is None else model, seed))
 
 
 def test_ours() -> None:
@@ -33,7 +57,9 @@ def test_ours() -> None:
     assert set(STRATEGIES.names()) >= set(ours.split())
 
 
-every = pytest.mark.parametrize("name", STRATEGIES.names())
+every = pytest.mark.parametrize("name", [*STRATEGIES.names(), PAGE])
+# What ours do beside what they have to.
+ours = pytest.mark.parametrize("name", STRATEGIES.names())
 
 
 @every
@@ -91,10 +117,10 @@ def test_a_session_that_was_cut_short_goes_on_as_if_it_had_not_been(name: str, t
     for runner in runners:
         runner.codes = _coarse
     with open_database(f"sqlite:///{tmp_path}/one.db") as database:
-        tuned(database, 18, runners[0], make=STRATEGIES.get(name))
+        tuned(database, 18, runners[0], make=maker(name))
     with open_database(f"sqlite:///{tmp_path}/two.db") as database:
-        tuned(database, 10, runners[1], make=STRATEGIES.get(name))
-        tuned(database, 18, runners[2], make=STRATEGIES.get(name))
+        tuned(database, 10, runners[1], make=maker(name))
+        tuned(database, 18, runners[2], make=maker(name))
     assert len(runners[1].traces) == 10
     assert runners[0].traces == runners[1].traces + runners[2].traces
 
@@ -115,7 +141,7 @@ def test_failures_and_bounds_are_observed(name: str) -> None:
     assert len(set(strategy.propose(6)) - {one, two, *others}) == 6
 
 
-@every
+@ours
 def test_a_small_space_is_measured_whole_and_then_exhausted(name: str) -> None:
     toy = Toy(width=2, most=6)
     arms = Toys([toy, Toy(most=0)])
@@ -140,7 +166,7 @@ def test_one_arm_without_a_free_number_is_one_candidate(name: str) -> None:
     assert strategy.propose(8) == []
 
 
-@every
+@ours
 def test_thousands_of_structures_without_a_number_fill_a_batch(name: str) -> None:
     arms = Toys([Fixed(flavour) for flavour in range(2000)])
     bench, strategy = Bench(arms), made(name, arms=arms)
@@ -161,16 +187,41 @@ class _OneMade(Toys):
     def of(self, rng: np.random.Generator, decisions: Mapping[str, Decision]) -> None: ...
 
 
-@every
+@ours
 def test_structures_that_cannot_be_made_are_done_without(name: str) -> None:
     found = made(name, arms=_OneMade([Toy(), Toy(flavour=1)])).propose(6)
     assert [candidate.arm for candidate in found] == [0] * 6
 
 
-@every
+@ours
 def test_a_space_without_an_arm_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no sketch"):
         STRATEGIES.get(name)(StrategyInputs(Toys(), CostModel()))
+
+
+class Pupil:
+    """A model that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[TaskTimes] = []
+
+    def fit(self, own: TaskTimes) -> None:
+        self.told.append(own)
+
+    def predict(self, features: Features) -> Array:
+        return np.zeros(len(features))
+
+
+def test_the_strategy_of_the_page_has_its_model_learn_what_was_measured() -> None:
+    bench, pupil = Bench(list(ARMS)), Pupil()
+    strategy = made(PAGE, model=pupil)
+    for _ in range(2):
+        proposed = strategy.propose(6)
+        failed, *results = bench.measure(proposed)
+        strategy.observe([Observation(failed.candidate, None), *results])
+    strategy.propose(6)
+    last = pupil.told[-1]
+    assert sorted(last.seconds.tolist()) == sorted([*bench.times[1:6], *bench.times[7:], np.inf, np.inf])
 
 
 def test_a_name_that_is_not_there() -> None:

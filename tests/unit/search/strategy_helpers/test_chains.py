@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from metasched.cost.features import Features
 from metasched.cost.footprint import Array
@@ -10,7 +11,11 @@ from metasched.cost.task_times import TaskTimes
 from metasched.search.rounds.history import History
 from metasched.search.rounds.round import Round
 from metasched.search.rounds.seen_features import SeenFeatures
+from metasched.search.strategies.annealing import Annealing, AnnealingConfig
+from metasched.search.strategies.metropolis import Metropolis, MetropolisConfig
 from metasched.search.strategy_helpers.chains import Chains, count_chains, gather_chains, join_chains, walk_chains
+from metasched.search.strategy_registry import StrategyInputs
+from tests.support.peaks import PEAK, Knows, Peaked, batches
 from tests.support.toys import Toy, Toys
 
 
@@ -78,6 +83,29 @@ def test_chains_begin_at_good_rows() -> None:
     assert count_chains(begin) == 64
     assert len(begin[0]) > 50
     assert scores(now, begin).mean() > now.pool.scores(0).mean()
+
+
+STRATEGIES = {
+    "annealing": lambda given: Annealing(given, AnnealingConfig(fresh=16)),
+    "metropolis": lambda given: Metropolis(given, MetropolisConfig(fresh=16)),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_chains_of_strategies_walk_to_rows_that_were_never_drawn_and_to_the_best(name: str, seed: int) -> None:
+    arms, model = Toys([Peaked()]), Knows()
+    strategy = STRATEGIES[name](StrategyInputs(arms, model, seed))
+    found = [c.row for batch in batches(strategy, arms, 4) for c in batch]
+    assert PEAK in found
+    assert len(model.asked - arms[0].drawn) > 500
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_chains_of_strategies_change_to_the_better_structure(name: str) -> None:
+    arms = Toys([Peaked(3), Peaked()])
+    found = [c.arm for batch in batches(STRATEGIES[name](StrategyInputs(arms, Knows())), arms, 4) for c in batch]
+    assert found[8:].count(1) > len(found[8:]) * 0.8
 
 
 def test_joined_chains_are_all_of_both() -> None:
