@@ -113,18 +113,6 @@ def test_the_model_that_is_shown_learns() -> None:
     assert np.array_equal(model.predict(features), untrained)
 
 
-@pytest.mark.peers
-@pytest.mark.filterwarnings("ignore")  # PyTorch's own
-@pytest.mark.parametrize("page", ["pytorch.md", "how_to/compile_a_torch_module.md"])
-def test_a_compiled_module_is_tuned_as_the_page_says(page: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    given = "import torch\nimport metasched as ms\nmodel, x = torch.nn.Linear(256, 256).eval(), torch.randn(64, 256)\n"
-    code = re.sub(r"budget=\d+", "trials=2", "\n".join(fenced(DOCS / page, "py")))
-    code += "assert torch.allclose(y, model(x), atol=1e-3)\n"
-    code += "print('trials:', [row.trials for net in backend.networks for row in net.tasks('sqlite:///model.db')])"
-    assert "trials: [2" in run(given + code, tmp_path)
-
-
 def test_the_page_of_sessions_runs_and_goes_on(tmp_path: Path) -> None:
     """Started again it measures nothing."""
     code = "".join(fenced(DOCS / "sessions.md", "python")) + "print(kernel.origin)\n"
