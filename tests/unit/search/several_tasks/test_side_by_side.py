@@ -67,7 +67,9 @@ class Machines(ToyRunner):
             self.most_at_work = max(self.most_at_work, self._at_work)
             if self.most_at_work >= self._meet:
                 self._have_met.set()
-        assert self._have_met.wait(60)
+        have_met = self._have_met.wait(20)
+        self._have_met.set()  # where they have not, nobody waits any more
+        assert have_met
         time.sleep(wait_s)
         with self._lock:
             self._at_work -= 1
