@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from functools import cache
 from typing import TypeAlias
 
-from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel
+from metasched.cost.model_registry import DEFAULT_MODEL, MakeModel, model_of
 from metasched.database.base import Database
 from metasched.database.database_registry import DatabaseLike, opened_database
 from metasched.database.record import Record
@@ -24,8 +24,8 @@ from metasched.graph.tuning.strip_turns import StripSettlement
 from metasched.graph.tuning.view import NetworkProgress, NetworkShown, NetworkView, network_view_of
 from metasched.ir.nodes import Call
 from metasched.ir.program import Program
-from metasched.knowledge.library import KnowledgeLike
-from metasched.measure.executor_registry import DEFAULT_EXECUTOR
+from metasched.knowledge.library import Knowledge, KnowledgeLike
+from metasched.measure.executor_registry import DEFAULT_EXECUTOR, OpenedOnce
 from metasched.measure.inputs import Inputs
 from metasched.measure.runner import Runner
 from metasched.measure.timing import Surroundings
@@ -34,13 +34,14 @@ from metasched.report.progress import Progress
 from metasched.report.progress_text import clock, duration
 from metasched.search.budget.goal import goal_of
 from metasched.search.report import TuningReport
-from metasched.search.scheduler_registry import NETWORK_SCHEDULER, MakeScheduler
+from metasched.search.scheduler_registry import NETWORK_SCHEDULER, SCHEDULERS, MakeScheduler
+from metasched.search.seeds import seed_of
 from metasched.search.session import TuningSession
-from metasched.search.several_tasks.objectives import Objective
-from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy
+from metasched.search.several_tasks.objectives import Objective, objective_of
+from metasched.search.strategy_registry import DEFAULT_STRATEGY, MakeStrategy, strategy_of
 from metasched.search.task import Task
 from metasched.settings import DEFAULT_DATABASE
-from metasched.space.registry import RuleSpec
+from metasched.space.registry import RuleSpec, resolve
 from metasched.support.data_classes import dataclass
 from metasched.target import Target
 
@@ -158,6 +159,7 @@ def tune_graphs(
         db = settings.db
         database = own.enter_context(opened_database(db))
         if not shared:
+            _require_settings(settings)
             return _untuned_report(tuned, time.perf_counter() - started)
         view = network_view_of(settings.progress)
         own.callback(view.close)
@@ -183,6 +185,19 @@ def tune_graphs(
         reports = session.run(budget=_seconds_left(watch.until), total=trials, patience=patience)
         report = _report(tuned, shared, session, reports, time.perf_counter() - started)
         return replace(report, choices=tuple(_choices(database, one, settings) for one in tuned))
+
+
+def _require_settings(settings: NetworkSettings) -> None:
+    """Raise MetaschedError for settings that are wrong, where there is no task that a session would be made with."""
+    Allowed.of(settings.allow)
+    Knowledge.of(settings.knowledge)
+    OpenedOnce(settings.runner, 1)
+    SCHEDULERS.resolve(settings.scheduler)
+    model_of(settings.model)
+    objective_of(settings.objective)
+    resolve(settings.rules)
+    seed_of(settings.seed)
+    strategy_of(settings.strategy)
 
 
 def budget_of(trials: int | None, budget: float | None, patience: int | None) -> float | None:

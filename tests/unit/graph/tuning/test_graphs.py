@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -232,8 +233,12 @@ def test_a_large_network_is_timed_with_cold_weights(url: str) -> None:
         assert searched == {Surroundings.LAST_CACHE.value}
 
 
+def small_network() -> ms.Network:
+    return ms.load_onnx(model([node("Relu", "X", "Y")], [value("X", X)], outputs=("Y",)))
+
+
 def test_a_network_of_small_kernels_runs_as_it_is_written(url: str) -> None:
-    tiny = ms.load_onnx(model([node("Relu", "X", "Y")], [value("X", X)], outputs=("Y",)))
+    tiny = small_network()
     report = tiny.tune(2, url, progress=False)
     assert (report.trials, report.measured, report.reports) == (0, 0, {})
     assert str(report.tables[0]) == str(tiny.tasks())
@@ -241,9 +246,27 @@ def test_a_network_of_small_kernels_runs_as_it_is_written(url: str) -> None:
     np.testing.assert_array_equal(tiny(X), np.maximum(X, 0))
 
 
-def test_wrong_settings_are_said(url: str) -> None:
-    with pytest.raises(MetaschedError, match="there is no task scheduler `greedy`"):
-        tuned(network(), url, 2, scheduler="greedy")
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"scheduler": "greedy"}, "there is no task scheduler `greedy`"),
+    ({"objective": "least"}, "there is no objective `least`"),
+    ({"strategy": "lucky"}, "there is no strategy `lucky`"),
+    ({"model": "crystal"}, "there is no model `crystal`"),
+    ({"rules": "gpu"}, "no rule or preset `gpu`"),
+    ({"allow": "errors"}, "`allow` is a set of names"),
+    ({"knowledge": "none.knowledge"}, "none.knowledge"),
+    ({"seed": -1}, "seed"),
+    ({"runner": "moon"}, "there is no executor `moon`"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG)
+@pytest.mark.parametrize("make", [network, small_network])
+def test_wrong_settings_are_said(
+    make: Callable[[], ms.Network], given: dict[str, object], message: str, url: str
+) -> None:
+    """Also where there is nothing that is large enough to be tuned."""
+    with pytest.raises(MetaschedError, match=message):
+        make().tune(2, url, progress=False, **given)  # type: ignore[arg-type]
     with pytest.raises(MetaschedError, match=r"budget is -2.0; it is how many seconds"):
         network().tune(None, url, budget=-2.0, runner=FakeRunner(), progress=False)
     with pytest.raises(MetaschedError, match="there is no objective `best`"):
