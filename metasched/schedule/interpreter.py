@@ -45,6 +45,7 @@ from metasched.schedule.primitives.choose import OP as CHOOSE
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
 from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
+from metasched.schedule.rewrite.vector_sums import require_sums_apart
 from metasched.schedule.sites import NO_OPTIONS, Open, SiteOptions, SiteRecord, require_support
 from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.tensor import Mismatch
@@ -427,6 +428,7 @@ class Interpreter(PrimitiveMethods):
             found = declaration.run(self._ctx, *values[0], **values[1])
             if self._ctx.func is not before:
                 require_tensorize_safe(declaration.name, before, self._ctx.func)
+                require_sums_apart(self._ctx, declaration.name)
                 require_countable(declaration.name, self._ctx.func)
             return found
 
