@@ -203,7 +203,8 @@ class PrimitiveMethods:
         epilogue.
 
         For example, a sum starts from the bias that was added to it; the reduction writes the epilogue's buffer. (TVM's
-        FuseReductionEpilogue.) An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
+        FuseReductionEpilogue.) A sum of floats starts from 0.0 and the bias: of a bias of -0.0 that is 0.0, as the result
+        was. An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
         with reverse_compute_at.
 
         Args:
@@ -217,7 +218,7 @@ class PrimitiveMethods:
             reads is computed before the reduction.
 
         Rewrite:
-            dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init b[j]
+            dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init 0 + b[j]
             bias:  D[i, j] = C[i, j] + b[j]             ->
         """
     def get_block(self, name: str, *, labels: Sequence[str] = ...) -> BlockRV:
