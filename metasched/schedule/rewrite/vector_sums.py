@@ -56,7 +56,7 @@ def require_sums_apart(ctx: Context, op: str) -> None:
     What free tile variables decide becomes a constraint. Cost: a walk over the loops where none is vectorized.
     """
     for loop in query.loops(ctx.func):
-        if loop.kind is LoopKind.VECTORIZED and loop.lanes != ONE and len(query.blocks_under(loop)) > 1:
+        if loop.kind is LoopKind.VECTORIZED and len(query.blocks_under(loop)) > 1:
             for first, second in _sums_that_mix(ctx, loop):
                 _require_apart(ctx, op, first, second)
 
@@ -122,7 +122,12 @@ def _require_apart(ctx: Context, op: str, first: _Sums, second: _Sums) -> None:
         else:
             conditions.append(_keeps_apart(index))
     for condition in conditions:
-        ctx.require(condition, error)
+        ctx.require(simplify(Binary(BinOp.OR, condition, _has_one_lane(loop))), error)
+
+
+def _has_one_lane(loop: For) -> Expr:
+    assert loop.lanes is not None
+    return Binary(BinOp.OR, Binary(BinOp.LE, loop.extent, ONE), Binary(BinOp.LE, loop.lanes, ONE))
 
 
 def _elements_inside(sums: _Sums) -> bool:
@@ -180,7 +185,7 @@ def _joined(first: _Index | None, second: _Index | None) -> _Index | None:
 
 
 def _tells_lanes_apart(index: _Index, loop: For) -> bool:
-    """Whether an index is another one in each lane."""
+    """Whether an index is another one in each lane; those of a vector follow each other."""
     if len(index.lanes) != 1:
         return False
     (digit,) = index.lanes
@@ -192,7 +197,9 @@ def _tells_lanes_apart(index: _Index, loop: For) -> bool:
         _, terms = linear(digit.a, frozenset({loop.var}))
     except NotAffine:
         return False
-    return terms == {Var(loop.var): ONE} and prove(Binary(BinOp.LE, loop.extent, digit.b), {}) is True
+    assert loop.lanes is not None
+    in_a_row = any(prove(Binary(BinOp.LE, count, digit.b), {}) for count in (loop.extent, loop.lanes))
+    return terms == {Var(loop.var): ONE} and in_a_row
 
 
 def _keeps_apart(index: _Index | None) -> Expr:

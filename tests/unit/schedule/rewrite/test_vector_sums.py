@@ -140,11 +140,26 @@ def test_parts_each_of_which_begins_and_ends_stay() -> None:
     right(sch)
 
 
-def test_a_lane_of_its_own_has_no_other_beside_it() -> None:
-    sch, y, r, k = moved()
+@pytest.mark.parametrize(("size", "lanes"), [(13, 1), (1, 4)])
+def test_a_lane_of_its_own_has_no_other_beside_it(size: int, lanes: int) -> None:
+    sch, y, r, k = moved(N=size)
     sch.reorder(k, r)
-    sch.vectorize(y, lanes=1)
+    sch.vectorize(y, lanes=lanes)
     right(sch)
+
+
+def test_free_lanes_are_constrained() -> None:
+    sch = schedule(WINDOWS, handler=Symbolic(DrawFromPrior(0)))
+    (y,) = loops_of(sch, "near")
+    sch.compute_at(sch.get_block("sums"), y)
+    _, r, k = loops_of(sch, "sums")
+    sch.reorder(k, r)
+    sch.vectorize(y, lanes=sch.sample_categorical([1, 4]))
+    reason = "vectorize: " + REASON.format(loop="y")
+    (found,) = (c.cond for c in sch.context.constraints if c.reason == reason)
+    lanes = query.find_loop(sch.func, "y").lanes
+    assert isinstance(lanes, Var)
+    assert [bool(evaluate(found, {lanes.name: n})) for n in (1, 4)] == [True, False]
 
 
 @pytest.mark.parametrize(("text", "step"), [(PAIRS, 2), (PAIRS, 3), (WINDOWS, 3)])
@@ -183,18 +198,33 @@ def test_lanes_along_tiles_are_as_far_apart_as_these() -> None:
     right(sch)
 
 
+ROWS = """
+program rows[N=5, M=8, K=3](A: f32[N + 2, M, K]) -> C: f32[N, M]:
+    sums: B[i, j] = sum[k](A[i, j, k])
+    near: C[y, x] = B[y, x] + B[y + 1, x] + B[y + 2, x]
+"""
+
+
 def test_lanes_along_another_dimension_stay() -> None:
-    sch = schedule(
-        "program p[N=5, M=8, K=3](A: f32[N + 2, M, K]) -> C: f32[N, M]:\n    sums: B[i, j] = sum[k](A[i, j, k])\n"
-        "    near: C[y, x] = B[y, x] + B[y + 1, x] + B[y + 2, x]\n"
-    )
-    y, x = loops_of(sch, "near")
-    both = sch.fuse(y, x)
-    _, inner = sch.split(both, [None, 8])
-    sch.compute_at(sch.get_block("sums"), inner)
+    sch = schedule(ROWS)
+    _, x = loops_of(sch, "near")
+    sch.compute_at(sch.get_block("sums"), x)
     *_, r, k = loops_of(sch, "sums")
     sch.reorder(k, r)
-    sch.vectorize(inner, lanes=8)
+    sch.vectorize(x, lanes=8)
+    right(sch)
+
+
+def test_lanes_along_rows_that_follow_each_other() -> None:
+    """A vector of no more lanes than a row has is in columns of its own, also where the row ends in it."""
+    sch = schedule(ROWS)
+    both = sch.fuse(*loops_of(sch, "near"))
+    sch.compute_at(sch.get_block("sums"), both)
+    sch.reorder(*reversed(loops_of(sch, "sums")[1:]))
+    reason = REASON.format(loop="y_x")
+    with fails(f"vectorize: {reason}", HINT):
+        sch.vectorize(both, lanes=16)
+    sch.vectorize(both, lanes=6)
     right(sch)
 
 
@@ -210,7 +240,8 @@ def test_free_tiles_are_constrained() -> None:
     assert isinstance(tile, Var)
     reason = "vectorize: " + REASON.format(loop="y_0")
     (found,) = (c.cond for c in sch.context.constraints if c.reason == reason)
-    assert [bool(evaluate(found, {tile.name: size})) for size in (1, 2, 3, 4)] == [False, False, True, True]
+    # Of tiles as long as the loop there is one.
+    assert [bool(evaluate(found, {tile.name: size})) for size in (1, 2, 3, 16)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("run", ["parallel", "unroll"])
