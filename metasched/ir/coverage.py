@@ -2,7 +2,8 @@
 
 Every instance is in its domain. Blocks that write outputs run every instance exactly once. A block that writes an
 intermediate buffer may be recomputed: all instances of an element then run equally often, or not at all if the element
-is not needed. No iteration of a parallel or vector loop reads or writes what another iteration writes.
+is not needed. No iteration of a parallel or vector loop reads or writes what another iteration writes, but what several
+compute for themselves. Lanes of a vector have one array for that: no sum there takes a term twice.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,8 @@ def coverage_violations(func: Func) -> Iterator[str]:
     for loop in query.loops(func):
         if loop.kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED) and not query.reduces_in_lanes(loop):
             yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _conflicts(func, loop, known))
+        if loop.kind is LoopKind.VECTORIZED:
+            yield from (f"loop `{loop.var}` is {loop.kind.value}: {v}" for v in _repeated_terms(loop, known))
 
 
 def _parts(func: Func) -> Iterator[list[Block]]:
@@ -301,6 +305,49 @@ def _reads_own_writes(writers: list[Instances | None], reader: Instances, loop: 
         if known and not _keys(reader, loop, elements_of(reader, load.indices)) <= written:
             return False
     return True
+
+
+def _repeated_terms(loop: For, known: dict[str, Instances]) -> Iterator[str]:
+    """Sums that lanes of a vector loop have begun together, and to which they add a term at different times."""
+    inside = query.blocks_under(loop)
+    for buffer in dict.fromkeys(map(query.writes, inside)):
+        writers = [block for block in inside if query.writes(block) == buffer]
+        if any(block.name not in known for block in writers):
+            continue
+        adding = [block for block in writers if block.reducer is not None and not block.reducer.allows_repeats]
+        for pair in combinations_with_replacement(adding, 2):
+            each_begins = all(block.init is not None for block in pair)
+            shared = query.common_loops(*(known[b.name].above for b in (pair if each_begins else writers)))
+            of_terms = (n for n, x in enumerate(shared) if any(_reduces_over(b, x) for b in pair))
+            around = next(of_terms, len(shared))
+            mixed = pair[0] is pair[1] or not each_begins or around < len(shared)
+            if mixed and _adds_twice([known[block.name] for block in pair], loop, around):
+                yield f"lanes add a term twice to elements of `{buffer}` in `{pair[0].name}`"
+
+
+def _reduces_over(block: Block, loop: For) -> bool:
+    return loop.var in query.reduced_loops(block) and as_int(loop.extent) != 1
+
+
+def _adds_twice(parts: list[Instances], loop: For, around: int) -> bool:
+    """Whether a term of an element is there at two times in one iteration of the first `around` loops, and in one
+    vector."""
+    lanes = None if loop.lanes is None else as_int(loop.lanes)
+    if lanes is None:
+        return False
+    seen: dict[tuple[int, ...], tuple[str, tuple[int, ...]]] = {}
+    for part in parts:
+        at = next(n for n, x in enumerate(part.above) if x.var == loop.var)
+        places = part.loops.copy()
+        places[:, at] //= lanes
+        terms = part.iters[:, [n for n, it in enumerate(part.block.iters) if it.kind is IterKind.REDUCE]]
+        elements = elements_of(part, part.block.store.indices)
+        keys = np.concatenate([places[:, :around], places[:, at : at + 1], elements, terms], axis=1)
+        for key, place in zip(keys.tolist(), places.tolist(), strict=True):
+            time = part.block.name, tuple(place)
+            if seen.setdefault(tuple(key), time) != time:
+                return True
+    return False
 
 
 def elements_of(found: Instances, indices: tuple[Expr, ...]) -> Array:

@@ -334,6 +334,11 @@ class Reducer(Enum):
         return self is Reducer.ARGMAX or self is Reducer.ARGMIN
 
     @property
+    def allows_repeats(self) -> bool:
+        """Whether a term that comes again changes nothing."""
+        return self.of_values in (Reducer.MAX, Reducer.MIN)
+
+    @property
     def of_values(self) -> Reducer:
         """The reducer of the values alone."""
         return {Reducer.ARGMAX: Reducer.MAX, Reducer.ARGMIN: Reducer.MIN}.get(self, self)

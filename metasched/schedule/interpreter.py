@@ -45,6 +45,7 @@ from metasched.schedule.primitives.choose import OP as CHOOSE
 from metasched.schedule.resolve import Env, resolved_arguments
 from metasched.schedule.rewrite.iterations import require_countable
 from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
+from metasched.schedule.rewrite.vector_sums import require_sums_apart
 from metasched.schedule.sites import NO_OPTIONS, Open, SiteOptions, SiteRecord, require_support
 from metasched.schedule.step_memo import StepMemo
 from metasched.schedule.tensor import Mismatch
@@ -61,7 +62,8 @@ T = TypeVar("T")
 class Interpreter(PrimitiveMethods):
     """Runs instructions and records them; `handler` decides random variables. `Schedule` adds the trace.
 
-    Methods raise ScheduleError when a step would not be legal, and then leave the state unchanged.
+    Methods raise ScheduleError when a step would not be legal. Whatever ends one, Ctrl-C as well, the state is then
+    unchanged.
     """
 
     def __init__(
@@ -202,7 +204,7 @@ class Interpreter(PrimitiveMethods):
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """A context in which a ScheduleError undoes all steps; the error propagates to the caller.
+        """A context in which an error undoes all steps; it propagates to the caller.
 
         The lines of choices to branch on stay in the trace, as which steps were tried depends on them.
         """
@@ -210,7 +212,7 @@ class Interpreter(PrimitiveMethods):
         self.handler = tentative
         try:
             yield
-        except ScheduleError:
+        except BaseException:
             self._undo(before)
             raise
         finally:
@@ -418,6 +420,7 @@ class Interpreter(PrimitiveMethods):
         """Run one instruction, whose arguments are `bound`. On an error, the schedule is unchanged."""
         values = resolved_arguments(declaration, bound, self._env)
         before, taken, constraints = self._ctx.func, self._ctx.taken, self._ctx.constraints
+        recorded, sampled = len(self._instructions), len(self._sites)
         if not declaration.looks:
             taken, constraints = set(taken), list(constraints)
 
@@ -427,6 +430,7 @@ class Interpreter(PrimitiveMethods):
             found = declaration.run(self._ctx, *values[0], **values[1])
             if self._ctx.func is not before:
                 require_tensorize_safe(declaration.name, before, self._ctx.func)
+                require_sums_apart(self._ctx, declaration.name)
                 require_countable(declaration.name, self._ctx.func)
             return found
 
@@ -435,11 +439,14 @@ class Interpreter(PrimitiveMethods):
             if declaration.random:
                 return self._sample(declaration, instruction, options, result)
             return self._bind_results(declaration, instruction, result)
-        except ScheduleError as error:
+        except BaseException as error:
             self._ctx.func, self._ctx.taken, self._ctx.constraints = before, taken, constraints
-            marks = error.locations or self._target_names(instruction)
-            if marks:
-                error.draw_with(lambda: print_func(before, marks))
+            self._addresses -= {record.site.address for record in self._sites[sampled:]}
+            del self._instructions[recorded:], self._sites[sampled:]
+            if isinstance(error, ScheduleError):
+                marks = error.locations or self._target_names(instruction)
+                if marks:
+                    error.draw_with(lambda: print_func(before, marks))
             raise
 
     def _first_block(self, instruction: Instruction) -> str | None:
@@ -554,8 +561,8 @@ class Interpreter(PrimitiveMethods):
 
     def _log(self, instruction: Instruction, site: Site, labels: tuple[str, ...], decision: Decision | Free) -> None:
         self._ctx.taken.update(labels)
-        self._addresses.add(site.address)
         self._sites.append(SiteRecord(len(self._instructions), site, labels, decision))
+        self._addresses.add(site.address)
         self._instructions.append(instruction)
 
 

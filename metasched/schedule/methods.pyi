@@ -203,7 +203,8 @@ class PrimitiveMethods:
         epilogue.
 
         For example, a sum starts from the bias that was added to it; the reduction writes the epilogue's buffer. (TVM's
-        FuseReductionEpilogue.) An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
+        FuseReductionEpilogue.) A sum of floats starts from 0.0 and the bias: of a bias of -0.0 that is 0.0, as the result
+        was. An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
         with reverse_compute_at.
 
         Args:
@@ -217,7 +218,7 @@ class PrimitiveMethods:
             reads is computed before the reduction.
 
         Rewrite:
-            dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init b[j]
+            dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init 0 + b[j]
             bias:  D[i, j] = C[i, j] + b[j]             ->
         """
     def get_block(self, name: str, *, labels: Sequence[str] = ...) -> BlockRV:
@@ -760,8 +761,9 @@ class PrimitiveMethods:
 
         Requires:
             A reduction may run along the loop only if the loop is directly around its block; otherwise every block inside
-            writes different elements in each iteration. No loop around or inside it is vectorized or tensorized, and it has
-            no annotation "prefetch".
+            writes different elements in each iteration. A sum or product of which several iterations compute an element, as
+            after compute_at, has its loops over elements outside those of the reduction, then and in later steps. No loop
+            around or inside it is vectorized or tensorized, and it has no annotation "prefetch".
 
         Rewrite:
             for j in 512:                   for j in 512 vectorized(16):

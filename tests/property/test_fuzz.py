@@ -15,17 +15,20 @@ import numpy as np
 import pytest
 
 from metasched.errors import LanguageError, ScheduleError
+from metasched.ir.validate import InvalidProgram
 from metasched.lang import parse_program
 from metasched.lang.instructions import TraceData
 from metasched.measure.records import CheckError
+from metasched.schedule import interpreter
 from metasched.schedule.primitive import registry
 from metasched.schedule.trace import Schedule, Trace
 from tests.property.fuzz.fuzz_actions import ACTIONS, LOOKING, Spot
-from tests.property.fuzz.fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, Oracle, read_text, text_of
+from tests.property.fuzz.fuzz_case import PER_PROGRAM, SOURCES, Case, Failure, Oracle, Watched, read_text, text_of
 from tests.property.fuzz.fuzz_meaning import is_plain
 from tests.property.fuzz.fuzz_programs import Source, pick, small
 from tests.property.fuzz.fuzz_shrink import shrink
 from tests.property.fuzz.fuzz_wide import wide
+from tests.property.fuzz.fuzz_windows import windows
 
 SEED = 20
 GROUPS = 6
@@ -93,6 +96,26 @@ def test_sources_are_of_all_kinds() -> None:
     texts = [pick(rng, SOURCES)(rng).text for rng in map(np.random.default_rng, range(60))]
     kinds = Counter(text.strip().partition(" ")[0] + text.strip()[8:13] for text in texts)
     assert len(kinds) > 5
+
+
+def _lanes_around_reductions() -> Counter[str]:
+    """The steps that are legal of many attempts; every program is validated after each."""
+    taken: Counter[str] = Counter()
+    for seed in range(60):
+        rng = np.random.default_rng([SEED, seed])
+        schedule = Watched(windows(rng).program(), seed=seed)
+        with suppress(ScheduleError):
+            ACTIONS["vectorize"][-1](Spot(schedule, rng))
+        taken.update(i.op for i in schedule.trace.instructions)
+    return taken
+
+
+def test_lanes_that_add_to_the_same_sums_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are valid; some would not be if lanes were put around any reduction."""
+    assert _lanes_around_reductions()["vectorize"] > 10
+    monkeypatch.setattr(interpreter, "require_sums_apart", lambda ctx, op: None)
+    with pytest.raises(InvalidProgram, match="lanes add a term twice to elements of `B` in `rows`"):
+        _lanes_around_reductions()
 
 
 # --- making a failure small

@@ -15,7 +15,9 @@ from metasched.ir.nodes import For, Var
 from metasched.schedule.context import Context
 from metasched.schedule.primitive import registry
 from metasched.schedule.rewrite.parts import reduction
-from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, TRANSPOSED
+from metasched.schedule.rewrite.tensorize_safe import require_tensorize_safe
+from metasched.schedule.rewrite.vector_sums import require_sums_apart
+from tests.support.programs import CONV, DENSE_RELU, RELU_PAD_MATMUL, ROWS, STENCIL, SUMS_STENCIL, TRANSPOSED
 from tests.support.structural import at_values, by_place, same, start
 
 Step = tuple[str, tuple[object, ...]]
@@ -27,19 +29,27 @@ PROGRAMS = [
     (CONV, {"H": 4}),
     (ROWS, {}),
     (STENCIL, {}),
+    (SUMS_STENCIL, {"N": 5}),
     (TRANSPOSED, {}),
 ]
-LOOP_STEPS = ("split", "split", "split", "fuse", "reorder")
+LOOP_STEPS = ("split", "split", "split", "fuse", "reorder", "reorder", "vectorize")
 BLOCK_STEPS = (
     *("compute_at", "reverse_compute_at") * 3,
     *("cache_read", "cache_write", "compute_inline", "reverse_compute_inline", "rfactor", "decompose_reduction"),
 )
 
 
-def propose(draw: Callable[[st.SearchStrategy[object]], object], ctx: Context) -> Step | None:
+LANE_STEPS = (*("reorder", "vectorize") * 3, "split", "fuse", "decompose_reduction")
+
+
+def propose(
+    draw: Callable[[st.SearchStrategy[object]], object],
+    ctx: Context,
+    among: tuple[str, ...] = (*LOOP_STEPS, *BLOCK_STEPS),
+) -> Step | None:
     """A step that may be legal."""
     pick = lambda options: draw(st.sampled_from(list(options)))  # noqa: E731
-    op = pick((*LOOP_STEPS, *BLOCK_STEPS))
+    op = pick(among)
     loop = query.find_loop(ctx.func, pick(x.var for x in query.loops(ctx.func)))
     block = pick(b.name for b in query.blocks(ctx.func))
     near = query.producers if op == "reverse_compute_at" else query.consumers
@@ -54,6 +64,7 @@ def propose(draw: Callable[[st.SearchStrategy[object]], object], ctx: Context) -
         "split": lambda: ("split", (loop.var, draw(st.lists(st.integers(1, 4), min_size=1, max_size=2)))),
         "fuse": lambda: ("fuse", tuple(nest[:2])),
         "reorder": lambda: ("reorder", tuple(draw(st.permutations(nest)))),
+        "vectorize": lambda: ("vectorize", (loop.var, draw(st.integers(1, 4)))),
         "compute_at": lambda: ("compute_at", (block, pick(around))) if around else None,
         "reverse_compute_at": lambda: ("reverse_compute_at", (block, pick(around))) if around else None,
         "cache_read": lambda: ("cache_read", (block, pick(query.reads(query.find_block(ctx.func, block)) or ["A"]))),
@@ -69,7 +80,10 @@ def take(ctx: Context, step: Step, tiles: list[str] | None = None) -> ScheduleEr
     As in a schedule, nothing stays of what a refused step asked for.
     """
     op, args = step
-    before = list(ctx.constraints)
+    before, func = list(ctx.constraints), ctx.func
+    named: dict[str, object] = {}
+    if op == "vectorize":
+        args, named = args[:1], {"lanes": const(int(str(args[1])))}
     if op == "split":
         var, inner = args
         assert isinstance(inner, list)
@@ -78,10 +92,12 @@ def take(ctx: Context, step: Step, tiles: list[str] | None = None) -> ScheduleEr
         args = (var, (None, *factors))
     refused = None
     try:
-        registry()[op].run(ctx, *args)
+        registry()[op].run(ctx, *args, **named)
+        require_tensorize_safe(op, func, ctx.func)
+        require_sums_apart(ctx, op)
     except ScheduleError as error:
         refused = error
-        ctx.constraints = before
+        ctx.func, ctx.constraints = func, before
     assert refused is None or refused.hint
     return refused
 
@@ -103,6 +119,21 @@ def test_results_stay(data: st.DataObject, program: tuple[str, dict[str, int]], 
         if step is not None and not too_deep(ctx, step):
             unchanged = ctx.func
             assert take(ctx, step) is None or ctx.func is unchanged
+    same(before, ctx.func)
+
+
+@given(st.data(), st.integers(1, 2), st.integers(2, 6))
+@settings(max_examples=settings.default.max_examples * 4)
+def test_lanes_add_no_term_twice(data: st.DataObject, depth: int, count: int) -> None:
+    """Sums under a loop of what reads them, where its iterations compute the same ones again."""
+    ctx = start(SUMS_STENCIL)
+    before = ctx.func
+    at = query.loops_above(ctx.func, "near")[depth - 1]
+    assert take(ctx, ("compute_at", ("sums", at.var))) is None
+    for _ in range(count):
+        step = propose(data.draw, ctx, LANE_STEPS)
+        if step is not None and not too_deep(ctx, step):
+            take(ctx, step)
     same(before, ctx.func)
 
 

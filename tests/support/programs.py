@@ -26,6 +26,12 @@ program stencil[N=17](A: f32[N]) -> C: f32[N]:
     sum3:   C[i] = (B[i - 1] if i >= 1 else 0) + B[i] + (B[i + 1] if i < N - 1 else 0)
 """
 
+SUMS_STENCIL = """
+program sums_stencil[N=9, M=3, K=4](A: f32[N + 2, M, K]) -> C: f32[N, M]:
+    sums: B[i, j] = sum[k](A[i, j, k])
+    near: C[y, j] = B[y, j] + B[y + 1, j] * 2 + B[y + 2, j]
+"""
+
 ROWS = """
 program rows[N=6, K=9](A: f32[N, K]) -> S: f32[N, K]:
     most:  M[i] = max[k](A[i, k])

@@ -565,7 +565,7 @@ CROSS_CUTTING = frozenset(
         *("lang/halves", "lang/limits", "lang/operators", "lang/positions", "lang/type_parameters"),
         *("measure/halves", "operators/torch", "rules/memory_bound", "rules/refused", "rules/rules"),
         *("schedule/arg_reductions", "schedule/get", "schedule/messages", "schedule/refusal", "schedule/refusals"),
-        *("schedule/sample", "schedule/target", "schedule/used"),
+        *("schedule/interrupted", "schedule/sample", "schedule/target", "schedule/used"),
     }
 )
 

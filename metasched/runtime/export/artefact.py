@@ -95,7 +95,7 @@ def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     target = code.code.target
     features = cpu_flags(target)
     parameters = "".join(
-        f"    ({p.name!r}, {p.dtype.numpy.name!r}, {p.shape!r}, {p.is_output}),\n" for p in code.parameters
+        f"    ({p.name!r}, {p.dtype.numpy.name!r}, {p.shape!r}, {p.is_output}, {p.below}),\n" for p in code.parameters
     )
     pool = _text(compile_text(runtime.PROCESS_MODULE, target).data) if code.parallel else '""'
     table = (
@@ -106,7 +106,7 @@ def _source(code: KernelCode, held: Sequence[np.ndarray[Any, Any]]) -> str:
     arrays = "".join(f"    {_text(array.tobytes())},\n" for array in held)
     return (
         f"{inlined_loader()}\n\n"
-        f"# name, dtype, shape (None for a scalar), whether it is an output\n"
+        f"# name, dtype, shape (None for a scalar), whether it is an output, what indices in it are below\n"
         f"PARAMETERS = (\n{parameters})\n"
         f"FEATURES = {tuple(features)!r}\n"
         f"_CODE = {_text(code.code.data)}\n"

@@ -1,8 +1,9 @@
 """A compiled kernel that runs with NumPy alone: this file loads the machine code that it carries, and calls it.
 
 It needs Linux on x86-64 and the instruction sets that the code was compiled for. A call takes C-contiguous arrays of
-the shapes and dtypes in `PARAMETERS`, in their order or by name, and returns a new array, or a tuple of them. For
-types that NumPy lacks, such as bfloat16, it needs ml_dtypes.
+the shapes and dtypes in `PARAMETERS`, in their order or by name, and returns a new array, or a tuple of them. What it
+cannot take is a TypeError or a ValueError, an index outside of what it indexes too. For types that NumPy lacks, such as
+bfloat16, it needs ml_dtypes.
 """
 
 from __future__ import annotations
@@ -167,11 +168,11 @@ class PoolText(NamedTuple):
         return PoolCode(image, {name: image.symbols[name] for name in self.functions}, self.reset)
 
 
-Parameter = tuple[str, "np.dtype[Any]", "tuple[int, ...] | None", bool]
+Parameter = tuple[str, "np.dtype[Any]", "tuple[int, ...] | None", bool, "int | None"]
 
 
 def _array(parameter: Parameter, text: str) -> np.ndarray[Any, Any]:
-    _, dtype, shape, _ = parameter
+    _, dtype, shape, _, _ = parameter
     return np.frombuffer(_data(text), np.uint8).copy().view(dtype).reshape(shape or ())
 
 
@@ -184,7 +185,7 @@ class ExportedKernel:
     def __init__(
         self,
         name: str,
-        parameters: Sequence[tuple[str, str, tuple[int, ...] | None, bool]],
+        parameters: Sequence[tuple[str, str, tuple[int, ...] | None, bool, int | None]],
         code: str,
         entry: str,
         pool: PoolText,
@@ -195,7 +196,7 @@ class ExportedKernel:
     ) -> None:
         _require(machine, features)
         self.name = name
-        self.parameters = [(n, _dtype(d), shape, is_output) for n, d, shape, is_output in parameters]
+        self.parameters = [(n, _dtype(d), shape, is_output, below) for n, d, shape, is_output, below in parameters]
         self._image = Image(_data(code))
         state, slots, functions = table
         self._state = (ctypes.c_int64 * slots)()
@@ -207,7 +208,9 @@ class ExportedKernel:
         inputs = [p for p in self.parameters if not p[3]]
         self._given, fixed = inputs[: len(inputs) - len(held)], inputs[len(inputs) - len(held) :]
         self._held = [_array(p, text) for p, text in zip(fixed, held, strict=True)]
-        kinds: list[Any] = [_Pointer if shape is not None else _SCALARS[d.name] for _, d, shape, _ in self.parameters]
+        for p, x in zip(fixed, self._held, strict=True):
+            _require_indices(p, x)
+        kinds: list[Any] = [_Pointer if p[2] is not None else _SCALARS[p[1].name] for p in self.parameters]
         self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, _Pointer)(self._image.symbols[entry])
 
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
@@ -221,6 +224,8 @@ class ExportedKernel:
             raise TypeError(f"{self.name} has {_count_text(len(made), 'output')}, not {len(outputs)}")
         values = [self._ctypes_value(p, x) for p, x in zip(given, inputs, strict=True)]
         values += [self._ctypes_value(p, x) for p, x in zip(made, outputs, strict=True)]
+        for p, x in zip(self._given, inputs, strict=False):
+            _require_indices(p, x)
         for p, x in zip(made, outputs, strict=True):
             if not x.flags.writeable:
                 raise ValueError(f"`{p[0]}` is read-only")
@@ -254,7 +259,7 @@ class ExportedKernel:
         return (*inputs, *(named[name] for name in names[len(inputs) :]))
 
     def _ctypes_value(self, parameter: Parameter, x: Any) -> Any:
-        name, dtype, shape, _ = parameter
+        name, dtype, shape, _, _ = parameter
         if shape is None:
             return _scalar(name, dtype, x)
         if not isinstance(x, np.ndarray) or x.dtype != dtype or x.shape != tuple(shape):
@@ -265,6 +270,18 @@ class ExportedKernel:
         if not x.flags.aligned:
             raise ValueError(f"`{name}` is not aligned to its element size; copy it with `{name}.copy()`")
         return x.ctypes.data
+
+
+def _require_indices(parameter: Parameter, x: np.ndarray[Any, Any]) -> None:
+    """Raise ValueError where an array that another one is indexed by leaves that: the code takes the nearest index."""
+    name, _, _, _, below = parameter
+    if below is not None and x.size and (int(x.max()) >= below or int(x.min()) < 0):
+        wrong = np.argwhere((x < 0) | (x >= below))[0]
+        at = ", ".join(map(str, wrong))
+        raise ValueError(
+            f"`{name}[{at}]` is {x[tuple(wrong)]}, and another argument is indexed by it, of {below} elements: indices "
+            f"are 0 to {below - 1}; negative ones do not count from the end"
+        )
 
 
 def _count_text(n: int, what: str) -> str:

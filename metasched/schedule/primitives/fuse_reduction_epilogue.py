@@ -8,7 +8,7 @@ from metasched.errors import ScheduleError
 from metasched.ir import query
 from metasched.ir.affine import ONE, ZERO, simplify, substitute
 from metasched.ir.data import is_index_variable
-from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Store, Unary, UnOp
+from metasched.ir.nodes import Binary, BinOp, Block, Expr, Load, Reducer, Store, Unary, UnOp
 from metasched.schedule.batching import unchanged
 from metasched.schedule.context import Context
 from metasched.schedule.kinds import BlockName
@@ -32,7 +32,8 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
     epilogue.
 
     For example, a sum starts from the bias that was added to it; the reduction writes the epilogue's buffer. (TVM's
-    FuseReductionEpilogue.) An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
+    FuseReductionEpilogue.) A sum of floats starts from 0.0 and the bias: of a bias of -0.0 that is 0.0, as the result
+    was. An epilogue by another operation, such as ReLU, can be moved under the reduction's loops
     with reverse_compute_at.
 
     Args:
@@ -46,7 +47,7 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
         reads is computed before the reduction.
 
     Rewrite:
-        dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init b[j]
+        dense: C[i, j] += A[i, k] * B[k, j]  init 0       dense: D[i, j] += A[i, k] * B[k, j]  init 0 + b[j]
         bias:  D[i, j] = C[i, j] + b[j]             ->
     """
     reduction, last = ctx.block(OP, block), ctx.block(OP, epilogue)
@@ -57,7 +58,7 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
     rest = _other_operand(reduction, last)
     values = _values(ctx, reduction, last)
     init = tidy(substitute(rest, values))
-    if reduction.init != reduction.reducer.identity(init.dtype):
+    if reduction.init != reduction.reducer.identity(init.dtype) or _is_float_sum(reduction):
         init = Binary(reduction.reducer.operation, reduction.init, init)
     _require_there(ctx, reduction, last, init)
     indices = tuple(simplify(substitute(e, values)) for e in last.store.indices)
@@ -65,6 +66,11 @@ def fuse_reduction_epilogue(ctx: Context, block: BlockName, epilogue: BlockName)
     take_out(ctx, last)
     func = set_block(ctx.func, ctx.block(OP, block), replace(reduction, store=store, init=init))
     ctx.func = replace_buffers(func, remove=reduction.store.buffer)
+
+
+def _is_float_sum(block: Block) -> bool:
+    """Whether its start from 0.0 may change what it is added to: a bias of -0.0."""
+    return block.reducer is Reducer.SUM and block.store.value.dtype.is_float
 
 
 def _require_reduction(ctx: Context, block: Block) -> None:

@@ -34,8 +34,9 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
 
     Requires:
         A reduction may run along the loop only if the loop is directly around its block; otherwise every block inside
-        writes different elements in each iteration. No loop around or inside it is vectorized or tensorized, and it has
-        no annotation "prefetch".
+        writes different elements in each iteration. A sum or product of which several iterations compute an element, as
+        after compute_at, has its loops over elements outside those of the reduction, then and in later steps. No loop
+        around or inside it is vectorized or tensorized, and it has no annotation "prefetch".
 
     Rewrite:
         for j in 512:                   for j in 512 vectorized(16):
@@ -57,14 +58,26 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
     nest = [s for s in query.loops(ctx.func) if target in (*query.loops_above_loop(ctx.func, s.var), s)]
     other = next((s for s in (*query.loops_above_loop(ctx.func, loop), *nest) if s.kind is LoopKind.VECTORIZED), None)
     if other is not None:
-        raise ScheduleError(OP, f"loop `{other.var}` of the same nest is vectorized", (loop, other.var))
+        raise ScheduleError(
+            OP, f"loop `{other.var}` of the same nest is vectorized", (loop, other.var), "vectorize one loop of a nest"
+        )
     tensor = next((s for s in nest if s is not target and tensorized_by(s) is not None), None)
     if tensor is not None:
-        raise ScheduleError(OP, f"loop `{tensor.var}` of the same nest is tensorized", (loop, tensor.var))
+        raise ScheduleError(
+            OP,
+            f"loop `{tensor.var}` of the same nest is tensorized",
+            (loop, tensor.var),
+            "leave it: the instruction is of vectors",
+        )
     decided_kinds = (LoopKind.PARALLEL, LoopKind.SCATTERED)
     other = next((s for s in nest if s.kind in decided_kinds), None)
     if other is not None:
-        raise ScheduleError(OP, f"loop `{other.var}` inside it is {other.kind.value}", (loop, other.var))
+        raise ScheduleError(
+            OP,
+            f"loop `{other.var}` inside it is {other.kind.value}",
+            (loop, other.var),
+            f"vectorize a loop inside `{other.var}`",
+        )
     wrong = next((a.key for a in target.annotations if LoopKind.VECTORIZED in known_annotations()[a.key].not_on), None)
     if wrong is not None:
         raise ScheduleError(
@@ -73,7 +86,7 @@ def vectorize(ctx: Context, loop: LoopName, *, lanes: IntExpr) -> None:
             (loop,),
             f'annotate a loop around it instead, after unannotate({loop}, "{wrong}")',
         )
-    error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,))
+    error = ScheduleError(OP, f"lanes are not between 1 and {MAX_LANES}", (loop,), "a loop may have more iterations")
     ctx.require(lanes >= 1, error)
     ctx.require(lanes <= MAX_LANES, error)
     ctx.func = query.replace_stmt(ctx.func, target, decided)

@@ -16,5 +16,6 @@ Its files, in reading order:
 - `regions`: The invariants of shared parallel regions
 - `tensorize_safe`: What later steps may not change: tensorized nests, vectorized reductions, and loops of rolling
   windows
+- `vector_sums`: Sums that several lanes of a vectorized loop compute: none may add terms to what another one has begun
 - `written_regions`: The region of a buffer that its writer has completed when one iteration of a loop ends
 """

@@ -140,6 +140,24 @@ def _vectorize(s: Spot) -> None:
     s.sch.vectorize(s.loops[-1] if s.chance(0.6) else s.loop, lanes=s.pick([1, 2, 3, 4, 8, 12, 16, 24]))
 
 
+def _vectorize_around(s: Spot) -> None:
+    """A loop of a reader, around a reduction of which each iteration computes what it reads."""
+    s = s.on(lambda info: info.reduces and bool(info.readers) and not info.output)
+    around = s.reader_loop
+    s.sch.compute_at(s.block, around)
+    inside = s.sch.get_loops(s.block)
+    inside = inside[[loop.label for loop in inside].index(around.label) + 1 :]
+    shown = s.chance(0.5)
+    if shown:
+        s.sch.vectorize(around, lanes=s.pick([2, 4, 8, 16]))
+    if s.chance(0.3):
+        s.sch.decompose_reduction(s.block, s.pick(inside))
+    elif len(inside) > 1:
+        s.sch.reorder(*[inside[n] for n in s.rng.permutation(len(inside))])
+    if not shown:
+        s.sch.vectorize(around, lanes=s.pick([2, 4, 8, 16]))
+
+
 def _lanes(s: Spot) -> None:
     s.sch.vectorize(s.loops[-1], lanes=s.sch.sample_categorical([2, 4, 8]))
 
@@ -345,7 +363,7 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "reorder": (_reorder,) * 3,
     "parallel": (lambda s: s.sch.parallel(s.loops[0] if s.chance(0.6) else s.loop),) * 2,
     "merge_parallel": (_merge,) * 2,
-    "vectorize": (_vectorize,) * 2,
+    "vectorize": (*(_vectorize,) * 2, *(_vectorize_around,) * 2),
     "sample_categorical": (_lanes,),
     "unroll": (lambda s: s.sch.unroll(s.loop),),
     "scatter": (_scatter,),

@@ -32,6 +32,7 @@ from tests.property.fuzz.fuzz_pipelines import pipeline
 from tests.property.fuzz.fuzz_places import places
 from tests.property.fuzz.fuzz_programs import Source, classic, from_library, made, pick, small
 from tests.property.fuzz.fuzz_wide import extremes, wide
+from tests.property.fuzz.fuzz_windows import windows
 from tests.support.lir_interpreter import can_run, run_lir
 
 # What a schedule may ask of the machine and not get.
@@ -295,7 +296,22 @@ class Case:
 
 
 PER_PROGRAM = 8
-SOURCES = (made, made, made, made, from_library, from_library, classic, wide, wide, pipeline, pipeline, places)
+SOURCES = (
+    made,
+    made,
+    made,
+    made,
+    from_library,
+    from_library,
+    classic,
+    wide,
+    wide,
+    pipeline,
+    pipeline,
+    places,
+    windows,
+    windows,
+)
 RULES = 0.25
 # The sizes from which rules think that threads, lanes of sums and stores past the caches pay.
 AS_IF_LARGE = {"small": 64, "tiny": 8, "shortest": 2, "cache": 64}

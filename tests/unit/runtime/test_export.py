@@ -186,6 +186,23 @@ def test_integer_scalars_are_in_range(dtype: str, tmp_path: Path) -> None:
         function(x, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("index", "value"), [("[1, 2]", 7), ("[1, 2]", -1), ("[0, 0]", 1 << 40)], ids=["behind", "before", "far"]
+)
+def test_indices_are_inside_what_they_index(index: str, value: int, tmp_path: Path) -> None:
+    text = "program rows(T: f32[7, 2], I: i64[2, 3]) -> Y: f32[2, 3, 2]:\n    Y[i, j, k] = T[I[i, j], k]\n"
+    kernel = Kernel(build(parse_program(text).func, Target.detect(threads=1)))
+    rows = runpy.run_path(str(kernel.export(tmp_path / "rows_kernel.py")))["rows"]
+    table, at = np.arange(14, dtype=np.float32).reshape(7, 2), np.array([[0, 6, 3], [5, 0, 2]])
+    np.testing.assert_array_equal(rows(table, at), table[at])
+    at[tuple(map(int, index[1:-1].split(",")))] = value
+    message = f"`I{index}` is {value}, and another argument is indexed by it, of 7 elements"
+    with pytest.raises(KernelError, match=re.escape(message)):
+        kernel(table, at)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rows(table, at)
+
+
 def test_bool_scalars_are_bools(tmp_path: Path) -> None:
     function, x = scaled("bool", tmp_path), np.ones(8, np.float32)
     for n in (True, False, np.True_):

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import metasched as ms
+from metasched.dtypes import DType
 from metasched.ir.affine import const
 from metasched.ir.nodes import Seq
 from metasched.ir.validate import InvalidProgram, validate
@@ -58,7 +60,7 @@ temp D: f32[6, 9]
 for j in 9:
     scaled: s[j] = b[j] * 2.0
 for i, j_dense, k in grid(6, 9, 7):
-    dense: D[i, j] += A[i, k] * B[k, j]  init s[j]  with j = j_dense
+    dense: D[i, j] += A[i, k] * B[k, j]  init 0.0 + s[j]  with j = j_dense
 for i_relu, j_relu in grid(6, 9):
     relu: E[i, j] = max(D[i, j], 0.0)  with i = i_relu, j = j_relu
 """
@@ -68,10 +70,10 @@ for i_relu, j_relu in grid(6, 9):
 @pytest.mark.parametrize(
     ("reduce", "epilogue", "init"),
     [
-        ("sum", "s[q] + C[p, q]", "init s[j]"),
-        ("sum", "C[p, q] - s[q]", "init -s[j]"),
-        ("sum", "s[q] + C[p, q] + s[q]", "init s[j] + s[j]"),
-        ("sum", "C[p, q] + 3", "init 3.0"),
+        ("sum", "s[q] + C[p, q]", "init 0.0 + s[j]"),
+        ("sum", "C[p, q] - s[q]", "init 0.0 + -s[j]"),
+        ("sum", "s[q] + C[p, q] + s[q]", "init 0.0 + (s[j] + s[j])"),
+        ("sum", "C[p, q] + 3", "init 0.0 + 3.0"),
         ("max", "max(s[q], C[p, q])", "init s[j]"),
         ("min", "min(C[p, q], 1)", "init 1.0"),
         ("prod", "C[p, q] * s[q]", "init s[j]"),
@@ -84,7 +86,26 @@ def test_the_operation_of_the_reduction(reduce: str, epilogue: str, init: str) -
 
 def test_transposed() -> None:
     text = BIAS.replace("D[p, q] = C[p, q] + s[q]", "D[q, p] = C[p, q] + s[q]").replace("max(D[i, j], 0)", "D[j, i]")
-    assert "dense: D[j, i] += A[i, k] * B[k, j]  init s[j]" in body(fused(text).func)
+    assert "dense: D[j, i] += A[i, k] * B[k, j]  init 0.0 + s[j]" in body(fused(text).func)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32"])
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_zeros_keep_their_sign(dtype: str, decomposed: bool) -> None:
+    """Of a bias of -0.0 without a term, and with terms of -0.0."""
+    program = ms.parse_program(
+        f"program zeros[N=5, K=4](A: {dtype}[N, K], b: {dtype}[N]) -> D: {dtype}[N]:\n"
+        f"    dense: C[i] = sum[k if k < i](A[i, k])\n    bias: D[i] = C[i] + b[i]\n"
+    )
+    sch = ms.Schedule(program)
+    sch.fuse_reduction_epilogue(sch.get_block("dense"), sch.get_block("bias"))
+    if decomposed:
+        sch.decompose_reduction(sch.get_block("dense"), loops_of(sch, "dense")[1])
+    assert ("0.0 + b[i]" in str(sch)) is dtype.startswith("f")
+    given = [-np.zeros(shape, DType(dtype).numpy) for shape in ((5, 4), 5)]
+    for kernel in (ms.compile(program), ms.compile(program, trace=sch.trace)):
+        np.testing.assert_array_equal(kernel(*given), np.zeros(5))
+        assert not np.signbit(kernel(*given)).any()
 
 
 def test_dimensions_of_one() -> None:
