@@ -11,6 +11,7 @@ from metasched.doors.jit.errors import TraceError, users_line
 from metasched.doors.node_calls import NodeCalls
 from metasched.dtypes import DType
 from metasched.graph.builder import GraphBuilder, GraphValue
+from metasched.support.data_classes import dataclass
 
 Layout: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 _STACK = "put them together with np.stack or np.concatenate"
@@ -84,10 +85,19 @@ class TracedOperand:
         return step.layout(whole.layout())
 
 
+@dataclass(frozen=True)
+class _Constant:
+    """An array that met a traced one, kept so that its id stays its own; its elements then, and the value of these."""
+
+    array: np.ndarray[Any, Any]
+    copy: np.ndarray[Any, Any]
+    value: GraphValue
+
+
 class ArrayTrace:
     """What a function has computed so far.
 
-    Arrays that are no arguments are constants: they are copied when they first meet a traced one.
+    Arrays that are no arguments are constants: they are copied when they meet a traced one.
     """
 
     def __init__(
@@ -99,7 +109,7 @@ class ArrayTrace:
         self.builder = GraphBuilder()
         self.nodes = NodeCalls(self.builder, lambda: str(users_line()))
         self._names = names
-        self._constants: dict[int, tuple[Any, GraphValue]] = {}
+        self._constants: dict[int, _Constant] = {}
 
     def array(self, value: GraphValue) -> Any:
         """A value as an array, for functions that are written in NumPy's names."""
@@ -137,12 +147,21 @@ class ArrayTrace:
             raise TraceError(f"{operand} does not fit in {dtype.numpy}: {error}") from error
 
     def _constant(self, array: np.ndarray[Any, Any]) -> GraphValue:
-        """A copy: what is written into the array later changes nothing."""
+        """A copy, and another one once the function has written into the array."""
         known = self._constants.get(id(array))
-        if known is None:
-            name = self._names.get(id(array), "constant")
-            known = self._constants[id(array)] = (array, self.nodes.constant(name, np.array(array)))
-        return known[1]
+        if known is None or not _has_same_bytes(known.copy, array):
+            copy = np.array(array, order="C")
+            value = self.nodes.constant(self._names.get(id(array), "constant"), copy)
+            known = self._constants[id(array)] = _Constant(array, copy, value)
+        return known.value
+
+
+def _has_same_bytes(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether arrays have the same elements, of which one NaN is another and a zero has a sign."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    bytes_of_one, bytes_of_other = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
+    return np.array_equal(bytes_of_one, bytes_of_other)
 
 
 def common_numpy_type(operands: Sequence[Any]) -> Any:
