@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axes_of, axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
-from metasched.doors.jit.trace import ArrayTrace
+from metasched.doors.jit.trace import ArrayTrace, common_numpy_type
 from metasched.doors.node_calls import require_known
 from metasched.doors.ordered import search, sort_along, sum_by_place
 from metasched.dtypes import DType
@@ -78,10 +78,10 @@ def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: 
 @traces("digitize")
 def digitize(trace: ArrayTrace, x: Any, bins: Any, right: bool = False) -> Any:
     edges = require_known(trace.value(bins).constant, "whether its bins increase or decrease")
+    side = "left" if right else "right"
     if edges.size > 1 and edges[0] > edges[-1]:
-        found = searchsorted(trace, edges[::-1], x, "right" if right else "left")
-        return np.subtract(len(edges), trace.array(found))
-    return searchsorted(trace, edges, x, "left" if right else "right")
+        return np.subtract(len(edges), trace.array(searchsorted(trace, edges[::-1], x, side)))
+    return searchsorted(trace, edges, x, side)
 
 
 @traces("isin")
@@ -161,7 +161,8 @@ def choose(trace: ArrayTrace, a: Any, choices: Any, out: None = None, mode: str 
         a = np.clip(a, 0, len(values) - 1)
     elif mode == "wrap":
         a = np.remainder(a, len(values))
-    return np.select([np.equal(a, n) for n in np.arange(len(values))], values)
+    nothing = np.zeros((), common_numpy_type(values))
+    return np.select([np.equal(a, n) for n in np.arange(len(values))], values, nothing)
 
 
 def rows_of(trace: ArrayTrace, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:

@@ -25,11 +25,15 @@ CASES: dict[str, Any] = {
         np.searchsorted(e, x, side) for x in (a, e, i, a[0, 0]) for side in ("left", "right")
     ),
     "digitize": lambda a, i, e: tuple(
-        np.digitize(a, bins, right) for bins in (BINS, BINS[::-1]) for right in (False, True)
+        np.digitize(x, bins, right) for x in (a, e) for bins in (BINS, BINS[::-1]) for right in (False, True)
     ),
     "isin": lambda a, i, e: (np.isin(i, [1, 4]), np.isin(i, i[:2] + 1, invert=True)),
     "bincount": lambda a, i, e: (np.bincount(i, minlength=8), np.bincount(i, a.ravel()[:20] * 0 + 2, minlength=6)),
-    "choose": lambda a, i, e: np.choose(i % 2, [i, -i]),
+    "choose": lambda a, i, e: (
+        np.choose(i % 2, [i, -i]),
+        np.choose(i % 2, [i > 2, i > 3]),
+        np.choose(i % 2, [a[0, 0], 1]),
+    ),
 }
 BINS = np.array([-1.0, 0.0, 0.5, 2.0])
 
