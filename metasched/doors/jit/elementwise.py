@@ -274,16 +274,17 @@ def _has_operands(operand: Any) -> bool:
 def _power(trace: ArrayTrace, values: Sequence[GraphValue], result: DType) -> GraphValue:
     base, exponent = values
     known = exponent.constant
-    one = known is not None and known.size == 1
-    number = known.reshape(-1)[0].item() if known is not None and one else None
+    number = known.reshape(-1)[0].item() if known is not None and known.size == 1 else None
     if number is not None and exponent.rank <= base.rank:
-        if number == int(number) and 0 < number <= _MOST_INTEGER_EXPONENT and (number <= 3 or not result.is_float):
+        whole = float(number).is_integer() and 0 < number <= _MOST_INTEGER_EXPONENT
+        if whole and (number <= 3 or not result.is_float):
             text = " * ".join(["{0}"] * int(number))
             return trace.nodes.expression("Pow", text, [base], [result], result)
         if number == 0.5 and result.is_float:
             return trace.nodes.expression("Sqrt", "sqrt({0})", [base], [result], result)
         if number == 0:
-            return trace.nodes.expression("Pow", "({0} * 0 + 1)", [base], [result], result)
+            one = trace.nodes.constant("one", np.ones((), result.numpy))
+            return trace.nodes.call("Expand", one, trace.nodes.integers("shape", base.shape))
         if number < 0 and result.is_integer:
             raise Unsupported("integers to negative integer powers are not allowed")
     if result.is_integer:

@@ -80,6 +80,11 @@ def test_powers_of_floats(exponent: float) -> None:
     check(lambda x: x**exponent, F32)
 
 
+@pytest.mark.parametrize("exponent", [0, -0.0, 1, 2, 3, 4, -1, np.inf, -np.inf, np.nan])
+def test_powers_of_what_is_no_number(exponent: float) -> None:
+    check(lambda x: (x**exponent, x ** np.array([exponent])), SPECIAL)
+
+
 def test_powers_of_integers_wrap() -> None:
     check(lambda x: (x**5, x**2, x**0), I32 * 1000)
     with pytest.raises(ms.TraceError, match="negative integer powers"):
