@@ -78,11 +78,15 @@ def nan_to_num(
 ) -> Any:
     value = trace.value(x)
     if not value.type.dtype.is_float:
-        return value
+        return value if copy else x
     limits = np.finfo(value.type.dtype.numpy)
     high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
     finite = np.where(np.equal(x, np.inf), high, np.where(np.equal(x, -np.inf), low, x))
-    return trace.value(np.where(np.isnan(x), nan, finite), value.type.dtype)
+    found = np.where(np.isnan(x), nan, finite)
+    if copy:
+        return trace.value(found, value.type.dtype)
+    x[...] = found
+    return x
 
 
 @traces("isneginf")
@@ -114,9 +118,17 @@ def isrealobj(trace: ArrayTrace, x: Any) -> Any:
 def isclose(
     trace: ArrayTrace, a: Any, b: Any, rtol: float = 1.0e-5, atol: float = 1.0e-8, equal_nan: bool = False
 ) -> Any:
-    near = np.less_equal(np.abs(np.subtract(a, b)), np.add(atol, np.multiply(rtol, np.abs(b))))
-    same = np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
-    return np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else same
+    wanted = _as_float(trace, b)
+    near = np.less_equal(np.abs(np.subtract(a, wanted)), np.add(atol, np.multiply(rtol, np.abs(wanted))))
+    same = np.logical_or(np.logical_and(near, np.isfinite(wanted)), np.equal(a, wanted))
+    return np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(wanted))) if equal_nan else same
+
+
+def _as_float(trace: ArrayTrace, x: Any) -> Any:
+    """An operand as a float: differences of integers wrap, and the smallest has no absolute value."""
+    if type(x) in (bool, int, float):
+        return float(x)
+    return trace.array(trace.value(x, language_type(np.result_type(common_numpy_type([x]), 1.0))))
 
 
 @traces("allclose")
