@@ -46,6 +46,15 @@ def _run_with_trace_error(work: Callable[[], Any]) -> Any:
         raise TraceError(str(error)) from None
 
 
+def _make_in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """An operator such as `a += b`, which writes into an array, and gives a number's name to another number."""
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        return ufunc(self, other) if self.is_number else ufunc(self, other, out=(self,))
+
+    return operator
+
+
 class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     """An array of a known type and shape whose elements are not known yet."""
 
@@ -78,6 +87,11 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def nbytes(self) -> int:
         return self.size * self.itemsize
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it has no dimensions and is no view: what NumPy's functions give there are numbers."""
+        return self.view is None and not self.ndim
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -131,6 +145,20 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         if type(made) in (tuple, list):
             return type(made)(self._wrap_results(part) for part in made)
         return made
+
+    __iadd__ = _make_in_place(np.add)
+    __isub__ = _make_in_place(np.subtract)
+    __imul__ = _make_in_place(np.multiply)
+    __imatmul__ = _make_in_place(np.matmul)
+    __itruediv__ = _make_in_place(np.true_divide)
+    __ifloordiv__ = _make_in_place(np.floor_divide)
+    __imod__ = _make_in_place(np.remainder)
+    __ipow__ = _make_in_place(np.power)
+    __ilshift__ = _make_in_place(np.left_shift)
+    __irshift__ = _make_in_place(np.right_shift)
+    __iand__ = _make_in_place(np.bitwise_and)
+    __ixor__ = _make_in_place(np.bitwise_xor)
+    __ior__ = _make_in_place(np.bitwise_or)
 
     # --- what needs elements
 
@@ -240,13 +268,9 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _write_out(out: tuple[Any, ...], made: Any) -> Any:
-    """Give `out` new elements, in its own type, as `a += b` and `out=a` mean it."""
+    """Give `out` new elements, in its own type, as `out=a` and `a += b` of arrays mean it."""
     (target,) = out
-    if target is None:
-        return made
-    if isinstance(target, TracedArray) and target.view is None and not target.ndim:
-        return made  # a number, which `+=` gives another name
-    return _overwrite(target, made)
+    return made if target is None else _overwrite(target, made)
 
 
 def _overwrite(target: Any, made: Any) -> Any:
@@ -277,6 +301,10 @@ class MaskedElements(TracedArray):
     @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.part.everywhere.type.dtype.numpy)
+
+    @property
+    def is_number(self) -> bool:
+        return False
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """A ufunc of numbers and of elements that the same mask picks."""

@@ -11,11 +11,14 @@ import numpy as np
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
+from metasched.doors.jit.views import reshape_array
 
 
 def _constant_array(trace: ArrayTrace, array: Any) -> Any:
-    """A known array that is written as a traced one."""
-    return trace.array(trace.nodes.constant("constant", np.array(array)))
+    """A known array that is written as a traced one: of no dimensions, as a view of a row of one."""
+    given = np.array(array)
+    made = trace.array(trace.nodes.constant("constant", np.atleast_1d(given)))
+    return made if given.ndim else reshape_array(trace, made, ())
 
 
 @traces("zeros_like", "empty_like")
@@ -119,7 +122,8 @@ def linspace(
     if endpoint and num > 1:
         made = np.concatenate([made[:-1], np.broadcast_to(stop, step.shape)[None].astype(made.dtype)], 0)
     made = np.moveaxis(made, 0, axis)
-    made = made if dtype is None else made.astype(dtype)
+    if dtype is not None:
+        made = (np.floor(made) if np.issubdtype(dtype, np.integer) else made).astype(dtype)
     return (made, step) if retstep else made
 
 

@@ -88,6 +88,21 @@ def test_numbers_get_other_values_and_not_what_they_were_taken_from() -> None:
     check(numbers, A)
 
 
+def totals(x: Any) -> Any:
+    total, wide = np.zeros((), x.dtype, like=x), np.zeros((), np.float64, like=x)
+    other, mean = total, np.copy(x[0, 0])
+    for row in x:
+        np.add(total, row.sum(), out=total)
+        total += row[0]
+    np.maximum(wide, total, out=wide)
+    np.true_divide(total, x.size, out=mean)
+    return total, other, wide, mean
+
+
+def test_arrays_without_dimensions_are_written() -> None:
+    check(totals, A)
+
+
 def test_elements_are_written_where_a_condition_holds() -> None:
     check(lambda x: np.add(x, 1, where=x > 0, out=np.zeros_like(x)), A)
 
