@@ -16,7 +16,7 @@ import numpy as np
 from metasched.doors.jit.elementwise import apply_ufunc
 from metasched.doors.jit.errors import TraceError
 from metasched.doors.jit.indexing import MASK, MaskedPart, assign, subscript_array
-from metasched.doors.jit.promotion import language_type, limit_of
+from metasched.doors.jit.promotion import language_type, limit_of, resolve_types
 from metasched.doors.jit.registry import call
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
 from metasched.doors.jit.ufunc_methods import call_ufunc_method
@@ -130,9 +130,9 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
         if kwargs:
             raise TraceError(f"np.{ufunc.__name__} is traced without {listing(kwargs)}")
         if ufunc is np.divmod:
-            return np.floor_divide(*inputs), np.remainder(*inputs)
+            return np.floor_divide(*inputs, dtype=dtype), np.remainder(*inputs, dtype=dtype)
         if ufunc is np.modf:
-            (x,) = inputs
+            x = inputs[0].astype(resolve_types(ufunc, (inputs[0].dtype,), dtype)[1].numpy)
             whole = np.trunc(x)
             return np.copysign(np.where(np.isinf(x), 0.0, np.subtract(x, whole)), x), whole
         if ufunc.__name__ in _PRODUCTS:
@@ -339,10 +339,16 @@ class MaskedElements(TracedArray):
         return MaskedElements(self.trace, replace(self.part, everywhere=made.value))
 
 
+def _multiply_vectors(a: Any, b: Any) -> Any:
+    """Sums of products along the last dimension, in the type of these."""
+    terms = a * b
+    return np.any(terms, axis=-1) if terms.dtype == bool else np.sum(terms, axis=-1, dtype=terms.dtype)
+
+
 _MASKED_REDUCTIONS = frozenset({np.sum, np.prod, np.mean, np.max, np.min, np.all, np.any, np.var, np.std})
 _PRODUCTS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
-        "vecdot": lambda a, b: np.sum(a * b, axis=-1),
+        "vecdot": _multiply_vectors,
         "matvec": lambda a, b: np.matmul(a, b[..., None])[..., 0],
         "vecmat": lambda a, b: np.matmul(a[..., None, :], b)[..., 0, :],
     }

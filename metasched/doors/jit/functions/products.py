@@ -81,7 +81,7 @@ def matmul(trace: ArrayTrace, x1: Any, x2: Any, /) -> Any:
 
 @traces("linalg.vecdot")
 def vecdot(trace: ArrayTrace, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.sum(np.multiply(x1, x2), axis=axis)
+    return np.vecdot(np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1))
 
 
 @traces("outer", "linalg.outer")
