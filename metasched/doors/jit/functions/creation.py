@@ -124,7 +124,7 @@ def linspace(
     made = np.moveaxis(made, 0, axis)
     if dtype is not None:
         made = (np.floor(made) if np.issubdtype(dtype, np.integer) else made).astype(dtype)
-    return (made, step) if retstep else made
+    return (made, step if divisions > 0 else np.nan) if retstep else made
 
 
 @traces("meshgrid")

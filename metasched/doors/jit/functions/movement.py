@@ -296,7 +296,7 @@ def tile(trace: ArrayTrace, A: Any, reps: Sizes) -> Any:  # noqa: N803 -- NumPy'
 @traces("repeat")
 def repeat(trace: ArrayTrace, a: Any, repeats: Any, axis: int | None = None) -> Any:
     x = trace.value(a)
-    if axis is None:
+    if axis is None or not x.rank:
         x, axis = trace.nodes.view(x, (x.type.size,)), 0
     place = axis_of(axis, x.rank)
     positions = np.repeat(
@@ -339,12 +339,18 @@ def roll(trace: ArrayTrace, a: Any, shift: Sizes, axis: Axes = None) -> Any:
 
 @traces("tril")
 def tril(trace: ArrayTrace, m: Any, k: int = 0) -> Any:
-    return trace.nodes.call("Trilu", trace.value(m), trace.nodes.integers("k", [k]), upper=0)
+    return _take_triangle(trace, m, k, upper=0)
 
 
 @traces("triu")
 def triu(trace: ArrayTrace, m: Any, k: int = 0) -> Any:
-    return trace.nodes.call("Trilu", trace.value(m), trace.nodes.integers("k", [k]), upper=1)
+    return _take_triangle(trace, m, k, upper=1)
+
+
+def _take_triangle(trace: ArrayTrace, m: Any, k: int, upper: int) -> GraphValue:
+    """A part of a matrix, or of one whose rows are all the same."""
+    x = trace.value(np.broadcast_to(m, np.shape(m) * 2) if np.ndim(m) == 1 else m)
+    return trace.nodes.call("Trilu", x, trace.nodes.integers("k", [k]), upper=upper)
 
 
 @traces("diff")

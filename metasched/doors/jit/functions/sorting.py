@@ -10,7 +10,7 @@ import numpy as np
 from metasched.doors.jit.functions.movement import axes_of, axis_of
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
-from metasched.doors.jit.trace import ArrayTrace, common_numpy_type
+from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
 from metasched.doors.node_calls import require_known
 from metasched.doors.ordered import search, sort_along, sum_by_place
 from metasched.dtypes import DType
@@ -117,7 +117,7 @@ def histogram_bin_edges(trace: ArrayTrace, a: Any, bins: Any = 10, range: Any = 
     if isinstance(bins, str):
         raise Unsupported(f"the number of bins by {bins!r} depends on data")
     if np.ndim(bins) == 1:
-        return bins
+        return bins if isinstance(bins, TracedOperand) else np.asarray(bins)
     kind = trace.value(a).type.dtype.numpy
     if range is not None:
         return np.histogram_bin_edges(np.zeros(0, kind), bins, range)
@@ -146,8 +146,10 @@ def histogram(
     place = np.subtract(np.searchsorted(sides, x, side="right"), 1)
     inside = np.logical_and(np.greater_equal(x, sides[0]), np.less_equal(x, sides[-1]))
     place = np.where(inside, np.minimum(place, size - 1), size)
-    each = trace.value(np.ones(1, np.int64) if weights is None else np.ravel(weights))
+    each = trace.value(np.ones(1, np.int64)) if weights is None else trace.value(np.ravel(weights), DType.F64)
     found = sum_by_place(trace.nodes, trace.value(place), each, size)
+    if weights is not None:
+        found = trace.nodes.cast(found, trace.value(weights).type.dtype)
     if not density:
         return found, edges
     amounts = trace.array(found)

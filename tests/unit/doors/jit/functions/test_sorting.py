@@ -52,7 +52,8 @@ def test_histograms() -> None:
     x = R.standard_normal(50).astype(np.float32)
     x[:3] = -2, 2, 0.5
     check(lambda a: np.histogram(a, 6), x)
-    check(lambda a: np.histogram(a, BINS)[0], x)
+    check(lambda a: (np.histogram(a, BINS)[0], np.histogram(a, [0, 1, 2])[0]), x)
+    check(lambda a: np.histogram(a, BINS, weights=np.sign(a).astype(np.float16))[0], x)
     check(lambda a: (np.histogram(a, 8, (-2, 2))[0], np.histogram(a, 8, (-2, 2), weights=a)[0]), x, tolerance=1e-5)
     check(lambda a: np.histogram(a, 5, density=True)[0], x, tolerance=1e-5)
 
