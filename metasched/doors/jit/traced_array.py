@@ -241,6 +241,8 @@ class TracedArray(TracedOperand, np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:
         if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
             raise TraceError(f"cannot cast array data from {self.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
         return _run_with_trace_error(lambda: TracedArray(self.trace, self.trace.value(self, language_type(dtype))))
 
     def copy(self, order: str = "C") -> Any:
