@@ -34,9 +34,10 @@ class TracedOperand:
     """What has a value in a trace: elements of its own, or a view of another one's. `TracedArray` is its one class.
 
     What is written into a view is written into the array that it is of, and seen by other views at their next use.
+    Names of its own are none of an array's: `trace` and `view` are methods of these.
     """
 
-    __slots__ = ("_elements", "_seen", "trace", "view", "writable")
+    __slots__ = ("_elements", "_seen", "own_trace", "view_of", "writable")
 
     def __init__(
         self,
@@ -47,8 +48,8 @@ class TracedOperand:
         writable: bool = True,
     ) -> None:
         """`view`: the array that it is a view of, and how, in place of elements. Arguments are not `writable`."""
-        self.trace = trace
-        self.view = view
+        self.own_trace = trace
+        self.view_of = view
         self.writable = writable
         self._elements = elements
         self._seen: GraphValue | None = None
@@ -56,19 +57,19 @@ class TracedOperand:
     @property
     def value(self) -> GraphValue:
         """The array's elements as they are now. Raises Unsupported where a view cannot be expressed."""
-        if self.view is not None:
-            whole, step = self.view
+        if self.view_of is not None:
+            whole, step = self.view_of
             elements = whole.value
             if self._seen is not elements:
-                self._elements, self._seen = step.read_from(self.trace, elements), elements
+                self._elements, self._seen = step.read_from(self.own_trace, elements), elements
         assert self._elements is not None
         return self._elements
 
     def write(self, value: GraphValue) -> None:
         """Give it other elements, of its type. Raises TraceError for an argument, or a view of one."""
-        if self.view is not None:
-            whole, step = self.view
-            whole.write(step.write_into(self.trace, whole.value, value))
+        if self.view_of is not None:
+            whole, step = self.view_of
+            whole.write(step.write_into(self.own_trace, whole.value, value))
             self._seen = whole.value
         elif not self.writable:
             raise TraceError(
@@ -79,9 +80,9 @@ class TracedOperand:
 
     def layout(self) -> Layout:
         """An array of NumPy's that lies in memory as this one would; its elements mean nothing."""
-        if self.view is None:
+        if self.view_of is None:
             return np.empty(self.value.shape, np.int8)
-        whole, step = self.view
+        whole, step = self.view_of
         return step.layout(whole.layout())
 
 
@@ -134,7 +135,7 @@ class ArrayTrace:
 
     def require_own(self, operand: TracedOperand) -> None:
         """Raise TraceError for an array of another trace, kept by a function that has ended."""
-        if operand.trace is not self:
+        if operand.own_trace is not self:
             raise TraceError(
                 "an array of an earlier trace is used: it was kept outside of the function",
                 "return what later calls need, and give it as an argument",

@@ -45,7 +45,10 @@ def _reduce(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: Any = 0, **opt
         return found if options.get("keepdims") else np.squeeze(found, axis)
     if ufunc is np.logical_xor:
         return np.equal(np.remainder(np.count_nonzero(array, axis=axis, **options), 2), 1)
-    return getattr(np, _require_counterpart(ufunc, "reduce", _REDUCTIONS))(array, axis=axis, **options)
+    if ufunc.__name__ not in _SUMS and options.get("dtype") is not None:
+        array = array.astype(options["dtype"])
+    given = {key: value for key, value in options.items() if key != "dtype" or ufunc.__name__ in _SUMS}
+    return getattr(np, _require_counterpart(ufunc, "reduce", _REDUCTIONS))(array, axis=axis, **given)
 
 
 def _accumulate(trace: ArrayTrace, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:

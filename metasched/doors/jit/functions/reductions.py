@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from metasched.doors.jit.functions.sorting import rows_of
 from metasched.doors.jit.promotion import language_type, limit_of, type_given_by
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace
@@ -302,10 +303,9 @@ def _largest_sum(x: Any, order: float, axis: Axis, keepdims: bool) -> Any:
 
 @traces("linalg.vector_norm")
 def vector_norm(trace: ArrayTrace, x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
-    if axis is not None:
-        return norm(trace, x, ord, axis, keepdims)
-    found = norm(trace, np.ravel(x), ord, 0)
-    return np.reshape(found, (1,) * np.ndim(x)) if keepdims else found
+    rows, kept = rows_of(trace, x, axis)
+    found = norm(trace, rows, ord, -1)
+    return np.reshape(found, kept) if keepdims else found
 
 
 @traces("linalg.matrix_norm")

@@ -69,6 +69,7 @@ def lexsort(trace: ArrayTrace, keys: Any, axis: int = -1) -> Any:
 def searchsorted(trace: ArrayTrace, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     ordered = a if sorter is None else np.take(a, sorter)
     wanted = language_type(np.result_type(*(trace.value(x).type.dtype.numpy for x in (ordered, v))))
+    wanted = DType.U8 if wanted.is_bool else wanted  # bools have no order in the language
     values = trace.value(v, wanted)
     if side not in ("left", "right"):
         raise Unsupported(f"side={side!r} is neither 'left' nor 'right'")

@@ -197,6 +197,7 @@ def test_parts_of_whole_numbers_have_numpys_types() -> None:
     for dtype in (bool, np.int8, np.uint16, np.int64):
         check(lambda x: (np.modf(x), np.vecdot(x, x), np.linalg.vecdot(x, x, axis=0)), I32.astype(dtype))
         check(lambda x: np.logaddexp.reduce(x, axis=1), I32.astype(dtype), tolerance=1e-2)
+        check(lambda x: np.maximum.reduce(x, dtype=np.float32), I32.astype(dtype))
 
 
 def test_zeros_and_other_numbers_are_literals() -> None:

@@ -50,6 +50,7 @@ def test_running_sums() -> None:
 def test_norms_of_vectors(order: Any) -> None:
     check(lambda x: np.linalg.norm(x, order, axis=1), F32)
     whole = 2 if order is None else order
+    check(lambda x: np.linalg.vector_norm(x, axis=(0, 2), ord=whole, keepdims=True), F32)
     check(lambda x: (np.linalg.vector_norm(x, ord=whole), np.linalg.vector_norm(x, ord=whole, keepdims=True)), F32)
 
 

@@ -24,6 +24,7 @@ CASES: dict[str, Any] = {
     "search": lambda a, i, e: tuple(
         np.searchsorted(e, x, side) for x in (a, e, i, a[0, 0]) for side in ("left", "right")
     ),
+    "bools": lambda a, i, e: np.searchsorted([False, True, True], a > 0),
     "digitize": lambda a, i, e: tuple(
         np.digitize(x, bins, right) for x in (a, e) for bins in (BINS, BINS[::-1]) for right in (False, True)
     ),
