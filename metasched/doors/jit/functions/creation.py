@@ -11,14 +11,12 @@ import numpy as np
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand, common_numpy_type
-from metasched.doors.jit.views import reshape_array
+from metasched.doors.jit.views import make_array
 
 
 def _constant_array(trace: ArrayTrace, array: Any) -> Any:
-    """A known array that is written as a traced one: of no dimensions, as a view of a row of one."""
-    given = np.array(array)
-    made = trace.array(trace.nodes.constant("constant", np.atleast_1d(given)))
-    return made if given.ndim else reshape_array(trace, made, ())
+    """A known array that is written as a traced one."""
+    return make_array(trace, trace.nodes.constant("constant", np.array(array)))
 
 
 @traces("zeros_like", "empty_like")
@@ -83,7 +81,7 @@ def tri(trace: ArrayTrace, N: int, M: int | None = None, k: int = 0, dtype: Any 
 @traces("array")
 def array(trace: ArrayTrace, object: Any, dtype: Any = None, **options: Any) -> Any:  # noqa: A002 -- NumPy's name
     made = trace.array(trace.value(object)) if isinstance(object, TracedOperand) else _stack_lists(trace, object)
-    return made if dtype is None else made.astype(dtype)
+    return make_array(trace, trace.value(made, None if dtype is None else language_type(dtype)))
 
 
 def _stack_lists(trace: ArrayTrace, given: Any) -> Any:

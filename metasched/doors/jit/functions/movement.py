@@ -13,7 +13,7 @@ import numpy as np
 from metasched.doors.jit.promotion import language_type
 from metasched.doors.jit.registry import traces
 from metasched.doors.jit.trace import ArrayTrace, TracedOperand
-from metasched.doors.jit.views import ReadOnlyView, TransposedView, make_view, reshape_array
+from metasched.doors.jit.views import ReadOnlyView, TransposedView, make_array, make_view, reshape_array
 from metasched.doors.node_calls import require_known
 from metasched.graph.builder import GraphValue
 from metasched.graph.errors import Unsupported
@@ -169,7 +169,7 @@ def broadcast_arrays(trace: ArrayTrace, *args: Any, subok: bool = False) -> Any:
 
 @traces("copy")
 def copy(trace: ArrayTrace, a: Any, order: str = "K", subok: bool = False) -> Any:
-    return trace.value(a)
+    return make_array(trace, trace.value(a))
 
 
 @traces("ascontiguousarray", "asarray", "asanyarray")

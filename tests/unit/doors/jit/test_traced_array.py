@@ -108,12 +108,16 @@ def test_two_results_are_written_into_two_arrays() -> None:
 def totals(x: Any) -> Any:
     total, wide = np.zeros((), x.dtype, like=x), np.zeros((), np.float64, like=x)
     other, mean = total, np.copy(x[0, 0])
+    filled, made = np.full((), x[0, 0], like=x), np.array(x[0, 1], like=x)
+    both = filled, made, filled, made
+    filled += 1
+    made -= 1
     for row in x:
         np.add(total, row.sum(), out=total)
         total += row[0]
     np.maximum(wide, total, out=wide)
     np.true_divide(total, x.size, out=mean)
-    return total, other, wide, mean
+    return total, other, wide, mean, both
 
 
 def test_arrays_without_dimensions_are_written() -> None:
